@@ -1,0 +1,1 @@
+"""kfed: one-shot federated clustering."""

@@ -1,0 +1,90 @@
+"""Worker threads with one BLAS thread each: the answer never depends on how many there are.
+
+NumPy releases the interpreter's lock inside its kernels, so threads are enough, and they share memory. Work is cut
+into blocks whose size does not depend on the number of workers, and results come back in the order of the blocks.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def map_in_order(
+    function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None = None
+) -> Iterator[Result]:
+    """Yield ``function(item)`` in the order of `items`, computed by `n_jobs` threads (default: one per core)."""
+    n_workers = min(n_jobs or available_cores(), len(items))
+    with one_blas_thread():
+        if n_workers <= 1:
+            yield from map(function, items)
+        else:
+            with ThreadPoolExecutor(n_workers) as pool:
+                yield from pool.map(function, items)
+
+
+def blocks(n_rows: int, rows_per_block: int) -> list[slice]:
+    """Slices that cover ``range(n_rows)`` in order."""
+    return [slice(start, min(start + rows_per_block, n_rows)) for start in range(0, n_rows, rows_per_block)]
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread while any caller is inside; the last one out restores what was before."""
+    _blas.enter()
+    try:
+        yield
+    finally:
+        _blas.leave()
+
+
+class _BlasLimit:
+    """A limit that several threads can share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+_blas = _BlasLimit()
+
+
+def consume(results: Iterable[object]) -> None:
+    """Run a lazy map for its effects."""
+    for _ in results:
+        pass
