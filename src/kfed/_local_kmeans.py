@@ -1,0 +1,434 @@
+"""Algorithm 1 of the paper (Awasthi and Sheffet's variant of Lloyd's method), on a batch of devices.
+
+Written once, with a batch axis: one device is a batch of one, and gets the same answer to the bit. Nothing here looks
+from one device of the batch to another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _random
+from kfed._rows import BlockedRows, Rows
+
+Array = npt.NDArray[Any]
+
+N_TRIES = 4
+"""Seedings that are tried; the cheapest is kept. One try fails on some devices where four do not."""
+
+CORESET_SIZE = 2**15
+"""Points that seeds are looked for among; a device with more is represented by a sample of this size."""
+
+N_POWER_ITERATIONS = 2
+"""Subspace iterations: with the extra directions, enough for clusters that can be told apart."""
+
+N_POLISHING_STEPS = 4
+"""Lloyd steps among the projected points: each costs far less than the step on the original points it saves."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What Algorithm 1 returns for each device of a batch."""
+
+    labels: Array  # U: (n_devices, n_points)
+    centers: Array  # Theta: (n_devices, n_clusters, n_features)
+    n_iterations: Array  # (n_devices,)
+
+
+def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_iterations: int) -> Solution:
+    """Run Algorithm 1 on every device: project, seed, average the core sets, run Lloyd to convergence."""
+    draws = _Draws(keys, n_clusters, rows.dtype)
+    projected = project(rows, n_clusters, draws.rows)  # step 2
+    seeds = approximate_centers(rows, projected, n_clusters, draws)
+    centers = core_means(rows, projected, seeds)  # step 3
+    return lloyd(rows, centers, max_iterations)  # step 4
+
+
+class _Draws:
+    """The random numbers of Algorithm 1: as many as `n_clusters` asks for, whatever the data."""
+
+    def __init__(self, keys: npt.NDArray[np.uint64], n_clusters: int, dtype: np.dtype[Any]) -> None:
+        n_candidates = 2 + int(log(n_clusters))
+        sizes = [_n_started(n_clusters), N_TRIES, (n_clusters - 1) * N_TRIES * n_candidates]
+        uniforms = _random.uniforms(keys, sum(sizes)).astype(dtype)
+        self.rows, self.first_seeds, rest = np.split(uniforms, np.cumsum(sizes)[:-1], axis=1)
+        self.candidates = rest.reshape(len(keys), n_clusters - 1, N_TRIES, n_candidates)
+
+
+# Step 2, first half: the projection -----------------------------------------------------------------------------
+
+
+def project(rows: Rows, n_clusters: int, uniforms: Array) -> Array:
+    """Points A-hat in the span of the top `n_clusters` right singular vectors, lifted: (n_devices, k + 2, n_points).
+
+    The points are not centered before, as in the paper. The coordinates x are centered after, which changes no
+    distance between them and keeps the distances precise. Lifted, a point is (x, |x|^2, 1): see `squared_distances`.
+    """
+    n_directions = min(n_clusters, rows.n_points, rows.n_features)
+    lifted = np.ones((rows.n_devices, n_directions + 2, rows.n_points), rows.dtype)
+    coordinates = lifted[:, :-2]
+    if _is_narrow(rows, n_clusters):
+        rows.along(_singular_vectors(rows, n_directions), out=coordinates)
+    else:
+        directions = _iterated_directions(rows, _n_started(n_clusters), uniforms)
+        np.matmul(*_leading(rows.along(directions), rows.weights, n_directions), out=coordinates)
+    coordinates -= np.matmul(coordinates, rows.weights[:, :, None]) / rows.weights.sum(axis=1)[:, None, None]
+    np.einsum("bkn,bkn->bn", coordinates, coordinates, out=lifted[:, -2])
+    return lifted
+
+
+def _is_narrow(rows: Rows, n_clusters: int) -> bool:
+    """Whether a full eigenproblem on the shorter side of the points is the cheaper way."""
+    shorter = min(rows.n_points, rows.n_features)
+    return shorter <= 2 * _n_started(n_clusters) or rows.n_points * rows.n_features >= 20 * shorter**3
+
+
+def _n_started(n_clusters: int) -> int:
+    """Directions of a subspace iteration: at least two extra, in fours as matrix products like them."""
+    return 4 * ((n_clusters + 5) // 4)
+
+
+def _singular_vectors(rows: Rows, n_directions: int) -> Array:
+    """Top right singular vectors, from all eigenvectors on the shorter side of the points."""
+    if rows.n_features <= rows.n_points:
+        _, vectors = np.linalg.eigh(rows.second_moments())
+        return vectors[:, :, -n_directions:].transpose(0, 2, 1)
+    roots = np.sqrt(rows.weights)
+    _, vectors = np.linalg.eigh(rows.inner_products() * roots[:, :, None] * roots[:, None, :])
+    return _orthonormal(rows.total(vectors[:, :, -n_directions:].transpose(0, 2, 1) * roots[:, None]))
+
+
+def _iterated_directions(rows: Rows, n_started: int, uniforms: Array) -> Array:
+    """Directions that hold the top right singular vectors, by subspace iteration.
+
+    It starts from the points themselves, so that rotating the data rotates every step of it.
+    """
+    directions = _orthonormal(rows.take(_draw(rows.weights, _stratified(uniforms[:, :n_started]))))
+    for _ in range(N_POWER_ITERATIONS):
+        directions = _orthonormal(rows.total(rows.along(directions) * rows.weights[:, None]))
+    return directions
+
+
+def _leading(coordinates: Array, weights: Array, n_directions: int) -> tuple[Array, Array]:
+    """The rotation that keeps the `n_directions` of largest second moment, and what it is to be applied to."""
+    moments = np.matmul(coordinates * weights[:, None], coordinates.transpose(0, 2, 1))
+    _, vectors = np.linalg.eigh(moments)
+    return vectors[:, :, -n_directions:].transpose(0, 2, 1), coordinates
+
+
+def _orthonormal(vectors: Array) -> Array:
+    """An orthonormal basis of the span of `vectors` (n_devices, m, n_features), by a Cholesky factor of their Gram
+    matrix; a small ridge turns directions that repeat others into vectors near zero instead of an error.
+    """
+    gram = np.matmul(vectors, vectors.transpose(0, 2, 1))
+    limits = np.finfo(gram.dtype)
+    ridge = 4 * limits.eps * np.trace(gram, axis1=1, axis2=2) + limits.tiny
+    gram += ridge[:, None, None] * np.eye(gram.shape[1], dtype=gram.dtype)
+    return np.matmul(np.linalg.inv(np.linalg.cholesky(gram)), vectors)
+
+
+# Step 2, second half: the approximation -------------------------------------------------------------------------
+
+
+def approximate_centers(rows: Rows, projected: Array, n_clusters: int, draws: _Draws) -> Array:
+    """Centers nu of the projected points, (n_devices, n_clusters, k).
+
+    They are the best of several greedy k-means++ seedings (Arthur and Vassilvitskii, 2007), improved by a few Lloyd
+    steps among the projected points.
+    """
+    projected, weights = _coreset(projected, rows.weights)
+    devices, tries = np.arange(len(projected)), np.arange(N_TRIES)
+    picks = np.empty((len(projected), N_TRIES, n_clusters), np.intp)
+    picks[:, :, 0] = _draw(weights, _stratified(draws.first_seeds))
+    costs = squared_distances(projected, _points_at(projected, picks[:, :, 0]))  # (n_devices, n_tries, n_points)
+    for step in range(1, n_clusters):
+        candidates = _draw(costs * weights[:, None], draws.candidates[:, step - 1])
+        best = _potentials(projected, weights, candidates, costs).argmin(axis=2)
+        picks[:, :, step] = candidates[devices[:, None], tries, best]
+        np.minimum(costs, squared_distances(projected, _points_at(projected, picks[:, :, step])), out=costs)
+    cheapest = np.matmul(costs, weights[:, :, None])[:, :, 0].argmin(axis=1)
+    centers = _points_at(projected, picks[devices, cheapest])
+    for _ in range(N_POLISHING_STEPS):
+        members = memberships(nearest(squared_distances(projected, centers)), weights, n_clusters)
+        centers = means(np.matmul(members, projected[:, :-2].transpose(0, 2, 1)), members.sum(axis=2), centers)
+    return centers
+
+
+def _coreset(projected: Array, weights: Array) -> tuple[Array, Array]:
+    """Projected points and weights to seed from: all of them or, on a large device, a lightweight coreset.
+
+    Half of a point's chance to be in it is its share of the weight, half its share of the cost about the mean, so that
+    small clusters far out are in it too (Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight
+    coresets", KDD 2018).
+    """
+    if weights.shape[1] <= CORESET_SIZE:
+        return projected, weights
+    mass = weights[0].astype(np.float64)
+    cost = mass * projected[0, -2]
+    chance = mass / mass.sum() + cost / max(cost.sum(), np.finfo(np.float64).tiny)
+    cumulative = np.cumsum(chance)
+    marks = (np.arange(CORESET_SIZE) + 0.5) * (cumulative[-1] / CORESET_SIZE)
+    sample = np.searchsorted(cumulative, marks, side="right")
+    return projected[:, :, sample], (mass[sample] / chance[sample]).astype(weights.dtype)[None]
+
+
+def _draw(mass: Array, uniforms: Array) -> Array:
+    """Points drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m)."""
+    cumulative = np.cumsum(mass, axis=-1)
+    thresholds = uniforms * cumulative[..., -1:]
+    return np.asarray((cumulative[..., None, :] > thresholds[..., None]).argmax(axis=-1))
+
+
+def _stratified(uniforms: Array) -> Array:
+    """One number in each of m equal parts of [0, 1), from m numbers in [0, 1)."""
+    n_parts = uniforms.shape[-1]
+    return (np.arange(n_parts, dtype=uniforms.dtype) + uniforms) / uniforms.dtype.type(n_parts)
+
+
+def _points_at(projected: Array, indices: Array) -> Array:
+    """The projected points at `indices` (n_devices, m), no longer lifted: (n_devices, m, k)."""
+    return projected[np.arange(len(projected))[:, None], :-2, indices]
+
+
+def _potentials(projected: Array, weights: Array, candidates: Array, costs: Array) -> Array:
+    """Cost of each try if it took each of its candidates, (n_devices, n_tries, n_candidates)."""
+    shape = candidates.shape
+    distances = squared_distances(projected, _points_at(projected, candidates.reshape(shape[0], -1)))
+    by_try = distances.reshape(*shape, -1)
+    np.minimum(by_try, costs[:, :, None], out=by_try)
+    return np.matmul(distances, weights[:, :, None]).reshape(shape)
+
+
+def squared_distances(projected: Array, centers: Array) -> Array:
+    """Squared distances of lifted points to centers c, (n_devices, n_centers, n_points).
+
+    One product: (x, |x|^2, 1) . (-2c, 1, |c|^2) = |x - c|^2.
+    """
+    query = np.empty((*centers.shape[:2], centers.shape[2] + 2), centers.dtype)
+    np.multiply(centers, -2, out=query[:, :, :-2])
+    query[:, :, -2] = 1
+    np.einsum("bmk,bmk->bm", centers, centers, out=query[:, :, -1])
+    distances = np.matmul(query, projected)
+    return np.maximum(distances, 0, out=distances)
+
+
+# Step 3: core sets ----------------------------------------------------------------------------------------------
+
+
+def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
+    """Means theta of the original points of the core sets S_r, (n_devices, n_clusters, n_features).
+
+    A point is in the core set of a seed if, projected, it is three times as near to it as to any other seed. A seed
+    whose core set is empty takes all points that are nearest to it.
+    """
+    n_clusters = seeds.shape[1]
+
+    def cores(block: slice) -> tuple[Array, Array, Array]:
+        labels, first, second = two_nearest(squared_distances(projected[:, :, block], seeds))
+        in_core = 9 * first <= second
+        return labels, in_core, memberships(labels, rows.weights[:, block] * in_core, n_clusters).sum(axis=2)
+
+    blocks_of_labels, blocks_of_cores, core_sizes = zip(*rows.map_blocks(cores), strict=True)
+    labels, in_core = np.concatenate(blocks_of_labels, axis=1), np.concatenate(blocks_of_cores, axis=1)
+    in_core |= np.take_along_axis(sum(core_sizes), labels.astype(np.intp), axis=1) == 0
+    sums, sizes = sums_by_label(rows, labels, rows.weights * in_core, n_clusters)
+    return means(sums, sizes, np.repeat(rows.mean[:, None], n_clusters, axis=1))
+
+
+# Step 4: Lloyd --------------------------------------------------------------------------------------------------
+
+
+def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
+    """Assign every point to the nearest center and average, until nothing changes.
+
+    Devices that are done leave the batch once they are half of it.
+    """
+    if isinstance(rows, BlockedRows):
+        return bounded_lloyd(rows, centers, max_iterations)
+    n_clusters = centers.shape[1]
+    done = Solution(
+        labels=np.empty((rows.n_devices, rows.n_points), label_dtype(n_clusters)),
+        centers=np.empty_like(centers),
+        n_iterations=np.zeros(rows.n_devices, np.intp),
+    )
+    active = np.arange(rows.n_devices)
+    labels = np.full_like(done.labels, -1)
+    for _ in range(max_iterations):
+        assigned = nearest(scores(rows, centers, rows.mean))
+        members = memberships(assigned, rows.weights, n_clusters)
+        sizes = members.sum(axis=2)
+        if (sizes == 0).any() and reseat_empty(rows, centers, assigned, n_clusters):
+            members = memberships(assigned, rows.weights, n_clusters)
+            sizes = members.sum(axis=2)
+        centers = means(rows.total(members), sizes, centers)
+        changed = (assigned != labels).any(axis=1)
+        labels = assigned
+        done.n_iterations[active] += changed
+        if 2 * np.count_nonzero(changed) <= len(active):
+            done.labels[active], done.centers[active] = labels, centers
+            if not changed.any():
+                break
+            active, labels, centers = active[changed], labels[changed], centers[changed]
+            rows = rows.select(changed)
+    done.labels[active], done.centers[active] = labels, centers
+    return done
+
+
+def bounded_lloyd(rows: BlockedRows, centers: Array, max_iterations: int) -> Solution:
+    """`lloyd` for one large device, where steps skip the points that can't change cluster.
+
+    A point's slack is how much nearer its own center is than the next. While centers have moved less than that, the
+    point keeps its label (Hamerly, "Making k-means even faster", SDM 2010), so late steps cost little. It is over when
+    a step that looked at every point has changed nothing.
+    """
+    state = _Bounds(rows, centers)
+    n_iterations, looked_at_all = 0, True
+    for _ in range(max_iterations):
+        changed = state.step()
+        n_iterations += changed
+        if not changed and looked_at_all:
+            break
+        looked_at_all = not changed
+        if looked_at_all:
+            state.forget()
+    return Solution(state.labels, state.exact_means(), np.array([n_iterations]))
+
+
+class _Bounds:
+    """Labels of one device's points, sums of the points by label, and the slack of every point."""
+
+    def __init__(self, rows: BlockedRows, centers: Array) -> None:
+        self.rows, self.centers, self.n_clusters = rows, centers, centers.shape[1]
+        self.labels = np.full((1, rows.n_points), -1, label_dtype(self.n_clusters))
+        self.slack = np.full(rows.n_points, -1, rows.dtype)
+        self.reach = np.sqrt(rows.squared_residuals(rows.mean[:, None], np.zeros_like(self.labels)))  # from the mean
+        self.moved = np.zeros(self.n_clusters, rows.dtype)
+        self.sums = np.zeros(centers.shape)
+        self.sizes = np.zeros((1, self.n_clusters))
+
+    def step(self) -> bool:
+        """One Lloyd step; whether it changed a label."""
+        changes = self.rows.map_blocks(self._update)
+        self.sums += np.sum([sums for sums, _, _ in changes], axis=0, dtype=np.float64)
+        self.sizes += np.sum([sizes for _, sizes, _ in changes], axis=0, dtype=np.float64)
+        if (self.sizes <= 0).any() and reseat_empty(self.rows, self.centers, self.labels, self.n_clusters):
+            self.forget()
+            self.sums, self.sizes = self._exact_sums()
+        before, self.centers = self.centers, means(self.sums, self.sizes, self.centers)
+        lengths = np.linalg.norm(self.centers - before, axis=2)[0]
+        others = np.where(np.arange(self.n_clusters) == lengths.argmax(), np.sort(lengths)[-2:][0], lengths.max())
+        self.moved = (lengths + others).astype(self.rows.dtype)
+        return any(changed for _, _, changed in changes)
+
+    def forget(self) -> None:
+        """Look at every point in the next step."""
+        self.slack.fill(-1)
+
+    def exact_means(self) -> Array:
+        """The means by label from the points, free of what rounding left in the running sums."""
+        return means(*self._exact_sums(), self.centers)
+
+    def _update(self, block: slice) -> tuple[Array, Array, bool]:
+        """Look again at the points of a block whose slack is used up; what that adds to sums and sizes."""
+        labels, slack = self.labels[0, block], self.slack[block]
+        slack -= self.moved[labels]
+        open_points = np.flatnonzero(slack <= 0)
+        part = self.rows.part(block).points_at(open_points)
+        found, first, second = two_nearest(scores(part, self.centers, self.rows.mean))
+        offset = self.reach[:, block][:, open_points] ** 2
+        reach = np.sqrt(np.maximum(first + offset, 0)) + np.sqrt(np.maximum(second + offset, 0))
+        slack[open_points] = ((second - first) / np.maximum(reach, np.finfo(reach.dtype).tiny))[0]
+        changed = np.flatnonzero(found[0] != labels[open_points])
+        joined = memberships(found[:, changed], part.weights[:, changed], self.n_clusters)
+        joined -= memberships(labels[None, open_points[changed]], part.weights[:, changed], self.n_clusters)
+        labels[open_points] = found[0]
+        return part.points_at(changed).total(joined), joined.sum(axis=2), len(changed) > 0
+
+    def _exact_sums(self) -> tuple[Array, Array]:
+        return sums_by_label(self.rows, self.labels, self.rows.weights, self.n_clusters)
+
+
+def scores(rows: Rows, centers: Array, origins: Array) -> Array:
+    """Squared distances of points to centers up to a constant for each point, (n_devices, n_clusters, n_points).
+
+    Centers are taken relative to `origins` (n_devices, n_features), the means of the devices, so that a large common
+    offset of the points costs no precision.
+    """
+    shifted = centers - origins[:, None]
+    result = rows.along(shifted * shifted.dtype.type(-2))
+    result += np.einsum("bkd,bkd->bk", shifted, shifted + 2 * origins[:, None])[:, :, None]
+    return result
+
+
+def nearest(distances: Array) -> Array:
+    """Index of the smallest of `distances` (n_devices, n_clusters, n_points); the first one, if several are."""
+    last = distances.shape[1] - 1
+    countdown = np.arange(last, -1, -1, dtype=label_dtype(last + 1))[:, None]
+    is_smallest = distances == distances.min(axis=1, keepdims=True)
+    return last - (is_smallest * countdown).max(axis=1)
+
+
+def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
+    """Index of the smallest distance, that distance, and the second smallest (infinite if there is one cluster)."""
+    smallest = distances[:, 0].copy()
+    second = np.full_like(smallest, np.inf)
+    for cluster in range(1, distances.shape[1]):
+        np.minimum(second, np.maximum(smallest, distances[:, cluster]), out=second)
+        np.minimum(smallest, distances[:, cluster], out=smallest)
+    return nearest(distances), smallest, second
+
+
+def memberships(labels: Array, weights: Array, n_clusters: int) -> Array:
+    """The weight of each point in its own cluster and zero in others, (n_devices, n_clusters, n_points)."""
+    clusters = np.arange(n_clusters, dtype=labels.dtype)
+    return np.asarray((labels[:, None] == clusters[:, None]) * weights[:, None])
+
+
+def sums_by_label(rows: Rows, labels: Array, weights: Array, n_clusters: int) -> tuple[Array, Array]:
+    """Weighted sums of the points of each cluster, and the clusters' weights."""
+
+    def of_block(block: slice) -> tuple[Array, Array]:
+        members = memberships(labels[:, block], weights[:, block], n_clusters)
+        return rows.part(block).total(members), members.sum(axis=2)
+
+    sums, sizes = zip(*rows.map_blocks(of_block), strict=True)
+    return np.sum(sums, axis=0, dtype=np.float64), np.sum(sizes, axis=0, dtype=np.float64)
+
+
+def means(sums: Array, sizes: Array, otherwise: Array) -> Array:
+    """Means from sums and weights; a cluster of no weight keeps its place in `otherwise`."""
+    filled = (sizes > 0)[:, :, None]
+    return np.divide(sums, sizes[:, :, None], out=otherwise.astype(sums.dtype), where=filled).astype(
+        otherwise.dtype, copy=False
+    )
+
+
+def label_dtype(n_clusters: int) -> np.dtype[Any]:
+    """The smallest integer type that holds every cluster's index and -1."""
+    return np.dtype(np.int8 if n_clusters < 2**7 else np.int16 if n_clusters < 2**15 else np.int32)
+
+
+def reseat_empty(rows: Rows, centers: Array, labels: Array, n_clusters: int) -> bool:
+    """Give each empty cluster the point that is farthest from its own center, in `labels`; whether any could be.
+
+    Points that sit on their center up to rounding stay: then there are fewer distinct points than clusters.
+    """
+    weighted = rows.weights > 0
+    distances = np.where(weighted, rows.squared_residuals(centers, labels), 0)
+    rounding = (16 * np.finfo(rows.dtype).eps) ** 2 * np.einsum("bkd,bkd->bk", centers, centers).max(axis=1)
+    reseated = False
+    for device in range(rows.n_devices):
+        sizes = np.bincount(labels[device][weighted[device]], minlength=n_clusters)
+        for cluster in np.flatnonzero(sizes == 0):
+            point = distances[device].argmax()
+            if distances[device, point] > rounding[device] and sizes[labels[device, point]] > 1:
+                sizes[labels[device, point]] -= 1
+                labels[device, point] = cluster
+                reseated = True
+            distances[device, point] = 0
+    return reseated

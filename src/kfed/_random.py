@@ -1,0 +1,52 @@
+"""Random numbers that are a function of (seed, device id): no device's draws depend on its company.
+
+A fleet draws for thousands of devices at once, and making one `numpy.random.Generator` a device would cost more than
+clustering it. So a device has a 64-bit key, and its draws are the SplitMix64 sequence that starts there (Steele, Lea
+and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), computed for all keys in one expression.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+RandomState = int | np.integer[Any] | np.random.Generator | np.random.RandomState | None
+
+_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+
+
+def as_seed(random_state: RandomState) -> int:
+    """Turn what scikit-learn calls `random_state` into one integer."""
+    if random_state is None:
+        return secrets.randbits(64)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return int(random_state)
+
+
+def device_keys(seed: int, device_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """One 64-bit key for each device, a function of the seed and of its id alone."""
+    prefix = hashlib.blake2b(str(seed).encode(), digest_size=8)
+    keys = bytearray()
+    for device_id in device_ids:
+        state = prefix.copy()
+        state.update(b":" + device_id.encode())
+        keys += state.digest()
+    return np.frombuffer(bytes(keys), dtype="<u8").astype(np.uint64)
+
+
+def uniforms(keys: npt.NDArray[np.uint64], n_draws: int) -> npt.NDArray[np.float64]:
+    """The first `n_draws` numbers in [0, 1) of each key, shape (n_keys, n_draws)."""
+    steps = np.arange(1, n_draws + 1, dtype=np.uint64) * _GOLDEN_GAMMA
+    bits = keys[:, None] + steps
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return (bits >> np.uint64(11)) * 2.0**-53
