@@ -1,1 +1,75 @@
-"""kfed: one-shot federated clustering."""
+"""One-shot federated clustering: find the groups in data that never leaves its devices.
+
+On each device, then on the server, then on each device again::
+
+    local = kfed.cluster_device(points, n_local_clusters=4)    # Algorithm 1; stays on the device
+    message = local.to_message("hospital-7")                   # a few centers: all that leaves
+    result = kfed.aggregate(messages, n_clusters=16)           # Algorithm 2, on the server
+    identity = result.identity("hospital-7")                   # the one answer back
+    labels = local.induced_labels(identity)                    # on the device
+    late = result.assign(other_message)                        # a device that came late
+
+`cluster_fleet` simulates many devices at once; `KFed` and `LocalKMeans` are scikit-learn estimators. The method is that
+of Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clustering" (ICML 2021).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from kfed.device import cluster_device
+from kfed.errors import (
+    DuplicateDeviceError,
+    FeatureMismatchError,
+    InvalidInputError,
+    KFedError,
+    MessageError,
+    MissingExtraError,
+    OutputExistsError,
+    TooFewCentersError,
+    UnknownDeviceError,
+    VersionError,
+)
+from kfed.fleet import cluster_fleet
+from kfed.identity import Identity
+from kfed.local import LocalClustering
+from kfed.message import DeviceMessage
+from kfed.server import Aggregation, aggregate
+
+if TYPE_CHECKING:
+    from kfed.estimator import KFed, LocalKMeans
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Aggregation",
+    "DeviceMessage",
+    "DuplicateDeviceError",
+    "FeatureMismatchError",
+    "Identity",
+    "InvalidInputError",
+    "KFed",
+    "KFedError",
+    "LocalClustering",
+    "LocalKMeans",
+    "MessageError",
+    "MissingExtraError",
+    "OutputExistsError",
+    "TooFewCentersError",
+    "UnknownDeviceError",
+    "VersionError",
+    "aggregate",
+    "cluster_device",
+    "cluster_fleet",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimators, and scikit-learn with them, when one is first asked for."""
+    if name in ("KFed", "LocalKMeans"):
+        from kfed import estimator
+
+        return getattr(estimator, name)
+    raise AttributeError(f"module 'kfed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -108,7 +108,7 @@ def middle(points: Points) -> Points:
     return points.mean(axis=0, dtype=np.float64).astype(points.dtype)
 
 
-def move(points: Points, origin: Points) -> Moved:
+def move(points: Points, origin: Points, rows: NDArray[np.intp] | None = None) -> Moved:
     """See points from an origin: a shared offset, however large, cancels here and costs no precision later.
 
     The margin counts epsilons of the dtype, each two rounding errors: the inner product and the norms lose half of
@@ -118,7 +118,7 @@ def move(points: Points, origin: Points) -> Moved:
     limits, n_features = np.finfo(points.dtype), points.shape[1]
     epsilons = (1.1 * n_features + 16) * (float(limits.eps) + float(np.finfo(np.float64).eps))
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = points - origin
+        moved = points - origin if rows is None else points.take(rows, axis=0) - origin
         norms = np.einsum("nf,nf->n", moved, moved)
     norms[norms > limits.max / 4] = np.nan
     return Moved(moved, norms, epsilons * norms + (n_features + 16) * limits.tiny)
@@ -140,3 +140,44 @@ def half_bounds(left: Moved, right: Moved, side: int) -> Points:
 def rows_per_block(n_centers: int, n_features: int) -> int:
     """Rows that one worker takes at a time: enough for a fast product, few enough for the cache."""
     return max(64, _BLOCK_ELEMENTS // max(n_centers, n_features))
+
+
+def means_by_label(
+    points: Points,
+    labels: NDArray[np.intp],
+    otherwise: Points,
+    weights: NDArray[Any] | None = None,
+    n_jobs: int | None = None,
+) -> Points:
+    """Mean of the points of each label, summed in float64; a label that no point has keeps its place in `otherwise`.
+
+    Parameters
+    ----------
+    points : array of shape (n_points, n_features)
+    labels : array of shape (n_points,)
+    otherwise : array of shape (n_labels, n_features)
+    weights : array of shape (n_points,), optional
+
+    Examples
+    --------
+    >>> means_by_label(np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 2]), otherwise=np.array([[7.0], [7.0], [7.0]]))
+    array([[1.],
+           [7.],
+           [9.]])
+    """
+
+    def of_block(block: slice) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        order = np.argsort(labels[block], kind="stable")
+        present, starts = np.unique(labels[block][order], return_index=True)
+        ordered = points[block][order].astype(np.float64)
+        if weights is not None:
+            ordered *= weights[block][order, np.newaxis]
+        return present, np.add.reduceat(ordered, starts, axis=0)
+
+    sums = np.zeros(otherwise.shape)
+    blocks = _pool.blocks(len(points), rows_per_block(1, points.shape[1]))
+    for present, partial in _pool.map_in_order(of_block, blocks, n_jobs):
+        sums[present] += partial
+    sizes = np.bincount(labels, weights=weights, minlength=len(otherwise))[:, np.newaxis]
+    means = np.divide(sums, sizes, out=otherwise.astype(np.float64), where=sizes > 0)
+    return means.astype(points.dtype)

@@ -7,22 +7,19 @@ from one device of the batch to another.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kfed import _random
+from kfed import _random, _seeding
 from kfed._rows import BlockedRows, Rows
+from kfed._seeding import draw, squared_distances, stratified
 
 Array = npt.NDArray[Any]
 
 N_TRIES = 4
 """Seedings that are tried; the cheapest is kept. One try fails on some devices where four do not."""
-
-CORESET_SIZE = 2**15
-"""Points that seeds are looked for among; a device with more is represented by a sample of this size."""
 
 N_POWER_ITERATIONS = 2
 """Subspace iterations: with the extra directions, enough for clusters that can be told apart."""
@@ -44,7 +41,7 @@ def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_
     """Run Algorithm 1 on every device: project, seed, average the core sets, run Lloyd to convergence."""
     draws = _Draws(keys, n_clusters, rows.dtype)
     projected = project(rows, n_clusters, draws.rows)  # step 2
-    seeds = approximate_centers(rows, projected, n_clusters, draws)
+    seeds = approximate_centers(rows, projected, n_clusters, draws.seeds)
     centers = core_means(rows, projected, seeds)  # step 3
     return lloyd(rows, centers, max_iterations)  # step 4
 
@@ -53,11 +50,9 @@ class _Draws:
     """The random numbers of Algorithm 1: as many as `n_clusters` asks for, whatever the data."""
 
     def __init__(self, keys: npt.NDArray[np.uint64], n_clusters: int, dtype: np.dtype[Any]) -> None:
-        n_candidates = 2 + int(log(n_clusters))
-        sizes = [_n_started(n_clusters), N_TRIES, (n_clusters - 1) * N_TRIES * n_candidates]
-        uniforms = _random.uniforms(keys, sum(sizes)).astype(dtype)
-        self.rows, self.first_seeds, rest = np.split(uniforms, np.cumsum(sizes)[:-1], axis=1)
-        self.candidates = rest.reshape(len(keys), n_clusters - 1, N_TRIES, n_candidates)
+        n_rows = _n_started(n_clusters)
+        uniforms = _random.uniforms(keys, n_rows + _seeding.n_draws(n_clusters, N_TRIES)).astype(dtype)
+        self.rows, self.seeds = uniforms[:, :n_rows], uniforms[:, n_rows:]
 
 
 # Step 2, first half: the projection -----------------------------------------------------------------------------
@@ -67,19 +62,18 @@ def project(rows: Rows, n_clusters: int, uniforms: Array) -> Array:
     """Points A-hat in the span of the top `n_clusters` right singular vectors, lifted: (n_devices, k + 2, n_points).
 
     The points are not centered before, as in the paper. The coordinates x are centered after, which changes no
-    distance between them and keeps the distances precise. Lifted, a point is (x, |x|^2, 1): see `squared_distances`.
+    distance between them and keeps the distances precise. `kfed._seeding` says what lifted means.
     """
     n_directions = min(n_clusters, rows.n_points, rows.n_features)
-    lifted = np.ones((rows.n_devices, n_directions + 2, rows.n_points), rows.dtype)
+    lifted = np.empty((rows.n_devices, n_directions + 2, rows.n_points), rows.dtype)
     coordinates = lifted[:, :-2]
     if _is_narrow(rows, n_clusters):
         rows.along(_singular_vectors(rows, n_directions), out=coordinates)
     else:
-        directions = _iterated_directions(rows, _n_started(n_clusters), uniforms)
+        directions = _iterated_directions(rows, uniforms)
         np.matmul(*_leading(rows.along(directions), rows.weights, n_directions), out=coordinates)
     coordinates -= np.matmul(coordinates, rows.weights[:, :, None]) / rows.weights.sum(axis=1)[:, None, None]
-    np.einsum("bkn,bkn->bn", coordinates, coordinates, out=lifted[:, -2])
-    return lifted
+    return _seeding.lift(lifted)
 
 
 def _is_narrow(rows: Rows, n_clusters: int) -> bool:
@@ -103,12 +97,12 @@ def _singular_vectors(rows: Rows, n_directions: int) -> Array:
     return _orthonormal(rows.total(vectors[:, :, -n_directions:].transpose(0, 2, 1) * roots[:, None]))
 
 
-def _iterated_directions(rows: Rows, n_started: int, uniforms: Array) -> Array:
+def _iterated_directions(rows: Rows, uniforms: Array) -> Array:
     """Directions that hold the top right singular vectors, by subspace iteration.
 
     It starts from the points themselves, so that rotating the data rotates every step of it.
     """
-    directions = _orthonormal(rows.take(_draw(rows.weights, _stratified(uniforms[:, :n_started]))))
+    directions = _orthonormal(rows.take(draw(rows.weights, stratified(uniforms))))
     for _ in range(N_POWER_ITERATIONS):
         directions = _orthonormal(rows.total(rows.along(directions) * rows.weights[:, None]))
     return directions
@@ -135,86 +129,19 @@ def _orthonormal(vectors: Array) -> Array:
 # Step 2, second half: the approximation -------------------------------------------------------------------------
 
 
-def approximate_centers(rows: Rows, projected: Array, n_clusters: int, draws: _Draws) -> Array:
+def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms: Array) -> Array:
     """Centers nu of the projected points, (n_devices, n_clusters, k).
 
-    They are the best of several greedy k-means++ seedings (Arthur and Vassilvitskii, 2007), improved by a few Lloyd
-    steps among the projected points.
+    They are the best of several greedy k-means++ seedings, improved by a few Lloyd steps among the projected points.
     """
-    projected, weights = _coreset(projected, rows.weights)
-    devices, tries = np.arange(len(projected)), np.arange(N_TRIES)
-    picks = np.empty((len(projected), N_TRIES, n_clusters), np.intp)
-    picks[:, :, 0] = _draw(weights, _stratified(draws.first_seeds))
-    costs = squared_distances(projected, _points_at(projected, picks[:, :, 0]))  # (n_devices, n_tries, n_points)
-    for step in range(1, n_clusters):
-        candidates = _draw(costs * weights[:, None], draws.candidates[:, step - 1])
-        best = _potentials(projected, weights, candidates, costs).argmin(axis=2)
-        picks[:, :, step] = candidates[devices[:, None], tries, best]
-        np.minimum(costs, squared_distances(projected, _points_at(projected, picks[:, :, step])), out=costs)
-    cheapest = np.matmul(costs, weights[:, :, None])[:, :, 0].argmin(axis=1)
-    centers = _points_at(projected, picks[devices, cheapest])
+    projected, weights = _seeding.coreset(projected, rows.weights)
+    picks, costs = _seeding.greedy_seeds(projected, weights, n_clusters, N_TRIES, uniforms)
+    cheapest = picks[np.arange(rows.n_devices), costs.argmin(axis=1)]
+    centers = _seeding.points_at(projected, cheapest)
     for _ in range(N_POLISHING_STEPS):
         members = memberships(nearest(squared_distances(projected, centers)), weights, n_clusters)
         centers = means(np.matmul(members, projected[:, :-2].transpose(0, 2, 1)), members.sum(axis=2), centers)
     return centers
-
-
-def _coreset(projected: Array, weights: Array) -> tuple[Array, Array]:
-    """Projected points and weights to seed from: all of them or, on a large device, a lightweight coreset.
-
-    Half of a point's chance to be in it is its share of the weight, half its share of the cost about the mean, so that
-    small clusters far out are in it too (Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight
-    coresets", KDD 2018).
-    """
-    if weights.shape[1] <= CORESET_SIZE:
-        return projected, weights
-    mass = weights[0].astype(np.float64)
-    cost = mass * projected[0, -2]
-    chance = mass / mass.sum() + cost / max(cost.sum(), np.finfo(np.float64).tiny)
-    cumulative = np.cumsum(chance)
-    marks = (np.arange(CORESET_SIZE) + 0.5) * (cumulative[-1] / CORESET_SIZE)
-    sample = np.searchsorted(cumulative, marks, side="right")
-    return projected[:, :, sample], (mass[sample] / chance[sample]).astype(weights.dtype)[None]
-
-
-def _draw(mass: Array, uniforms: Array) -> Array:
-    """Points drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m)."""
-    cumulative = np.cumsum(mass, axis=-1)
-    thresholds = uniforms * cumulative[..., -1:]
-    return np.asarray((cumulative[..., None, :] > thresholds[..., None]).argmax(axis=-1))
-
-
-def _stratified(uniforms: Array) -> Array:
-    """One number in each of m equal parts of [0, 1), from m numbers in [0, 1)."""
-    n_parts = uniforms.shape[-1]
-    return (np.arange(n_parts, dtype=uniforms.dtype) + uniforms) / uniforms.dtype.type(n_parts)
-
-
-def _points_at(projected: Array, indices: Array) -> Array:
-    """The projected points at `indices` (n_devices, m), no longer lifted: (n_devices, m, k)."""
-    return projected[np.arange(len(projected))[:, None], :-2, indices]
-
-
-def _potentials(projected: Array, weights: Array, candidates: Array, costs: Array) -> Array:
-    """Cost of each try if it took each of its candidates, (n_devices, n_tries, n_candidates)."""
-    shape = candidates.shape
-    distances = squared_distances(projected, _points_at(projected, candidates.reshape(shape[0], -1)))
-    by_try = distances.reshape(*shape, -1)
-    np.minimum(by_try, costs[:, :, None], out=by_try)
-    return np.matmul(distances, weights[:, :, None]).reshape(shape)
-
-
-def squared_distances(projected: Array, centers: Array) -> Array:
-    """Squared distances of lifted points to centers c, (n_devices, n_centers, n_points).
-
-    One product: (x, |x|^2, 1) . (-2c, 1, |c|^2) = |x - c|^2.
-    """
-    query = np.empty((*centers.shape[:2], centers.shape[2] + 2), centers.dtype)
-    np.multiply(centers, -2, out=query[:, :, :-2])
-    query[:, :, -2] = 1
-    np.einsum("bmk,bmk->bm", centers, centers, out=query[:, :, -1])
-    distances = np.matmul(query, projected)
-    return np.maximum(distances, 0, out=distances)
 
 
 # Step 3: core sets ----------------------------------------------------------------------------------------------

@@ -28,6 +28,10 @@ BLOCK_BYTES = 2**21
 """Bytes of points that are worked on at a time, so that they stay in the cache while they are."""
 
 
+NARROW = 64
+"""Sparse rows with at most this many features may be made dense, if what is asked of them needs it."""
+
+
 class Rows(ABC):
     """Weighted points of one or more devices."""
 
@@ -249,33 +253,38 @@ class SparseRows(Rows):
         return products[None]
 
     def squared_residuals(self, centers: Array, labels: Array) -> Array:
-        """See `Rows.squared_residuals`; in double precision, since sparse rows can't be shifted first."""
-        centers = centers[0].astype(np.float64)
-        own = np.einsum("nd,nd->n", centers, centers)[labels[0]]
+        """See `Rows.squared_residuals`; in double precision, and zero below its rounding, for want of differences."""
+        own = centers[0].astype(np.float64)
         norms = np.asarray(self.points.astype(np.float64).power(2).sum(axis=1)).ravel()
-        cross = np.take_along_axis(self.points @ centers.T, labels[0][:, None].astype(np.intp), axis=1)[:, 0]
-        return np.maximum(norms - 2 * cross + own, 0).astype(self.dtype)[None]
+        own_norms = np.einsum("kd,kd->k", own, own)[labels[0]]
+        cross = np.take_along_axis(self.points @ own.T, labels[0][:, None].astype(np.intp), axis=1)[:, 0]
+        squares = norms - 2 * cross + own_norms
+        rounding = 64 * np.finfo(np.float64).eps * (norms + own_norms)
+        return np.where(squares > rounding, squares, 0).astype(self.dtype)[None]
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
-        """See `Rows.residual_norm`; by Lanczos on the operator, so that the residual is never formed."""
-        if min(self.points.shape) <= 2:
-            dense = DenseRows(self.points.toarray()[None], self.weights)
-            return dense.residual_norm(centers, labels, weights)
+        """See `Rows.residual_norm`; the residual is never formed unless it is narrow."""
+        if self.n_features <= NARROW:
+            return BlockedRows(self.points.toarray(), self.weights).residual_norm(centers, labels, weights)
+        return self._norm_by_lanczos(centers[0].astype(np.float64), labels[0], np.sqrt(weights[0].astype(np.float64)))
+
+    def _norm_by_lanczos(self, centers: Array, labels: Array, roots: Array) -> Array:
         from scipy.sparse.linalg import LinearOperator, svds
 
-        roots = np.sqrt(weights[0].astype(np.float64))
-        sparse, means, own = self.points.astype(np.float64), centers[0].astype(np.float64), labels[0]
+        sparse = self.points.astype(np.float64)
 
         def times(vector: Array) -> Array:
-            return np.asarray(roots * (sparse @ vector.ravel() - (means @ vector.ravel())[own]))
+            return np.asarray(roots * (sparse @ vector.ravel() - (centers @ vector.ravel())[labels]))
 
         def transposed_times(vector: Array) -> Array:
             scaled = roots * vector.ravel()
-            by_cluster = np.bincount(own, scaled, minlength=len(means))
-            return np.asarray(sparse.T @ scaled - means.T @ by_cluster)
+            by_cluster = np.bincount(labels, scaled, minlength=len(centers))
+            return np.asarray(sparse.T @ scaled - centers.T @ by_cluster)
 
+        if min(sparse.shape) <= 2:
+            return np.linalg.norm(np.stack([times(unit) for unit in np.eye(sparse.shape[1])], axis=1), 2)[None]
         operator = LinearOperator(sparse.shape, matvec=times, rmatvec=transposed_times, dtype=np.float64)
-        start = np.ones(min(sparse.shape))
+        start = np.random.default_rng(0).standard_normal(min(sparse.shape))
         return np.asarray(svds(operator, k=1, return_singular_vectors=False, v0=start))
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kfed import _geometry, _pool
 from kfed._geometry import Moved, Points
 
-Rows = NDArray[np.intp] | slice
+Rows = NDArray[np.intp]
 
 _FRONT_DEPTH = 1 / 64  # the front reaches down to this share below the highest bound
 _DEEPEST = 1 / 2
@@ -82,13 +82,11 @@ class _Bounds:
         self._origin = _geometry.middle(points[start])
         self.picks: list[int] = []
         self.upper = np.full(n_points, np.inf)
-        self._seen = np.zeros(n_points, dtype=np.intp)  # how many of M the bound accounts for
+        self._seen = np.zeros(n_points, dtype=np.int32)  # how many of M the bound accounts for
         self._settled = np.zeros(n_points, dtype=np.bool_)  # the bound is the textbook's distance to those
         self._front = np.empty(0, dtype=np.intp)  # all rows whose bound is at least the floor, in order
         self._floor = np.inf
         self.admit(start)
-        self._run(lambda rows: self._bound(rows, 0), _pool.blocks(n_points, self._rows_per_block))
-        self.upper[start] = -1
 
     def admit(self, rows: Sequence[int] | NDArray[np.intp]) -> None:
         """Let rows into M; they are never picked again."""
@@ -139,11 +137,13 @@ class _Bounds:
         """Run a kernel on rows, in blocks of rows that are about equally stale, from their first unseen pick on."""
         rows = rows[np.argsort(self._seen[rows], kind="stable")]
         blocks = [rows[block] for block in _pool.blocks(len(rows), self._rows_per_block)]
-        self._run(lambda block: kernel(block, int(self._seen[block[0]])), blocks)
+        _pool.consume(
+            _pool.map_in_order(lambda block: kernel(block, int(self._seen[block[0]])), blocks, self._n_jobs)
+        )
 
     def _bound(self, rows: Rows, first: int) -> None:
         """Lower the bounds by product with the picks from `first` on."""
-        block = _geometry.move(self._points[rows], self._origin)
+        block = _geometry.move(self._points, self._origin, rows)
         members = Moved(*(field[first:] for field in self._members))
         bounds = 2 * _geometry.half_bounds(members, block, side=+1).min(axis=0)
         self.upper[rows] = np.fmin(self.upper[rows], bounds)  # not a number: keep the old bound
@@ -151,6 +151,6 @@ class _Bounds:
 
     def _measure(self, rows: Rows, first: int) -> None:
         """Lower the settled distances by the textbook's to the picks from `first` on."""
-        distances = _geometry.squared_distances(self._points[rows], self._points[self.picks[first:]])
+        distances = _geometry.squared_distances(self._points.take(rows,axis=0), self._points[self.picks[first:]])
         self.upper[rows] = np.minimum(self.upper[rows], distances.min(axis=1))
         self._seen[rows] = len(self.picks)

@@ -1,0 +1,164 @@
+"""The only place that judges what a caller gives: public functions check here, the code behind them assumes.
+
+Every message says what is wrong, what it must be, what came, and what to do, and none shows a value of a data row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed.errors import FeatureMismatchError, InvalidInputError
+
+Array = npt.NDArray[Any]
+
+MAX_NAME_LENGTH = 200
+
+
+def is_sparse(points: object) -> bool:
+    """Whether `points` is a scipy sparse matrix or array; scipy need not be imported to know."""
+    return hasattr(points, "tocsr")
+
+
+def points(points: Any, name: str = "points") -> Any:
+    """Rows as a finite float32 or float64 array, C-contiguous (n_points, n_features), or as CSR of such."""
+    if is_sparse(points):
+        checked = points.tocsr()
+        checked = checked.astype(_float_dtype(checked.dtype, name), copy=False)
+        checked.sum_duplicates()
+        values = checked.data
+    else:
+        checked = values = _dense(points, name)
+    if checked.shape[0] == 0:
+        raise InvalidInputError(f"{name} must have at least one row, and has none; leave this device out")
+    if checked.shape[1] == 0:
+        raise InvalidInputError(f"{name} must have at least one column, and has none")
+    if not np.isfinite(values).all():
+        raise InvalidInputError(
+            f"{name} must be finite, and {_where_not_finite(checked)} NaN or infinite; remove or fill those rows first"
+        )
+    return checked
+
+
+def feature_names_of(points: object) -> tuple[str, ...] | None:
+    """Column names of a pandas or polars frame whose names are all strings, as scikit-learn takes them."""
+    columns = getattr(points, "columns", None)
+    if columns is None or not hasattr(points, "__dataframe__") and not hasattr(points, "to_numpy"):
+        return None
+    names = tuple(columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def sample_weight(weights: Any, n_points: int, dtype: np.dtype[Any]) -> Array:
+    """One weight a point, (n_points,): finite, not negative, not all zero; None means one each."""
+    if weights is None:
+        return np.ones(n_points, dtype)
+    checked = np.asarray(weights, dtype=dtype)
+    if checked.shape != (n_points,):
+        raise InvalidInputError(
+            f"sample_weight must have one weight for each of {n_points} points, and has shape {checked.shape}"
+        )
+    if not np.isfinite(checked).all() or (checked < 0).any():
+        raise InvalidInputError("sample_weight must be finite and not negative, and some weights are not")
+    if not checked.any():
+        raise InvalidInputError("sample_weight must not be zero everywhere, and is; leave this device out")
+    return checked
+
+
+def positive_integer(value: Any, name: str) -> int:
+    """A whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InvalidInputError(f"{name} must be a whole number of at least 1, and is {value!r}")
+    return int(value)
+
+
+def device_id(value: Any) -> str:
+    """A device's name: a string that fits a line."""
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_NAME_LENGTH or not value.isprintable():
+        shown = f"{value[:20]!r}..." if isinstance(value, str) else repr(type(value).__name__)
+        raise InvalidInputError(
+            f"a device id must be a string of 1 to {MAX_NAME_LENGTH} printable characters, and came as {shown}"
+        )
+    return value
+
+
+def feature_names(names: Iterable[str] | None, n_features: int) -> tuple[str, ...] | None:
+    """One distinct name a feature, or None."""
+    if names is None:
+        return None
+    checked = tuple(names)
+    if not all(isinstance(name, str) for name in checked):
+        raise InvalidInputError("feature_names must be strings, and some are not")
+    if len(checked) != n_features:
+        raise FeatureMismatchError(f"feature_names must name {n_features} features, and names {len(checked)}")
+    if len(set(checked)) != len(checked):
+        twice = next(name for name in checked if checked.count(name) > 1)
+        raise InvalidInputError(f"feature_names must be distinct, and {twice!r} stands there twice")
+    return checked
+
+
+def same_features(first: Any, second: Any) -> None:
+    """Raise unless two parties (with `n_features`, `feature_names` and a `device_id`) speak of the same features."""
+    if first.n_features != second.n_features:
+        raise FeatureMismatchError(
+            f"all devices must have the same features, and {first.device_id!r} has {first.n_features} where "
+            f"{second.device_id!r} has {second.n_features}; {_difference(first.feature_names, second.feature_names)}"
+        )
+    if None not in (first.feature_names, second.feature_names) and first.feature_names != second.feature_names:
+        raise FeatureMismatchError(
+            f"all devices must have the same features in the same order, and {first.device_id!r} and "
+            f"{second.device_id!r} do not: {_difference(first.feature_names, second.feature_names)}"
+        )
+
+
+def one_of(value: Any, allowed: Sequence[str], name: str) -> str:
+    """One of a few words."""
+    if value not in allowed:
+        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, and is {value!r}")
+    return str(value)
+
+
+def frozen(array: Array) -> Array:
+    """A read-only copy."""
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy
+
+
+def _dense(points: Any, name: str) -> Array:
+    array = points.to_numpy() if hasattr(points, "to_numpy") else np.asarray(points)
+    if array.ndim != 2:
+        raise InvalidInputError(
+            f"{name} must have two axes (points, features), and has shape {array.shape}; "
+            "reshape a single feature with points.reshape(-1, 1)"
+        )
+    return np.ascontiguousarray(array, dtype=_float_dtype(array.dtype, name))
+
+
+def _float_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
+    if dtype == np.float32:
+        return np.dtype(np.float32)
+    if dtype.kind in "fiubO":
+        return np.dtype(np.float64)
+    raise InvalidInputError(f"{name} must be numbers, and have dtype {dtype}; encode other columns as numbers first")
+
+
+def _where_not_finite(array: Any) -> str:
+    if is_sparse(array):
+        return f"{np.count_nonzero(~np.isfinite(array.data))} of its values are"
+    bad = ~np.isfinite(array)
+    rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
+    return f"{len(rows)} of its rows (first: row {rows[0]}, column {columns[0]}) hold values that are"
+
+
+def _difference(first: tuple[str, ...] | None, second: tuple[str, ...] | None) -> str:
+    if first is None or second is None:
+        return "check the columns that each of them used"
+    for position, (ours, theirs) in enumerate(zip(first, second, strict=False)):
+        if ours != theirs:
+            return f"feature {position} is {ours!r} for the first and {theirs!r} for the second"
+    extra = (first if len(first) > len(second) else second)[min(len(first), len(second)) :]
+    return f"only one of them has {', '.join(map(repr, extra[:5]))}"

@@ -1,0 +1,110 @@
+"""Greedy k-means++ seeding (Arthur and Vassilvitskii, SODA 2007) of many small problems at once.
+
+Points are *lifted*: x becomes (x, |x|^2, 1), so that one product with (-2c, 1, |c|^2) gives |x - c|^2 for every point
+and center. A stack of lifted points has shape (n_problems, n_features + 2, n_points).
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+CORESET_SIZE = 2**15
+"""Points that seeds are looked for among; a problem with more is represented by a sample of this size."""
+
+
+def lift(lifted: Array) -> Array:
+    """Fill the last two rows of a stack whose other rows hold coordinates; centered ones, so that it is precise."""
+    np.einsum("bdn,bdn->bn", lifted[:, :-2], lifted[:, :-2], out=lifted[:, -2])
+    lifted[:, -1] = 1
+    return lifted
+
+
+def squared_distances(lifted: Array, centers: Array) -> Array:
+    """Squared distances of lifted points to `centers` (n_problems, m, n_features): (n_problems, m, n_points)."""
+    query = np.empty((*centers.shape[:2], centers.shape[2] + 2), centers.dtype)
+    np.multiply(centers, -2, out=query[:, :, :-2])
+    query[:, :, -2] = 1
+    np.einsum("bmd,bmd->bm", centers, centers, out=query[:, :, -1])
+    distances = np.matmul(query, lifted)
+    return np.maximum(distances, 0, out=distances)
+
+
+def points_at(lifted: Array, indices: Array) -> Array:
+    """The points at `indices` (n_problems, m), no longer lifted: (n_problems, m, n_features)."""
+    return lifted[np.arange(len(lifted))[:, None], :-2, indices]
+
+
+def n_draws(n_clusters: int, n_tries: int) -> int:
+    """Random numbers that `greedy_seeds` uses for one problem."""
+    return n_tries * (1 + (n_clusters - 1) * _n_candidates(n_clusters))
+
+
+def greedy_seeds(
+    lifted: Array, weights: Array, n_clusters: int, n_tries: int, uniforms: Array
+) -> tuple[Array, Array]:
+    """Seeds of several tries, (n_problems, n_tries, n_clusters) indices of points, and the cost of each try.
+
+    Each next seed is the best of a few candidates, which are drawn in proportion to the cost of the points so far.
+    """
+    problems, tries = np.arange(len(lifted))[:, None], np.arange(n_tries)
+    first, rest = np.split(uniforms, [n_tries], axis=1)
+    rest = rest.reshape(len(lifted), n_clusters - 1, n_tries, -1) if n_clusters > 1 else rest
+    picks = np.empty((len(lifted), n_tries, n_clusters), np.intp)
+    picks[:, :, 0] = draw(weights, stratified(first))
+    costs = squared_distances(lifted, points_at(lifted, picks[:, :, 0]))  # (n_problems, n_tries, n_points)
+    for step in range(1, n_clusters):
+        candidates = draw(costs * weights[:, None], rest[:, step - 1])
+        best = _potentials(lifted, weights, candidates, costs).argmin(axis=2)
+        picks[:, :, step] = candidates[problems, tries, best]
+        np.minimum(costs, squared_distances(lifted, points_at(lifted, picks[:, :, step])), out=costs)
+    return picks, np.matmul(costs, weights[:, :, None])[:, :, 0]
+
+
+def draw(mass: Array, uniforms: Array) -> Array:
+    """Indices drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m)."""
+    cumulative = np.cumsum(mass, axis=-1)
+    thresholds = uniforms * cumulative[..., -1:]
+    return np.asarray((cumulative[..., None, :] > thresholds[..., None]).argmax(axis=-1))
+
+
+def stratified(uniforms: Array) -> Array:
+    """One number in each of m equal parts of [0, 1), from m numbers in [0, 1)."""
+    n_parts = uniforms.shape[-1]
+    return (np.arange(n_parts, dtype=uniforms.dtype) + uniforms) / uniforms.dtype.type(n_parts)
+
+
+def coreset(lifted: Array, weights: Array, size: int = CORESET_SIZE) -> tuple[Array, Array]:
+    """Points and weights to seed from: all of them or, for one large problem, a lightweight coreset.
+
+    Half of a point's chance to be in it is its share of the weight, half its share of the cost about the mean, so that
+    small clusters far out are in it too (Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight
+    coresets", KDD 2018).
+    """
+    if weights.shape[1] <= size:
+        return lifted, weights
+    mass = weights[0].astype(np.float64)
+    cost = mass * lifted[0, -2]
+    chance = mass / mass.sum() + cost / max(cost.sum(), np.finfo(np.float64).tiny)
+    cumulative = np.cumsum(chance)
+    marks = (np.arange(size) + 0.5) * (cumulative[-1] / size)
+    sample = np.searchsorted(cumulative, marks, side="right")
+    return lifted[:, :, sample], (mass[sample] / chance[sample]).astype(weights.dtype)[None]
+
+
+def _n_candidates(n_clusters: int) -> int:
+    return 2 + int(log(n_clusters))
+
+
+def _potentials(lifted: Array, weights: Array, candidates: Array, costs: Array) -> Array:
+    """Cost of each try if it took each of its candidates, (n_problems, n_tries, n_candidates)."""
+    shape = candidates.shape
+    distances = squared_distances(lifted, points_at(lifted, candidates.reshape(shape[0], -1)))
+    by_try = distances.reshape(*shape, -1)
+    np.minimum(by_try, costs[:, :, None], out=by_try)
+    return np.matmul(distances, weights[:, :, None]).reshape(shape)

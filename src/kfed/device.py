@@ -1,0 +1,214 @@
+"""Algorithm 1 on one device: points in, a `LocalClustering` out. The points go no further than this file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _checks, _pool, _random
+from kfed._local_kmeans import Solution, local_kmeans, memberships
+from kfed._random import RandomState
+from kfed._rows import BlockedRows, DenseRows, Rows, SparseRows
+from kfed.local import LocalClustering
+
+Array = npt.NDArray[Any]
+
+MIN_CLUSTER_SIZE = 3
+MAX_ITERATIONS = 300
+
+LARGE_BYTES = 2**23
+"""A device with more bytes of points than this is walked in blocks by all workers instead of by one."""
+
+
+def cluster_device(
+    points: Any,
+    n_local_clusters: int,
+    *,
+    sample_weight: Any = None,
+    random_state: RandomState = None,
+    device_id: str = "",
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    max_iterations: int = MAX_ITERATIONS,
+    measure_deviation: bool = True,
+    n_jobs: int | None = None,
+) -> LocalClustering:
+    """Cluster the points of one device (Algorithm 1 of the paper).
+
+    Parameters
+    ----------
+    points : array, sparse matrix or data frame of shape (n_points, n_features)
+        A^(z). float32 is computed in float32, anything else in float64; sparse rows stay sparse.
+    n_local_clusters : int
+        k^(z). More than there are distinct points is allowed: the clusters too many stay empty.
+    sample_weight : array of shape (n_points,), optional
+        A weight of N equals N copies of the point.
+    random_state : int, Generator, RandomState or None
+        The seed. With `device_id` it determines every random choice.
+    device_id : str
+        Devices that share a seed but not an id make different random choices.
+    min_cluster_size : int
+        What a message may say. A cluster is withheld from it if it has fewer points than this, if one row makes up more
+        than one part in `min_cluster_size` of its weight, or if its center coincides with a row that occurs less often.
+    max_iterations : int
+        At most this many Lloyd steps; they end before, when nothing changes.
+    measure_deviation : bool
+        Also measure the spectral deviation, which the server's certificate asks for. On many small devices this takes
+        as long as clustering them.
+    n_jobs : int, optional
+        Number of threads for a large device, by default one per core. It does not change the answer.
+
+    Returns
+    -------
+    LocalClustering
+
+    References
+    ----------
+    Awasthi and Sheffet, "Improved spectral-norm bounds for clustering", APPROX 2012; as Algorithm 1 in Dennis, Li and
+    Smith, "Heterogeneity for the Win: One-Shot Federated Clustering", ICML 2021.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0, 0.1], [0.1, 0.0], [0.0, 0.0], [9.0, 9.1], [9.1, 9.0], [9.0, 9.0], [50.0, 0.0]])
+    >>> local = cluster_device(points, n_local_clusters=3, random_state=0)
+    >>> sorted(local.counts.tolist())
+    [1, 3, 3]
+    >>> local.to_message("site7").n_local_clusters  # the center of the single point would be that point
+    2
+    """
+    names = _checks.feature_names_of(points)
+    points = _checks.points(points)
+    n_local_clusters = _checks.positive_integer(n_local_clusters, "n_local_clusters")
+    weights = _checks.sample_weight(sample_weight, points.shape[0], points.dtype)
+    settings = Settings(
+        min_cluster_size=_checks.positive_integer(min_cluster_size, "min_cluster_size"),
+        max_iterations=_checks.positive_integer(max_iterations, "max_iterations"),
+        measure_deviation=measure_deviation,
+        weighted=sample_weight is not None,
+    )
+    keys = _random.device_keys(_random.as_seed(random_state), [device_id])
+    with _pool.one_blas_thread():
+        rows = rows_of_one(points, weights, n_jobs)
+        return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names])[0]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is the same for all devices of a fleet."""
+
+    min_cluster_size: int = MIN_CLUSTER_SIZE
+    max_iterations: int = MAX_ITERATIONS
+    measure_deviation: bool = True
+    weighted: bool = False
+
+
+def rows_of_one(points: Any, weights: Array, n_jobs: int | None = None) -> Rows:
+    """The points of one device in the form that suits their size and kind."""
+    if _checks.is_sparse(points):
+        return SparseRows(points, weights[None])
+    if is_large(points):
+        return BlockedRows(points, weights[None], n_jobs)
+    return stacked([points], [weights])
+
+
+def is_large(points: Any) -> bool:
+    """Whether a device gets all workers to itself."""
+    return not _checks.is_sparse(points) and points.nbytes > LARGE_BYTES
+
+
+def padded_size(n_points: int) -> int:
+    """Points that a device is padded to: one of sixteen sizes between powers of two, alone or in company."""
+    step = max(1, 2 ** (n_points.bit_length() - 5))
+    return -(-n_points // step) * step
+
+
+def stacked(points: Sequence[Array], weights: Sequence[Array]) -> DenseRows:
+    """Devices of one padded size as a batch. A device is padded with copies of its first point, of weight zero."""
+    n_points = padded_size(len(points[0]))
+    if len(points) == 1 and len(points[0]) == n_points:
+        return DenseRows(points[0][None], weights[0][None])
+    stack = np.empty((len(points), n_points, points[0].shape[1]), points[0].dtype)
+    stacked_weights = np.zeros((len(points), n_points), points[0].dtype)
+    for device, (own_points, own_weights) in enumerate(zip(points, weights, strict=True)):
+        stack[device, : len(own_points)] = own_points
+        stack[device, len(own_points) :] = own_points[0]
+        stacked_weights[device, : len(own_points)] = own_weights
+    return DenseRows(stack, stacked_weights)
+
+
+def cluster_rows(
+    rows: Rows,
+    n_clusters: int,
+    keys: npt.NDArray[np.uint64],
+    settings: Settings,
+    sizes: Sequence[int],
+    names: Sequence[tuple[str, ...] | None],
+) -> list[LocalClustering]:
+    """Run Algorithm 1 on a batch and say what came of it, device by device; `sizes` are their points less padding."""
+    solution = local_kmeans(rows, n_clusters, keys, settings.max_iterations)
+    facts = _measure(rows, solution, n_clusters, settings)
+    labels = _readonly(solution.labels.astype(np.int32))
+    centers, steps = _readonly(solution.centers), solution.n_iterations.tolist()
+    return [
+        LocalClustering(
+            labels[device, :size],
+            centers[device],
+            facts.counts[device],
+            facts.sums_of_squares[device],
+            facts.withheld[device],
+            facts.deviations[device],
+            steps[device],
+            names[device],
+        )
+        for device, size in enumerate(sizes)
+    ]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """Statistics of every cluster of a batch, each (n_devices, n_clusters), and a deviation a device."""
+
+    counts: Array
+    sums_of_squares: Array
+    withheld: Array
+    deviations: Sequence[float | None]
+
+
+def _measure(rows: Rows, solution: Solution, n_clusters: int, settings: Settings) -> _Facts:
+    """Counts and spread of the clusters, and which of them must not leave the device."""
+    centers, labels = solution.centers, solution.labels
+
+    def of_block(block: slice) -> tuple[Array, Array, Array, Array]:
+        part = rows.part(block)
+        squares = part.squared_residuals(centers, labels[:, block])
+        members = memberships(labels[:, block], part.weights, n_clusters)
+        on_center = np.matmul(members > 0, (squares == 0)[:, :, None].astype(part.dtype))[:, :, 0]
+        spread = np.matmul(members, squares[:, :, None])[:, :, 0]
+        return members.sum(axis=2), spread, on_center, members.max(axis=2)
+
+    by_block = zip(*rows.map_blocks(of_block), strict=True)
+    weights, spread, on_center = (np.sum(next(by_block), axis=0, dtype=np.float64) for _ in range(3))
+    heaviest = np.max(next(by_block), axis=0)
+    least = settings.min_cluster_size
+    withheld = (weights == 0) | (weights < least * heaviest) | ((on_center > 0) & (on_center < least))
+    counts = weights if settings.weighted else np.rint(weights).astype(np.int64)
+    deviations: Sequence[float | None] = [None] * rows.n_devices
+    if settings.measure_deviation:
+        sent = np.take_along_axis(~withheld, labels.astype(np.intp), axis=1)
+        deviations = _deviation(rows, centers, labels, rows.weights * sent, spread * ~withheld)
+    return _Facts(_readonly(counts), _readonly(spread.astype(rows.dtype)), _readonly(withheld), deviations)
+
+
+def _deviation(rows: Rows, centers: Array, labels: Array, weights: Array, spread: Array) -> list[float]:
+    if not spread.any():
+        return [0.0] * rows.n_devices
+    norms: list[float] = rows.residual_norm(centers, labels, weights).tolist()
+    return norms
+
+
+def _readonly(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,179 @@
+"""Many devices at once, for simulation: batches that fit the cache, a worker pool, and the answer of each device alone.
+
+Devices of one padded size and one k^(z) share a batch. What a device gets does not depend on its batch, on the other
+devices or on the number of workers: it is what `cluster_device` gives it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _checks, _pool, _progress, _random
+from kfed._random import RandomState
+from kfed.device import (
+    MAX_ITERATIONS,
+    MIN_CLUSTER_SIZE,
+    Settings,
+    cluster_rows,
+    is_large,
+    padded_size,
+    rows_of_one,
+    stacked,
+)
+from kfed.errors import FeatureMismatchError, InvalidInputError
+from kfed.local import LocalClustering
+
+Array = npt.NDArray[Any]
+
+BATCH_BYTES = 2**21 + 2**20
+"""Bytes of points in a batch, so that a worker's batch stays in its share of the cache."""
+
+
+def cluster_fleet(
+    points: Sequence[Any] | Mapping[str, Any] | Array,
+    n_local_clusters: int | Sequence[int],
+    *,
+    device_ids: Sequence[str] | None = None,
+    sample_weights: Sequence[Any] | None = None,
+    random_state: RandomState = None,
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    max_iterations: int = MAX_ITERATIONS,
+    measure_deviation: bool = True,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> list[LocalClustering]:
+    """Run Algorithm 1 on every device of a simulated fleet.
+
+    Parameters
+    ----------
+    points : sequence of (n_points, n_features) arrays, or mapping from device id to such
+        The points of each device: dense, sparse or data frames, of any sizes.
+    n_local_clusters : int or sequence of int
+        k^(z), one for all or one a device.
+    device_ids : sequence of str, optional
+        Names of the devices, which their random numbers depend on. Without names, on the seed alone.
+    sample_weights : sequence of arrays, optional
+        Weights of each device's points.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, when it takes a while.
+    random_state, min_cluster_size, max_iterations, measure_deviation, n_jobs
+        As in `cluster_device`.
+
+    Returns
+    -------
+    list of LocalClustering
+        In the order of `points`; each equals ``cluster_device(points[i], ..., device_id=device_ids[i])``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> fleet = [rng.normal(size=(50 + 10 * i, 3)) for i in range(4)]
+    >>> [local.n_points for local in cluster_fleet(fleet, 2, random_state=0)]
+    [50, 60, 70, 80]
+    """
+    if isinstance(points, Mapping):
+        device_ids, points = list(points), list(points.values())
+    n_devices = len(points)
+    weights = [None] * n_devices if sample_weights is None else sample_weights
+    ids = [""] * n_devices if device_ids is None else device_ids
+    n_clusters = [n_local_clusters] * n_devices if np.ndim(n_local_clusters) == 0 else n_local_clusters
+    for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
+        if len(values) != n_devices:  # type: ignore[arg-type]
+            raise InvalidInputError(f"{name} must have one entry for each of {n_devices} devices")
+    settings = Settings(
+        min_cluster_size=_checks.positive_integer(min_cluster_size, "min_cluster_size"),
+        max_iterations=_checks.positive_integer(max_iterations, "max_iterations"),
+        measure_deviation=measure_deviation,
+        weighted=sample_weights is not None,
+    )
+    keys = _random.device_keys(_random.as_seed(random_state), ids)
+    devices = [
+        _device(i, points[i], weights[i], n_clusters[i], keys[i : i + 1])  # type: ignore[index]
+        for i in range(n_devices)
+    ]
+    _check_same_width(devices)
+    return _cluster(devices, settings, n_jobs, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class _Device:
+    """One device's points, checked."""
+
+    position: int
+    points: Any
+    weights: Array
+    n_clusters: int
+    key: npt.NDArray[np.uint64]
+    names: tuple[str, ...] | None
+
+    @property
+    def batch(self) -> tuple[Any, ...]:
+        """Devices with the same value here can share a batch."""
+        if _checks.is_sparse(self.points) or is_large(self.points):
+            return (self.position,)
+        return padded_size(len(self.points)), self.n_clusters, self.points.dtype
+
+
+def _device(position: int, points: Any, weights: Any, n_clusters: Any, key: npt.NDArray[np.uint64]) -> _Device:
+    names = _checks.feature_names_of(points)
+    points = _checks.points(points, f"points of device {position}")
+    checked = _checks.sample_weight(weights, points.shape[0], points.dtype)
+    return _Device(position, points, checked, _checks.positive_integer(n_clusters, "n_local_clusters"), key, names)
+
+
+def _check_same_width(devices: list[_Device]) -> None:
+    for device in devices:
+        if device.points.shape[1] != devices[0].points.shape[1]:
+            raise FeatureMismatchError(
+                f"all devices must have the same features, and device 0 has {devices[0].points.shape[1]} where "
+                f"device {device.position} has {device.points.shape[1]}"
+            )
+
+
+def _cluster(
+    devices: list[_Device], settings: Settings, n_jobs: int | None, progress: bool | None
+) -> list[LocalClustering]:
+    """Batches side by side, one worker each; then large devices one after the other, with all workers."""
+    large = [[device] for device in devices if is_large(device.points)]
+    batches = list(_batches([device for device in devices if not is_large(device.points)]))
+    results: dict[int, LocalClustering] = {}
+    with _progress.bar("clustering devices", len(devices), progress) as advance:
+        for batch, found in zip(
+            batches + large,
+            chain(
+                _pool.map_in_order(lambda batch: _solve(batch, settings, 1), batches, n_jobs),
+                (_solve(batch, settings, n_jobs) for batch in large),
+            ),
+            strict=True,
+        ):
+            results.update(zip((device.position for device in batch), found, strict=True))
+            advance(len(batch))
+    return [results[position] for position in range(len(devices))]
+
+
+def _batches(devices: list[_Device]) -> Iterator[list[_Device]]:
+    """Devices that can share a batch, in batches that fit the cache."""
+    groups: dict[tuple[Any, ...], list[_Device]] = defaultdict(list)
+    for device in devices:
+        groups[device.batch].append(device)
+    for group in groups.values():
+        bytes_each = padded_size(group[0].points.shape[0]) * group[0].points.shape[1] * group[0].points.dtype.itemsize
+        size = max(1, BATCH_BYTES // bytes_each)
+        for start in range(0, len(group), size):
+            yield group[start : start + size]
+
+
+def _solve(batch: list[_Device], settings: Settings, n_jobs: int | None) -> list[LocalClustering]:
+    points, weights = [device.points for device in batch], [device.weights for device in batch]
+    rows = rows_of_one(points[0], weights[0], n_jobs) if len(batch) == 1 else stacked(points, weights)
+    keys = np.concatenate([device.key for device in batch])
+    sizes = [device.points.shape[0] for device in batch]
+    with _pool.one_blas_thread():
+        return cluster_rows(rows, batch[0].n_clusters, keys, settings, sizes, [device.names for device in batch])

@@ -1,0 +1,166 @@
+"""`LocalClustering`: what Algorithm 1 found on one device. It stays there; its `to_message` is what may leave."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _checks, _files, _geometry
+from kfed.errors import FeatureMismatchError, InvalidInputError, MessageError
+from kfed.identity import Identity
+from kfed.message import DeviceMessage
+
+Array = npt.NDArray[Any]
+
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class LocalClustering:
+    """Clusters of the points of one device. Made by `cluster_device` or `cluster_fleet`.
+
+    Attributes
+    ----------
+    labels : array of int, shape (n_points,)
+        Local cluster of every point, U^(z).
+    centers : array of shape (n_local_clusters, n_features)
+        Mean of every local cluster, Theta^(z). A cluster without points (there were fewer distinct points than
+        clusters) has a place too, and is never sent.
+    counts : array of shape (n_local_clusters,)
+        Points of each cluster, or their total weight.
+    sums_of_squares : array of shape (n_local_clusters,)
+        Sum of squared distances of the points of each cluster to its center.
+    withheld : array of bool, shape (n_local_clusters,)
+        Clusters that `to_message` leaves out, since they would give away rows; see `cluster_device`.
+    spectral_deviation : float or None
+        Spectral norm of the points of the clusters that are sent, minus their centers. None if it was not measured.
+    n_iterations : int
+        Lloyd steps that changed something.
+    feature_names : tuple of str or None
+        Names of the columns, if the points came with names.
+    """
+
+    labels: Array
+    centers: Array
+    counts: Array
+    sums_of_squares: Array
+    withheld: Array
+    spectral_deviation: float | None
+    n_iterations: int
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def n_points(self) -> int:
+        """Points on the device, n^(z)."""
+        return int(self.labels.shape[0])
+
+    @property
+    def n_local_clusters(self) -> int:
+        """Clusters looked for on the device, k^(z)."""
+        return int(self.centers.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Length of a point, d."""
+        return int(self.centers.shape[1])
+
+    @property
+    def cost(self) -> float:
+        """The k-means cost: sum of squared distances of all points to their centers."""
+        return float(self.sums_of_squares.sum(dtype=np.float64))
+
+    def __repr__(self) -> str:
+        return (
+            f"LocalClustering(n_points={self.n_points}, n_local_clusters={self.n_local_clusters}, "
+            f"n_features={self.n_features}, cost={self.cost:.6g}, withheld={int(self.withheld.sum())})"
+        )
+
+    def to_message(self, device_id: str) -> DeviceMessage:
+        """The message to send: centers, counts and spread of the clusters that are not withheld."""
+        sent = ~self.withheld
+        return DeviceMessage(
+            device_id,
+            self.centers[sent],
+            self.counts[sent],
+            self.sums_of_squares[sent],
+            self.spectral_deviation,
+            self.feature_names,
+        )
+
+    def induced_labels(self, identity: Identity) -> Array:
+        """Global cluster of every point, (n_points,): the induced clustering of the paper.
+
+        A point goes where the server put the center of its local cluster. A local cluster that was withheld goes to the
+        nearest of the global centers, which came with the identity.
+        """
+        return np.asarray(self.global_clusters(identity)[self.labels])
+
+    def global_clusters(self, identity: Identity) -> Array:
+        """Global cluster of every local cluster, (n_local_clusters,)."""
+        if identity.n_features != self.n_features:
+            raise FeatureMismatchError(
+                f"the identity must speak of {self.n_features} features, and of {identity.n_features} it does; "
+                "it is the answer to another device"
+            )
+        sent = ~self.withheld
+        if len(identity) != np.count_nonzero(sent):
+            raise InvalidInputError(
+                f"the identity must name the {np.count_nonzero(sent)} clusters that this device sent, "
+                f"and names {len(identity)}; it is the answer to another message"
+            )
+        clusters = np.empty(self.n_local_clusters, np.int64)
+        clusters[sent] = identity.cluster_ids
+        hidden = _geometry.squared_distances(self.centers[self.withheld], identity.cluster_centers)
+        clusters[self.withheld] = hidden.argmin(axis=1)
+        return clusters
+
+    def to_bytes(self) -> bytes:
+        """Everything but the points, as safetensors, for this device only."""
+        tensors = {
+            "labels": self.labels,
+            "centers": self.centers,
+            "counts": self.counts,
+            "sums_of_squares": self.sums_of_squares,
+            "withheld": self.withheld,
+        }
+        facts = {
+            "kind": "local clustering",
+            "version": VERSION,
+            "spectral_deviation": self.spectral_deviation,
+            "n_iterations": self.n_iterations,
+            "feature_names": self.feature_names,
+        }
+        return _files.encode(tensors, facts)
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> LocalClustering:
+        """Read what `to_bytes` gave. Raises `MessageError` if it is not sound."""
+        tensors, facts = _files.decode(payload)
+        _files.check_kind(facts, "local clustering", VERSION)
+        try:
+            centers = tensors["centers"]
+            clustering = cls(
+                *(_checks.frozen(tensors[name]) for name in ("labels", "centers", "counts", "sums_of_squares")),
+                _checks.frozen(tensors["withheld"].astype(bool)),
+                facts["spectral_deviation"],
+                facts["n_iterations"],
+                _checks.feature_names(facts["feature_names"], centers.shape[1]),
+            )
+            if clustering.labels.size and not 0 <= clustering.labels.min() <= clustering.labels.max() < len(centers):
+                raise InvalidInputError("its labels do not fit its centers")
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise MessageError(f"this local clustering is not sound: {error}") from error
+        return clustering
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything but the points to a file that only its owner can read."""
+        _files.write(path, self.to_bytes(), private=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LocalClustering:
+        """Read a local clustering from a file; an error names the file."""
+        return _files.naming(path, lambda: cls.from_bytes(_files.read(path)))

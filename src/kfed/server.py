@@ -1,0 +1,377 @@
+"""Algorithm 2 of the paper, k-FED: the server groups the centers that devices sent, and never sees a point.
+
+The steps are `aggregate` (the pseudocode) and `RULES`; what it answers is an `Aggregation`. This file does not know how
+a device works: it must not import `kfed.device`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _checks, _files, _geometry, _robust
+from kfed._gathering import Gathering
+from kfed._traversal import farthest_first
+from kfed.errors import InvalidInputError, MessageError, TooFewCentersError, UnknownDeviceError
+from kfed.identity import Identity
+from kfed.message import DeviceMessage
+
+Array = npt.NDArray[Any]
+
+VERSION = 1
+
+
+def aggregate(
+    messages: Iterable[DeviceMessage],
+    n_clusters: int,
+    *,
+    rule: str = "paper",
+    first_device: str | None = None,
+    n_jobs: int | None = None,
+) -> Aggregation:
+    """Group the device centers of all messages into `n_clusters` global clusters.
+
+    Parameters
+    ----------
+    messages : iterable of DeviceMessage
+        One message a device, in any order: the answer depends on the set of messages alone.
+    n_clusters : int
+        Number of global clusters, k.
+    rule : {"paper", "robust"}
+        ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
+        ``"robust"`` weighs centers by their counts, sets tiny stray ones aside, tries several seedings and runs Lloyd
+        to convergence; on clean separated data it gives the paper's answer.
+    first_device : str, optional
+        The device whose centers the traversal starts from (step 2: "pick any z"). By default the one that speaks for
+        the most points among those with at most `n_clusters` centers; the first id of several.
+    n_jobs : int, optional
+        Number of threads, by default one per core. It does not change the answer.
+
+    Returns
+    -------
+    Aggregation
+
+    References
+    ----------
+    Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clustering", ICML 2021, Algorithm 2.
+
+    Examples
+    --------
+    >>> one = DeviceMessage("a", [[0.0, 0.0], [9.0, 0.0]], [10, 10])
+    >>> two = DeviceMessage("b", [[9.1, 0.1], [0.0, 9.0]], [20, 5])
+    >>> result = aggregate([one, two], n_clusters=3)
+    >>> np.asarray(result.identity("a")), np.asarray(result.identity("b"))
+    (array([2, 0]), array([0, 1]))
+    >>> result.cluster_sizes
+    array([30,  5, 10])
+    """
+    n_clusters = _checks.positive_integer(n_clusters, "n_clusters")
+    rule = _checks.one_of(rule, list(RULES), "rule")
+    return _aggregate(Gathering.of(messages), n_clusters, rule, first_device, n_jobs)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What a rule answers."""
+
+    initial_centers: Array  # M: (n_clusters, n_features)
+    traversal: Array  # farthest-first distances, (n_clusters - n_start,)
+    center_labels: Array  # tau: (n_device_centers,)
+    cluster_centers: Array  # mu(tau): (n_clusters, n_features)
+
+
+def paper_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Steps 2 to 8 of Algorithm 2."""
+    centers = gathering.centers
+    traversal = farthest_first(centers, n_clusters, start, n_jobs)  # steps 2 to 6
+    initial_centers = centers[traversal.picks]
+    labels = _geometry.nearest(centers, initial_centers, n_jobs)  # step 7: one round of Lloyd
+    means = _geometry.means_by_label(centers, labels, initial_centers, n_jobs=n_jobs)
+    return Grouping(initial_centers, traversal.distances, labels, means)
+
+
+def robust_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Algorithm 2 for data that is not clean: see `kfed._robust`."""
+    kept = _robust.without_strays(gathering.centers, gathering.counts, gathering.owners, n_clusters)
+    start = np.flatnonzero(np.isin(kept, start))
+    if len(start) == 0:
+        start = np.array([gathering.counts[kept].argmax()])
+    traversal = farthest_first(gathering.centers[kept], n_clusters, start, n_jobs)
+    initial_centers = gathering.centers[kept][traversal.picks]
+    means = _robust.best_centers(gathering.centers[kept], gathering.counts[kept], initial_centers, n_jobs)
+    return Grouping(initial_centers, traversal.distances, _geometry.nearest(gathering.centers, means, n_jobs), means)
+
+
+RULES: dict[str, Callable[[Gathering, int, Array, int | None], Grouping]] = {
+    "paper": paper_rule,
+    "robust": robust_rule,
+}
+
+
+def _aggregate(
+    gathering: Gathering, n_clusters: int, rule: str, first_device: str | None, n_jobs: int | None
+) -> Aggregation:
+    n_centers = len(gathering.centers)
+    if n_centers < n_clusters:
+        raise TooFewCentersError(
+            f"n_clusters must be at most the number of device centers, {n_centers} from "
+            f"{len(gathering.device_ids)} devices, and is {n_clusters}; ask for fewer clusters, wait for more devices, "
+            "or let devices look for more local clusters"
+        )
+    start = _start(gathering, n_clusters, first_device)
+    return Aggregation(gathering, rule, first_device, RULES[rule](gathering, n_clusters, start, n_jobs))
+
+
+def _start(gathering: Gathering, n_clusters: int, first_device: str | None) -> Array:
+    """Rows of the centers that M starts from, Theta^(z) of one device.
+
+    A device with more centers than `n_clusters` starts with the one center that speaks for most points.
+    """
+    n_devices = len(gathering.device_ids)
+    sizes = np.bincount(gathering.owners, minlength=n_devices)
+    if first_device is None:
+        n_points = np.bincount(gathering.owners, weights=gathering.counts, minlength=n_devices)
+        fits = (sizes > 0) & (sizes <= n_clusters)
+        position = int(np.where(fits if fits.any() else sizes > 0, n_points, -1).argmax())
+    else:
+        position = gathering.position(first_device)
+        if sizes[position] == 0:
+            raise InvalidInputError(f"first_device must have sent a center, and {first_device!r} sent none")
+    rows = np.arange(len(gathering.owners))[gathering.centers_of(position)]
+    return rows if len(rows) <= n_clusters else rows[[gathering.counts[rows].argmax()]]
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregation:
+    """The global clusters, and everything needed to serve devices from them. Made by `aggregate`; never changes."""
+
+    _gathering: Gathering
+    rule: str
+    first_device: str | None
+    _grouping: Grouping
+
+    def __post_init__(self) -> None:
+        for array in vars(self._grouping).values():
+            array.flags.writeable = False
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of global clusters, k."""
+        return int(self._grouping.cluster_centers.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Length of a center, d."""
+        return self._gathering.n_features
+
+    @property
+    def n_devices(self) -> int:
+        """Number of devices, Z."""
+        return len(self.device_ids)
+
+    @property
+    def device_ids(self) -> tuple[str, ...]:
+        """The devices, sorted."""
+        return self._gathering.device_ids
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """What the features are called, if any device said so."""
+        return self._gathering.feature_names
+
+    @property
+    def device_centers(self) -> Array:
+        """All theta_i^(z), (n_device_centers, n_features)."""
+        return self._gathering.centers
+
+    @property
+    def center_owners(self) -> Array:
+        """For each device center, the position of its device in `device_ids`."""
+        return self._gathering.owners
+
+    @property
+    def center_counts(self) -> Array:
+        """For each device center, how many points it speaks for."""
+        return self._gathering.counts
+
+    @property
+    def sums_of_squares(self) -> Array:
+        """For each device center, the sum of squared distances of its points to it; NaN where not said."""
+        return self._gathering.sums_of_squares
+
+    @property
+    def spectral_deviations(self) -> Array:
+        """For each device, the spectral norm of its points minus their centers; NaN where not said."""
+        return self._gathering.spectral_deviations
+
+    @property
+    def center_labels(self) -> Array:
+        """For each device center, its global cluster: tau."""
+        return self._grouping.center_labels
+
+    @property
+    def cluster_centers(self) -> Array:
+        """Means mu(tau_r) of the global clusters, (n_clusters, n_features)."""
+        return self._grouping.cluster_centers
+
+    @property
+    def initial_centers(self) -> Array:
+        """The set M after step 6, (n_clusters, n_features)."""
+        return self._grouping.initial_centers
+
+    @property
+    def traversal(self) -> Array:
+        """How far from M each device center was when it joined M: never increasing."""
+        return self._grouping.traversal
+
+    @property
+    def cluster_sizes(self) -> Array:
+        """Points (or weight) behind each global cluster."""
+        sizes = np.bincount(self.center_labels, weights=self.center_counts, minlength=self.n_clusters)
+        return sizes.astype(self.center_counts.dtype)
+
+    def __repr__(self) -> str:
+        return (
+            f"Aggregation(n_clusters={self.n_clusters}, n_devices={self.n_devices}, "
+            f"n_device_centers={len(self.device_centers)}, n_features={self.n_features}, rule={self.rule!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Aggregation):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __contains__(self, device_id: object) -> bool:
+        try:
+            self._gathering.position(str(device_id))
+        except UnknownDeviceError:
+            return False
+        return True
+
+    def message(self, device_id: str) -> DeviceMessage:
+        """The message that a device sent."""
+        return self._gathering.message(device_id)
+
+    def identity(self, device_id: str) -> Identity:
+        """The answer to a device that was aggregated."""
+        rows = self._gathering.centers_of(self._gathering.position(device_id))
+        return Identity(device_id, self.center_labels[rows], self.cluster_centers)
+
+    def assign(self, message: DeviceMessage) -> Identity:
+        """The answer to a device that came late: the nearest mean mu(tau_r) for each of its centers.
+
+        k' x k distances; nothing is recomputed and nobody else is affected.
+        """
+        _checks.same_features(self._spokesman(), message)
+        centers = message.centers.astype(self.cluster_centers.dtype, copy=False)
+        distances = _geometry.squared_distances(centers, self.cluster_centers)
+        return Identity(message.device_id, distances.argmin(axis=1), self.cluster_centers)
+
+    def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
+        """The aggregation that this device never joined."""
+        first_device = None if self.first_device == device_id else self.first_device
+        return _aggregate(self._gathering.without(device_id), self.n_clusters, self.rule, first_device, n_jobs)
+
+    def to_bytes(self) -> bytes:
+        """Everything, as safetensors."""
+        gathering, grouping = self._gathering, self._grouping
+        device_ids = np.frombuffer(json.dumps(gathering.device_ids).encode(), np.uint8)
+        tensors = {
+            "device_ids": device_ids,
+            "device_centers": gathering.centers,
+            "center_owners": gathering.owners.astype(np.int64),
+            "center_counts": gathering.counts,
+            "sums_of_squares": gathering.sums_of_squares,
+            "spectral_deviations": gathering.spectral_deviations,
+            "is_named": gathering.is_named,
+            "is_double": gathering.is_double,
+            "initial_centers": grouping.initial_centers,
+            "traversal": grouping.traversal,
+            "center_labels": grouping.center_labels.astype(np.int64),
+            "cluster_centers": grouping.cluster_centers,
+        }
+        facts = {
+            "kind": "aggregation",
+            "version": VERSION,
+            "rule": self.rule,
+            "first_device": self.first_device,
+            "feature_names": self.feature_names,
+        }
+        return _files.encode(tensors, facts)
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Aggregation:
+        """Read an aggregation. Raises `MessageError` if it is not sound."""
+        tensors, facts = _files.decode(payload)
+        _files.check_kind(facts, "aggregation", VERSION)
+        try:
+            gathering = Gathering(
+                tuple(json.loads(tensors["device_ids"].tobytes())),
+                *(_frozen_tensor(tensors, name) for name in ("device_centers", "center_owners", "center_counts")),
+                *(_frozen_tensor(tensors, name) for name in ("sums_of_squares", "spectral_deviations")),
+                *(_frozen_tensor(tensors, name) for name in ("is_named", "is_double")),
+                _checks.feature_names(facts["feature_names"], tensors["device_centers"].shape[1]),
+            )
+            grouping = Grouping(
+                *(_frozen_tensor(tensors, name) for name in ("initial_centers", "traversal")),
+                *(_frozen_tensor(tensors, name) for name in ("center_labels", "cluster_centers")),
+            )
+            _check_sound(gathering, grouping)
+            rule = _checks.one_of(facts["rule"], list(RULES), "rule")
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise MessageError(f"this aggregation is not sound: {error}") from error
+        return cls(gathering, rule, facts["first_device"], grouping)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file, whole or not at all."""
+        _files.write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Aggregation:
+        """Read an aggregation from a file; an error names the file."""
+        return _files.naming(path, lambda: cls.from_bytes(_files.read(path)))
+
+    def _spokesman(self) -> DeviceMessage:
+        """A message with the features that all devices agreed on."""
+        return DeviceMessage(self.device_ids[0], self.cluster_centers[:0], [], feature_names=self.feature_names)
+
+
+def _frozen_tensor(tensors: dict[str, Array], name: str) -> Array:
+    return _checks.frozen(tensors[name])
+
+
+def _check_sound(gathering: Gathering, grouping: Grouping) -> None:
+    """Raise unless the columns of a file fit together."""
+    n_centers, n_features = gathering.centers.shape
+    n_clusters, n_devices = len(grouping.cluster_centers), len(gathering.device_ids)
+    expected = [
+        (gathering.owners, (n_centers,), n_devices),
+        (gathering.counts, (n_centers,), None),
+        (gathering.sums_of_squares, (n_centers,), None),
+        (gathering.spectral_deviations, (n_devices,), None),
+        (gathering.is_named, (n_devices,), None),
+        (gathering.is_double, (n_devices,), None),
+        (grouping.center_labels, (n_centers,), n_clusters),
+        (grouping.cluster_centers, (n_clusters, n_features), None),
+        (grouping.initial_centers, (n_clusters, n_features), None),
+    ]
+    for array, shape, n_values in expected:
+        if array.shape != shape:
+            raise InvalidInputError(f"its columns must fit together, and one has shape {array.shape} for {shape}")
+        if n_values is not None and array.size and not 0 <= array.min() <= array.max() < n_values:
+            raise InvalidInputError("its columns must fit together, and one points outside another")
+    if not all(isinstance(device_id, str) for device_id in gathering.device_ids):
+        raise InvalidInputError("its device ids must be strings")
+    if list(gathering.device_ids) != sorted(set(gathering.device_ids)) or (np.diff(gathering.owners) < 0).any():
+        raise InvalidInputError("its devices must be distinct and in order")
+    for array in (gathering.centers, grouping.cluster_centers, grouping.initial_centers):
+        if not np.isfinite(array).all():
+            raise InvalidInputError("its centers must be finite, and some are not")
