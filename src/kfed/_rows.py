@@ -281,8 +281,8 @@ class SparseRows(Rows):
             by_cluster = np.bincount(labels, scaled, minlength=len(centers))
             return np.asarray(sparse.T @ scaled - centers.T @ by_cluster)
 
-        if min(sparse.shape) <= 2:
-            return np.linalg.norm(np.stack([times(unit) for unit in np.eye(sparse.shape[1])], axis=1), 2)[None]
+        if self.n_points <= 2:
+            return np.linalg.norm([transposed_times(unit) for unit in np.eye(self.n_points)], 2, keepdims=True)[0]
         operator = LinearOperator(sparse.shape, matvec=times, rmatvec=transposed_times, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(min(sparse.shape))
         return np.asarray(svds(operator, k=1, return_singular_vectors=False, v0=start))
