@@ -25,22 +25,32 @@ def is_sparse(points: object) -> bool:
 
 def points(points: Any, name: str = "points") -> Any:
     """Rows as a finite float32 or float64 array, C-contiguous (n_points, n_features), or as CSR of such."""
+    checked = table(points, name)
+    finite(checked, name)
+    return checked
+
+
+def table(points: Any, name: str) -> Any:
+    """`points`, but for whether they are finite."""
     if is_sparse(points):
         checked = points.tocsr()
         checked = checked.astype(_float_dtype(checked.dtype, name), copy=False)
         checked.sum_duplicates()
-        values = checked.data
     else:
-        checked = values = _dense(points, name)
+        checked = _dense(points, name)
     if checked.shape[0] == 0:
         raise InvalidInputError(f"{name} must have at least one row, and has none; leave this device out")
     if checked.shape[1] == 0:
         raise InvalidInputError(f"{name} must have at least one column, and has none")
-    if not np.isfinite(values).all():
-        raise InvalidInputError(
-            f"{name} must be finite, and {_where_not_finite(checked)} NaN or infinite; remove or fill those rows first"
-        )
     return checked
+
+
+def finite(points: Any, name: str) -> None:
+    """Raise unless all values are finite."""
+    if not np.isfinite(points.data if is_sparse(points) else points).all():
+        raise InvalidInputError(
+            f"{name} must be finite, and {_where_not_finite(points)} NaN or infinite; remove or fill those rows first"
+        )
 
 
 def feature_names_of(points: object) -> tuple[str, ...] | None:
@@ -52,10 +62,10 @@ def feature_names_of(points: object) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def sample_weight(weights: Any, n_points: int, dtype: np.dtype[Any]) -> Array:
+def sample_weight(weights: Any, n_points: int, dtype: np.dtype[Any]) -> Array | None:
     """One weight a point, (n_points,): finite, not negative, not all zero; None means one each."""
     if weights is None:
-        return np.ones(n_points, dtype)
+        return None
     checked = np.asarray(weights, dtype=dtype)
     if checked.shape != (n_points,):
         raise InvalidInputError(
@@ -119,6 +129,14 @@ def one_of(value: Any, allowed: Sequence[str], name: str) -> str:
     if value not in allowed:
         raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, and is {value!r}")
     return str(value)
+
+
+def array(values: Any, name: str, dtype: npt.DTypeLike = None) -> Array:
+    """`values` as an array. An error does not repeat them, as NumPy's would: they may be private."""
+    try:
+        return np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(f"{name} must be numbers in a regular grid, and are not") from None
 
 
 def frozen(array: Array) -> Array:

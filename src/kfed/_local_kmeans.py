@@ -24,7 +24,7 @@ N_TRIES = 4
 N_POWER_ITERATIONS = 2
 """Subspace iterations: with the extra directions, enough for clusters that can be told apart."""
 
-N_POLISHING_STEPS = 4
+N_POLISHING_STEPS = 2
 """Lloyd steps among the projected points: each costs far less than the step on the original points it saves."""
 
 
@@ -132,16 +132,22 @@ def _orthonormal(vectors: Array) -> Array:
 def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms: Array) -> Array:
     """Centers nu of the projected points, (n_devices, n_clusters, k).
 
-    They are the best of several greedy k-means++ seedings, improved by a few Lloyd steps among the projected points.
+    Each of several tries is a greedy k-means++ seeding and a few Lloyd steps among the projected points; the one of the
+    lowest cost is kept.
     """
     projected, weights = _seeding.coreset(projected, rows.weights)
-    picks, costs = _seeding.greedy_seeds(projected, weights, n_clusters, N_TRIES, uniforms)
-    cheapest = picks[np.arange(rows.n_devices), costs.argmin(axis=1)]
-    centers = _seeding.points_at(projected, cheapest)
+    picks = _seeding.greedy_seeds(projected, weights, n_clusters, N_TRIES, uniforms)
+    tries = _seeding.points_at(projected, picks.reshape(len(picks), -1))  # (n_devices, n_tries * n_clusters, k)
+    by_try = (len(picks) * N_TRIES, n_clusters, -1)
+    try_weights = np.repeat(weights, N_TRIES, axis=0)
     for _ in range(N_POLISHING_STEPS):
-        members = memberships(nearest(squared_distances(projected, centers)), weights, n_clusters)
-        centers = means(np.matmul(members, projected[:, :-2].transpose(0, 2, 1)), members.sum(axis=2), centers)
-    return centers
+        labels = nearest(squared_distances(projected, tries).reshape(by_try))
+        members = memberships(labels, try_weights, n_clusters).reshape(*tries.shape[:2], -1)
+        sums = np.matmul(members, projected.transpose(0, 2, 1))  # the last of a lifted point is 1: sums to the size
+        tries = means(sums[:, :, :-2], sums[:, :, -1], tries)
+    costs = squared_distances(projected, tries).reshape(by_try).min(axis=1)
+    cheapest = np.einsum("tn,tn->t", costs, try_weights).reshape(-1, N_TRIES).argmin(axis=1)
+    return tries.reshape(len(picks), N_TRIES, n_clusters, -1)[np.arange(len(picks)), cheapest]
 
 
 # Step 3: core sets ----------------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@ BLOCK_BYTES = 2**21
 """Bytes of points that are worked on at a time, so that they stay in the cache while they are."""
 
 
+SMALL_BYTES = 2**18
+"""Bytes of points that are copied at a time, where a copy is needed."""
+
 NARROW = 64
 """Sparse rows with at most this many features may be made dense, if what is asked of them needs it."""
 
@@ -35,6 +38,7 @@ NARROW = 64
 class Rows(ABC):
     """Weighted points of one or more devices."""
 
+    points: Any
     weights: Array  # (n_devices, n_points)
     n_features: int
 
@@ -131,12 +135,15 @@ class DenseRows(Rows):
 
     def squared_residuals(self, centers: Array, labels: Array) -> Array:
         """See `Rows.squared_residuals`."""
-        residuals = self._residuals(centers, labels)
-        return np.einsum("bnd,bnd->bn", residuals, residuals)
+        squares = np.empty(labels.shape, self.dtype)
+        for some in _pool.blocks(self.n_devices, max(1, SMALL_BYTES // self.points[0].nbytes)):
+            residuals = self.points[some] - _by_device(centers[some], labels[some])
+            np.einsum("bnd,bnd->bn", residuals, residuals, out=squares[some])
+        return squares
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_norm`."""
-        residuals = self._residuals(centers, labels).astype(np.float64, copy=False)
+        residuals = (self.points - _by_device(centers, labels)).astype(np.float64)
         residuals *= np.sqrt(weights)[:, :, None]
         return spectral_norm(residuals)
 
@@ -149,10 +156,6 @@ class DenseRows(Rows):
         if len(indices) == self.n_points:
             return self
         return DenseRows(self.points[:, indices], self.weights[:, indices])
-
-    def _residuals(self, centers: Array, labels: Array) -> Array:
-        own = _by_device(centers, labels)
-        return np.subtract(self.points, own, out=own)
 
 
 class BlockedRows(Rows):

@@ -47,8 +47,8 @@ def n_draws(n_clusters: int, n_tries: int) -> int:
 
 def greedy_seeds(
     lifted: Array, weights: Array, n_clusters: int, n_tries: int, uniforms: Array
-) -> tuple[Array, Array]:
-    """Seeds of several tries, (n_problems, n_tries, n_clusters) indices of points, and the cost of each try.
+) -> Array:
+    """Seeds of several tries, as indices of points (n_problems, n_tries, n_clusters).
 
     Each next seed is the best of a few candidates, which are drawn in proportion to the cost of the points so far.
     """
@@ -63,7 +63,7 @@ def greedy_seeds(
         best = _potentials(lifted, weights, candidates, costs).argmin(axis=2)
         picks[:, :, step] = candidates[problems, tries, best]
         np.minimum(costs, squared_distances(lifted, points_at(lifted, picks[:, :, step])), out=costs)
-    return picks, np.matmul(costs, weights[:, :, None])[:, :, 0]
+    return picks
 
 
 def draw(mass: Array, uniforms: Array) -> Array:

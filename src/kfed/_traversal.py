@@ -61,9 +61,9 @@ def farthest_first(
     >>> farthest_first(np.array([[0.0], [1.0], [9.0], [5.0]]), n_picks=3, start=[0])
     Traversal(picks=array([0, 2, 3]), distances=array([9., 4.]))
     """
-    distances = np.empty(n_picks - len(start))
+    distances = np.zeros(n_picks - len(start))
     with _pool.one_blas_thread():
-        bounds = _Bounds(points, start, n_jobs)
+        bounds = _Bounds(points, n_picks, start, n_jobs)
         for step in range(len(distances)):
             row = bounds.farthest()
             distances[step] = np.sqrt(bounds.upper[row])
@@ -74,7 +74,7 @@ def farthest_first(
 class _Bounds:
     """Upper bounds on each row's squared distance to M, brought up to date where the farthest row may be."""
 
-    def __init__(self, points: Points, start: Sequence[int] | NDArray[np.intp], n_jobs: int | None) -> None:
+    def __init__(self, points, n_picks, start, n_jobs) -> None:
         n_points, n_features = points.shape
         self._points = points
         self._n_jobs = n_jobs
@@ -82,10 +82,12 @@ class _Bounds:
         self._origin = _geometry.middle(points[start])
         self.picks: list[int] = []
         self.upper = np.full(n_points, np.inf)
-        self._seen = np.zeros(n_points, dtype=np.int32)  # how many of M the bound accounts for
+        self._seen = np.zeros(n_points, dtype=np.min_scalar_type(n_picks))  # how many of M the bound accounts for
         self._settled = np.zeros(n_points, dtype=np.bool_)  # the bound is the textbook's distance to those
         self._front = np.empty(0, dtype=np.intp)  # all rows whose bound is at least the floor, in order
         self._floor = np.inf
+        self._depth = _FRONT_DEPTH
+        self._served=1
         self.admit(start)
 
     def admit(self, rows: Sequence[int] | NDArray[np.intp]) -> None:
@@ -96,37 +98,49 @@ class _Bounds:
 
     def farthest(self) -> int:
         """Return the lowest row not in M with the largest distance to M; its bound is then that distance, squared."""
-        depth = _FRONT_DEPTH
+        parts = [self._front[b] for b in _pool.blocks(len(self._front), PART * self._rows_per_block)]
+        self._front = self._collect(self._refresh, parts)
         while True:
-            self._refresh_front()
             if self._front.size == 0:
-                self._lower_floor(depth)
-                depth = min(2 * depth, _DEEPEST)
+                self._lower_floor()
                 continue
             top = self._front[self.upper[self._front].argmax()]
             if self._settled[top]:
+                self._served+=1
                 return int(top)
             self._settle(top)
 
-    def _refresh_front(self) -> None:
+    def _lower_floor(self) -> None:
+        """Take into the front what lies at most `depth` below the highest bound of all."""
+        STAT['descend']=STAT.get('descend',0)+1
+        if self._served==0: self._depth=min(.5,self._depth*2)
+        elif self._served>ADAPT: self._depth/=2
+        self._served=0
+        self._floor = self.upper.max() * (1 - self._depth)
+        n=len(self.upper)
+        self._front = self._collect(self._sweep, _pool.blocks(n, -(-n//CHUNKS)))
+
+    def _collect(self, function, parts):
+        if not parts: return self._front
+        return np.concatenate(list(_pool.map_in_order(function, parts, self._n_jobs)))
+
+    def _sweep(self, part: slice):
+        return self._refresh(part.start + np.flatnonzero(self.upper[part] >= self._floor))
+
+    def _refresh(self, rows):
         """Bring the front up to date with M, and let go the rows that fall below the floor."""
-        front = self._front
-        stale = front[(self._seen[front] < len(self.picks)) & (self.upper[front] > 0)]
+        stale = rows[self._seen[rows] < len(self.picks)]
         settled = self._settled[stale]
         self._update(self._measure, stale[settled])
         self._update(self._bound, stale[~settled])
-        self._front = front[self.upper[front] >= self._floor]
-
-    def _lower_floor(self, depth: float) -> None:
-        """Take into the front what lies at most `depth` below the highest bound of all."""
-        self._floor = self.upper.max() * (1 - depth)
-        self._front = np.flatnonzero(self.upper >= self._floor)
+        return rows[self.upper[rows] >= self._floor]
 
     def _settle(self, top: np.intp) -> None:
         """Measure the top row, then all rows of the front that still compete with it."""
         self._remeasure(np.array([top]))
         rivals = self._front[self.upper[self._front] >= self.upper[top]]
         self._remeasure(rivals[~self._settled[rivals]])
+        self._front = self._front[self.upper[self._front] >= self._floor]
 
     def _remeasure(self, rows: NDArray[np.intp]) -> None:
         """Replace bounds by the textbook's distances to all of M."""
@@ -135,14 +149,17 @@ class _Bounds:
 
     def _update(self, kernel: Callable[[Rows, int], None], rows: NDArray[np.intp]) -> None:
         """Run a kernel on rows, in blocks of rows that are about equally stale, from their first unseen pick on."""
+        if not rows.size: return
+        STAT['touch']=STAT.get('touch',0)+rows.size
+        STAT['update']=STAT.get('update',0)+1
         rows = rows[np.argsort(self._seen[rows], kind="stable")]
-        blocks = [rows[block] for block in _pool.blocks(len(rows), self._rows_per_block)]
-        _pool.consume(
-            _pool.map_in_order(lambda block: kernel(block, int(self._seen[block[0]])), blocks, self._n_jobs)
-        )
+        for b in _pool.blocks(len(rows), self._rows_per_block):
+            block=rows[b]
+            kernel(block, int(self._seen[block[0]]))
 
     def _bound(self, rows: Rows, first: int) -> None:
         """Lower the bounds by product with the picks from `first` on."""
+        STAT['pairs']=STAT.get('pairs',0)+rows.size*(len(self.picks)-first)
         block = _geometry.move(self._points, self._origin, rows)
         members = Moved(*(field[first:] for field in self._members))
         bounds = 2 * _geometry.half_bounds(members, block, side=+1).min(axis=0)
@@ -154,3 +171,7 @@ class _Bounds:
         distances = _geometry.squared_distances(self._points.take(rows,axis=0), self._points[self.picks[first:]])
         self.upper[rows] = np.minimum(self.upper[rows], distances.min(axis=1))
         self._seen[rows] = len(self.picks)
+STAT={}
+ADAPT=3
+PART=4
+CHUNKS=8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,13 +105,14 @@ class Settings:
     weighted: bool = False
 
 
-def rows_of_one(points: Any, weights: Array, n_jobs: int | None = None) -> Rows:
-    """The points of one device in the form that suits their size and kind."""
+def rows_of_one(points: Any, weights: Array | None, n_jobs: int | None = None) -> Rows:
+    """The points of one device that shares no batch, in the form that suits their size and kind."""
+    if not _checks.is_sparse(points) and not is_large(points):
+        return stacked([points], [weights])
+    own_weights = np.ones(points.shape[0], points.dtype) if weights is None else weights
     if _checks.is_sparse(points):
-        return SparseRows(points, weights[None])
-    if is_large(points):
-        return BlockedRows(points, weights[None], n_jobs)
-    return stacked([points], [weights])
+        return SparseRows(points, own_weights[None])
+    return BlockedRows(points, own_weights[None], n_jobs)
 
 
 def is_large(points: Any) -> bool:
@@ -120,22 +121,29 @@ def is_large(points: Any) -> bool:
 
 
 def padded_size(n_points: int) -> int:
-    """Points that a device is padded to: one of sixteen sizes between powers of two, alone or in company."""
-    step = max(1, 2 ** (n_points.bit_length() - 5))
+    """Points that a device is padded to, alone or in company, so that devices of like size can share a batch.
+
+    It adds at most one part in sixteen, and at most seven points.
+    """
+    step = min(8, max(1, 2 ** (n_points.bit_length() - 5)))
     return -(-n_points // step) * step
 
 
-def stacked(points: Sequence[Array], weights: Sequence[Array]) -> DenseRows:
+def stacked(
+    points: Sequence[Array], weights: Sequence[Array | None], allocate: Callable[..., Array] = np.empty
+) -> DenseRows:
     """Devices of one padded size as a batch. A device is padded with copies of its first point, of weight zero."""
     n_points = padded_size(len(points[0]))
     if len(points) == 1 and len(points[0]) == n_points:
-        return DenseRows(points[0][None], weights[0][None])
-    stack = np.empty((len(points), n_points, points[0].shape[1]), points[0].dtype)
-    stacked_weights = np.zeros((len(points), n_points), points[0].dtype)
-    for device, (own_points, own_weights) in enumerate(zip(points, weights, strict=True)):
-        stack[device, : len(own_points)] = own_points
-        stack[device, len(own_points) :] = own_points[0]
-        stacked_weights[device, : len(own_points)] = own_weights
+        stack = points[0][None]
+    else:
+        stack = allocate((len(points), n_points, points[0].shape[1]), points[0].dtype)
+        for device, own in enumerate(points):
+            stack[device, : len(own)] = own
+            stack[device, len(own) :] = own[0]
+    stacked_weights = np.zeros(stack.shape[:2], stack.dtype)
+    for device, (own, given) in enumerate(zip(points, weights, strict=True)):
+        stacked_weights[device, : len(own)] = 1 if given is None else given
     return DenseRows(stack, stacked_weights)
 
 

@@ -6,10 +6,12 @@ devices or on the number of workers: it is what `cluster_device` gives it.
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy.typing as npt
 
 from kfed import _checks, _pool, _progress, _random
 from kfed._random import RandomState
+from kfed._rows import Rows
 from kfed.device import (
     MAX_ITERATIONS,
     MIN_CLUSTER_SIZE,
@@ -32,8 +35,8 @@ from kfed.local import LocalClustering
 
 Array = npt.NDArray[Any]
 
-BATCH_BYTES = 2**21 + 2**20
-"""Bytes of points in a batch, so that a worker's batch stays in its share of the cache."""
+BATCH_BYTES = 2**23
+"""Bytes of points in a batch: few enough for the cache, enough that Python's own time does not count."""
 
 
 def cluster_fleet(
@@ -95,23 +98,28 @@ def cluster_fleet(
     )
     keys = _random.device_keys(_random.as_seed(random_state), ids)
     devices = [
-        _device(i, points[i], weights[i], n_clusters[i], keys[i : i + 1])  # type: ignore[index]
+        _device(i, points[i], weights[i], n_clusters[i], keys[i])  # type: ignore[index]
         for i in range(n_devices)
     ]
     _check_same_width(devices)
     return _cluster(devices, settings, n_jobs, progress)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Device:
-    """One device's points, checked."""
+    """One device of the fleet."""
 
     position: int
     points: Any
-    weights: Array
+    weights: Array | None
     n_clusters: int
-    key: npt.NDArray[np.uint64]
+    key: np.uint64
     names: tuple[str, ...] | None
+
+    @property
+    def name(self) -> str:
+        """What errors call its points."""
+        return f"points of device {self.position}"
 
     @property
     def batch(self) -> tuple[Any, ...]:
@@ -121,11 +129,14 @@ class _Device:
         return padded_size(len(self.points)), self.n_clusters, self.points.dtype
 
 
-def _device(position: int, points: Any, weights: Any, n_clusters: Any, key: npt.NDArray[np.uint64]) -> _Device:
-    names = _checks.feature_names_of(points)
-    points = _checks.points(points, f"points of device {position}")
-    checked = _checks.sample_weight(weights, points.shape[0], points.dtype)
-    return _Device(position, points, checked, _checks.positive_integer(n_clusters, "n_local_clusters"), key, names)
+def _device(position: int, points: Any, weights: Any, n_clusters: Any, key: np.uint64) -> _Device:
+    """A device whose points have the right form; whether they are finite is checked by the batch."""
+    device = _Device(
+        position, points, None, _checks.positive_integer(n_clusters, "n_local_clusters"), key, _checks.feature_names_of(points)
+    )
+    device.points = _checks.table(points, device.name)
+    device.weights = _checks.sample_weight(weights, device.points.shape[0], device.points.dtype)
+    return device
 
 
 def _check_same_width(devices: list[_Device]) -> None:
@@ -145,15 +156,12 @@ def _cluster(
     batches = list(_batches([device for device in devices if not is_large(device.points)]))
     results: dict[int, LocalClustering] = {}
     with _progress.bar("clustering devices", len(devices), progress) as advance:
-        for batch, found in zip(
-            batches + large,
-            chain(
-                _pool.map_in_order(lambda batch: _solve(batch, settings, 1), batches, n_jobs),
-                (_solve(batch, settings, n_jobs) for batch in large),
-            ),
-            strict=True,
-        ):
-            results.update(zip((device.position for device in batch), found, strict=True))
+        found = chain(
+            _pool.map_in_order(_Worker(settings), batches, n_jobs),
+            (_solve(batch, rows_of_one(batch[0].points, batch[0].weights, n_jobs), settings) for batch in large),
+        )
+        for batch, clusterings in zip(batches + large, found, strict=True):
+            results.update(zip((device.position for device in batch), clusterings, strict=True))
             advance(len(batch))
     return [results[position] for position in range(len(devices))]
 
@@ -170,10 +178,31 @@ def _batches(devices: list[_Device]) -> Iterator[list[_Device]]:
             yield group[start : start + size]
 
 
-def _solve(batch: list[_Device], settings: Settings, n_jobs: int | None) -> list[LocalClustering]:
-    points, weights = [device.points for device in batch], [device.weights for device in batch]
-    rows = rows_of_one(points[0], weights[0], n_jobs) if len(batch) == 1 else stacked(points, weights)
-    keys = np.concatenate([device.key for device in batch])
+class _Worker(threading.local):
+    """Solves batches, each thread in memory of its own that it uses again for the next batch."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._memory = np.empty(0, np.uint8)
+
+    def __call__(self, batch: list[_Device]) -> list[LocalClustering]:
+        points, weights = [device.points for device in batch], [device.weights for device in batch]
+        is_sparse = _checks.is_sparse(points[0])
+        rows = rows_of_one(points[0], weights[0]) if is_sparse else stacked(points, weights, self._allocate)
+        return _solve(batch, rows, self._settings)
+
+    def _allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        n_bytes = prod(shape) * dtype.itemsize
+        if n_bytes > self._memory.size:
+            self._memory = np.empty(n_bytes, np.uint8)
+        return self._memory[:n_bytes].view(dtype).reshape(shape)
+
+
+def _solve(batch: list[_Device], rows: Rows, settings: Settings) -> list[LocalClustering]:
+    if not np.isfinite(rows.points.data if _checks.is_sparse(rows.points) else rows.points).all():
+        for device in batch:
+            _checks.finite(device.points, device.name)
+    keys = np.array([device.key for device in batch])
     sizes = [device.points.shape[0] for device in batch]
     with _pool.one_blas_thread():
         return cluster_rows(rows, batch[0].n_clusters, keys, settings, sizes, [device.names for device in batch])

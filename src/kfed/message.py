@@ -25,6 +25,9 @@ Array = npt.NDArray[Any]
 
 FORMAT = "kfed1"
 MAX_BYTES = 2**28
+MAX_COUNT = 2**53
+MAX_VALUE = 1e100
+SMALLEST_SINGLE, LARGEST_SINGLE = 1e-37, 1e37
 N_STATISTICS = 3
 
 
@@ -66,27 +69,29 @@ class DeviceMessage:
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the dataclass is frozen
         set_field(self, "device_id", _checks.device_id(self.device_id))
-        centers = np.asarray(self.centers)
+        centers = _checks.array(self.centers, "centers")
         if centers.ndim != 2 or centers.shape[1] < 1 or centers.dtype.kind not in "fiu":
             raise InvalidInputError(
                 "centers must be numbers with two axes (local clusters, features), "
                 f"and have shape {centers.shape} and dtype {centers.dtype}"
             )
         counts = _statistic(self.counts, len(centers), "counts")
-        if 0 in counts:
-            raise InvalidInputError("counts must be greater than zero, and some are not; leave empty clusters out")
-        dtype = np.float32 if centers.dtype == np.float32 and max(counts, default=0) <= 2**24 else np.float64
+        if not all(0 < count <= MAX_COUNT for count in counts):
+            raise InvalidInputError("counts must be greater than zero and at most 2^53, and some are not")
+        squares = _optional(self.sums_of_squares, len(centers), "sums_of_squares")
+        deviation = _optional(self.spectral_deviation, None, "spectral_deviation")
+        largest = max(float(centers.max(initial=0)), -float(centers.min(initial=0)))
+        if not largest <= MAX_VALUE:
+            raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size, and some are not")
+        small = max(counts, default=0) <= 2**24 and min(counts, default=1) >= SMALLEST_SINGLE
+        small = small and max(largest, *squares, *deviation) <= LARGEST_SINGLE
+        dtype = np.float32 if centers.dtype == np.float32 and small else np.float64
         set_field(self, "centers", _frozen(centers, dtype))
-        if not np.isfinite(self.centers).all():
-            raise InvalidInputError("centers must be finite, and some are not")
-        whole = all(count.is_integer() for count in counts)
-        set_field(self, "counts", _frozen(_frozen(counts, dtype), np.int64 if whole else dtype))
-        if self.sums_of_squares is not None:
-            squares = _statistic(self.sums_of_squares, len(centers), "sums_of_squares")
-            set_field(self, "sums_of_squares", _frozen(squares, dtype) if squares else None)
-        if self.spectral_deviation is not None:
-            (deviation,) = _statistic([self.spectral_deviation], 1, "spectral_deviation")
-            set_field(self, "spectral_deviation", float(dtype(deviation)) if counts else None)
+        rounded = _frozen(counts, dtype)
+        whole = all(count.is_integer() for count in rounded.tolist())
+        set_field(self, "counts", _frozen(rounded, np.int64) if whole else rounded)
+        set_field(self, "sums_of_squares", _frozen(squares, dtype) if squares else None)
+        set_field(self, "spectral_deviation", float(dtype(deviation[0])) if deviation and counts else None)
         set_field(self, "feature_names", _checks.feature_names(self.feature_names, self.n_features))
 
     @property
@@ -108,15 +113,7 @@ class DeviceMessage:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeviceMessage):
             return NotImplemented
-        return (
-            self.device_id == other.device_id
-            and self.feature_names == other.feature_names
-            and self.spectral_deviation == other.spectral_deviation
-            and np.array_equal(self.centers, other.centers)
-            and np.array_equal(self.counts, other.counts)
-            and (self.sums_of_squares is None) == (other.sums_of_squares is None)
-            and (self.sums_of_squares is None or np.array_equal(self.sums_of_squares, other.sums_of_squares))
-        )
+        return self is other or self.to_bytes() == other.to_bytes()
 
     def __hash__(self) -> int:
         return hash((self.device_id, self.centers.shape, self.n_points))
@@ -161,9 +158,16 @@ class DeviceMessage:
         return _files.naming(path, lambda: cls.from_bytes(_files.read(path, MAX_BYTES)))
 
 
+def _optional(values: Any, length: int | None, name: str) -> list[float]:
+    """A statistic that may be missing; of `length` None, one number."""
+    if values is None:
+        return []
+    return _statistic([values], 1, name) if length is None else _statistic(values, length, name)
+
+
 def _statistic(values: Any, length: int, name: str) -> list[float]:
     """One finite number for each center, none of them negative."""
-    array = np.asarray(values, dtype=np.float64)
+    array = _checks.array(values, name, np.float64)
     if array.shape != (length,):
         raise InvalidInputError(f"{name} must have one value for each of {length} centers, and has shape {array.shape}")
     numbers: list[float] = array.tolist()
