@@ -1,4 +1,4 @@
-"""CSV at the speed of C, and slowly once more when something is wrong, to say in which line."""
+"""CSV at the speed of C; when something is wrong, slowly once more, to say in which line and column."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +28,16 @@ class CsvTable:
     def __init__(self, path: str | os.PathLike[str], header: bool | None, dtype: npt.DTypeLike | None) -> None:
         self._path = os.fspath(path)
         self._dtype = np.dtype(np.float64 if dtype is None else dtype)
+        self._delimiter = ","
         self.has_header = header is not False
         with self._opened() as file:
-            first_line = file.readline()
+            first_line = next(filter(str.strip, file), "")
             self._delimiter = max(DELIMITERS, key=first_line.count)
         with self._opened() as file:
-            first = next(self._rows(file), None)
+            first = next(filter(None, self._reader(file)), None)
         if first is None:
             raise InvalidInputError(f"{self._path}: a table must have at least one row, and this file is empty")
-        if header is None and any(map(_is_number, first)):
+        if header is None and any(_fault_of(cell) != "holds text" for cell in first if cell.strip()):
             raise InvalidInputError(
                 f"{self._path}: the first line must hold the names of the columns, and numbers stand there; if the file "
                 "has no such line use --no-header, and if the names are numbers use --header"
@@ -45,25 +46,95 @@ class CsvTable:
 
     def read(self, choice: Choice) -> tuple[Array, tuple[str, ...] | None, Array | None]:
         """Values, row ids and weights."""
-        kinds = {name: self._dtype for name in choice.numeric}
-        formats = [np.dtype(object) if name == choice.id_column else kinds.get(name, "U1") for name in self.names]
-        fields = list(map(str, range(len(self.names))))
-        field_of = dict(zip(self.names, fields, strict=True))
+        fields = [str(self.names.index(name)) for name in choice.features]
         try:
-            records = self._load(np.dtype(list(zip(fields, formats, strict=True))))
-        except ValueError:
-            self._explain(choice)  # the error of NumPy shows the cell: it goes no further
-        values = structured_to_unstructured(records[[field_of[name] for name in choice.features]], self._dtype)
-        if len(self.names) == 1 or not np.isfinite(values).all():
-            self._explain(choice, only_if_wrong=True)
-        row_ids = None if choice.id_column is None else tuple(records[field_of[choice.id_column]].tolist())
-        weights = None if choice.weight_column is None else records[field_of[choice.weight_column]].copy()
-        return values, row_ids, weights
+            records = self._records(choice)
+        except ValueError:  # NumPy's words show the cell: they go no further
+            raise InvalidInputError(self._fault(choice) or f"{self._path}: a cell is not a number") from None
+        values = structured_to_unstructured(records[fields], self._dtype)
+        suspicious = len(self.names) == 1 or not np.isfinite(values).all()
+        if suspicious and (fault := self._fault(choice)):
+            raise InvalidInputError(fault)
+        row_ids, weights = (
+            None if name is None else records[str(self.names.index(name))]
+            for name in (choice.id_column, choice.weight_column)
+        )
+        return values, None if row_ids is None else tuple(row_ids.tolist()), weights
+
+    def _records(self, choice: Choice) -> Array:
+        """All lines, (n_rows,) of records with a field for each column: numbers, ids, or next to nothing."""
+        formats = {name: self._dtype for name in choice.numeric} | {choice.id_column: np.dtype(object)}
+        fields = [(str(position), formats.get(name, "U1")) for position, name in enumerate(self.names)]
+        with self._opened() as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a file without rows
+            if self.has_header:
+                next(filter(None, self._reader(file)))
+            return np.loadtxt(
+                file, dtype=np.dtype(fields), delimiter=self._delimiter, quotechar='"', comments=None, ndmin=1
+            )
+
+    def _fault(self, choice: Choice) -> str | None:
+        """What is wrong with the file, if anything."""
+        positions = [self.names.index(name) for name in choice.numeric]
+        with_numbers: set[int] = set()
+        faults: dict[int, tuple[int, str]] = {}
+        for line, row in self._lines():
+            if len(row) != len(self.names):
+                return (
+                    f"{self._path}: every line must have {len(self.names)} cells, and line {line} has {len(row)}; "
+                    "quote cells that hold a separator"
+                )
+            for position in positions:
+                fault = _fault_of(row[position])
+                if fault:
+                    faults.setdefault(position, (line, fault))
+                else:
+                    with_numbers.add(position)
+        choice.refuse_text([self.names[position] for position in faults if position not in with_numbers])
+        if not faults:
+            return None
+        position, (line, fault) = min(faults.items(), key=lambda found: found[1])
+        return (
+            f"{self._path}: every cell must hold a finite number, and column {self.names[position]!r} {fault} in line "
+            f"{line}; remove or fill such rows first"
+        )
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Line number and cells of every row. In a table of one column a blank line is an empty cell, but at the end."""
+        blank: list[int] = []
+        with self._opened() as file:
+            reader = self._reader(file)
+            rows = ((reader.line_num, row) for row in reader)
+            if self.has_header:
+                next(row for row in rows if row[1])
+            for line, row in rows:
+                if row:
+                    yield from ((earlier, [""]) for earlier in blank)
+                    blank = []
+                    yield line, row
+                elif len(self.names) == 1:
+                    blank.append(line)
+
+    def _reader(self, file: TextIO) -> Any:
+        return csv.reader(file, delimiter=self._delimiter)
 
     @contextmanager
     def _opened(self) -> Iterator[TextIO]:
         try:
             with open(self._path, newline="", encoding="utf-8-sig") as file:
                 yield file
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, csv.Error):
             raise InvalidInputError(f"{self._path}: a CSV file must be text in UTF-8, and this is not") from None
+
+
+def _fault_of(cell: str) -> str | None:
+    """Why a cell is not a finite number, in words that do not show it."""
+    if not cell.strip():
+        return "is empty"
+    try:
+        number = float(cell)
+    except ValueError:
+        return "holds text"
+    if "_" in cell:  # digits apart in Python's way are text to everybody else
+        return "holds text"
+    return None if math.isfinite(number) else "is NaN or infinite"

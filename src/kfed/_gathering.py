@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ class Gathering:
             device_ids=tuple(message.device_id for message in ordered),
             centers=_readonly(np.concatenate([message.centers for message in ordered])),
             owners=_readonly(np.repeat(np.arange(len(ordered)), sizes)),
-            counts=_readonly(np.concatenate([message.counts for message in ordered])),
+            counts=_counts(np.concatenate([message.counts for message in ordered])),
             sums_of_squares=_readonly(np.concatenate([_squares(message) for message in ordered]).astype(np.float64)),
             spectral_deviations=_readonly(np.array([_deviation(message) for message in ordered])),
             is_named=_readonly(np.array([message.feature_names is not None for message in ordered])),
@@ -68,7 +69,7 @@ class Gathering:
 
     def position(self, device_id: str) -> int:
         """Where a device stands in `device_ids`."""
-        position = int(np.searchsorted(np.array(self.device_ids, dtype=object), device_id))
+        position = bisect_left(self.device_ids, str(device_id))
         if position == len(self.device_ids) or self.device_ids[position] != device_id:
             raise UnknownDeviceError(
                 f"device {device_id!r} is not among the {len(self.device_ids)} devices that were aggregated; "
@@ -102,14 +103,13 @@ class Gathering:
             raise InvalidInputError(f"{device_id!r} is the only device; without it there is nothing to aggregate")
         others = np.delete(np.arange(len(self.device_ids)), position)
         kept = self.owners != position
-        owners, counts = self.owners[kept], self.counts[kept]
+        owners = self.owners[kept]
         dtype = np.float64 if self.is_double[others].any() else np.float32
-        whole = (counts == np.trunc(counts)).all()
         return Gathering(
             device_ids=self.device_ids[:position] + self.device_ids[position + 1 :],
             centers=_readonly(self.centers[kept].astype(dtype)),
             owners=_readonly(owners - (owners > position)),
-            counts=_readonly(counts.astype(np.int64) if whole else counts),
+            counts=_counts(self.counts[kept]),
             sums_of_squares=_readonly(self.sums_of_squares[kept]),
             spectral_deviations=_readonly(self.spectral_deviations[others]),
             is_named=_readonly(self.is_named[others]),
@@ -121,6 +121,12 @@ class Gathering:
 def _readonly(array: Array) -> Array:
     array.flags.writeable = False
     return array
+
+
+def _counts(counts: Array) -> Array:
+    """Counts as whole numbers, or in double precision if one of them is not whole."""
+    whole = (counts == np.trunc(counts)).all()
+    return _readonly(counts.astype(np.int64 if whole else np.float64))
 
 
 def _squares(message: DeviceMessage) -> Array:

@@ -1,40 +1,39 @@
 """`LocalKMeans` and `KFed`: Algorithm 1 alone, and the whole of k-FED, as scikit-learn estimators.
 
-They are thin: what a scikit-learn user may give is checked and split into devices here, and the functions of the library
-do the work. `X` is scikit-learn's name for points.
+They are thin: input is checked as scikit-learn checks it, and the functions of the library do the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import ceil, sqrt
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kfed import _checks, _geometry
+from kfed import _geometry
+from kfed._devices import Devices, are_tables
 from kfed._random import RandomState
 from kfed._rows import BlockedRows, SparseRows
 from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.fleet import cluster_fleet
 from kfed.local import LocalClustering
+from kfed.message import DeviceMessage
 from kfed.server import Aggregation, aggregate
 
 Array = npt.NDArray[Any]
 
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
-_MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}
 
 
 class _NearestCenter(  # type: ignore[misc]  # scikit-learn has no types
@@ -52,7 +51,7 @@ class _NearestCenter(  # type: ignore[misc]  # scikit-learn has no types
         "n_clusters": [_AT_LEAST_ONE],
         "random_state": ["random_state", np.random.Generator],
         "max_iter": [_AT_LEAST_ONE],
-        "n_jobs": [None, Integral],
+        "n_jobs": [None, _AT_LEAST_ONE, Options(Integral, {-1})],
     }
 
     def predict(self, X: Any) -> Array:
@@ -115,7 +114,7 @@ class _NearestCenter(  # type: ignore[misc]  # scikit-learn has no types
 
     @property
     def _n_threads(self) -> int | None:
-        return None if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+        return None if self.n_jobs == -1 else self.n_jobs  # type: ignore[no-any-return]
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Rows as float32 or float64, dense or CSR; `reset` says that they are the ones to learn from."""
@@ -344,3 +343,125 @@ class KFed(_NearestCenter):
         self.measure_deviation = measure_deviation
         self.n_jobs = n_jobs
         self.progress = progress
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+        """Run one round of k-FED: every device clusters its rows, the server groups their centers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features), or list of such
+            All rows, or a list with the rows of each device.
+        y : ignored
+        groups : array of shape (n_rows,), optional
+            The device of each row: numbers, strings or anything whose ``str`` names it. Without groups, a table is one
+            device.
+        sample_weight : array of shape (n_rows,), or list with an array for each device, optional
+            A weight of N equals N copies of the row.
+
+        Returns
+        -------
+        KFed
+        """
+        self._validate_params()
+        is_central = groups is None and not are_tables(X)
+        devices = self._devices(X, groups)
+        weights = (
+            None if sample_weight is None else devices.split_weights(_all_weights(sample_weight, devices))
+        )
+        found = self._cluster(devices, weights, is_central)
+        self.aggregation_: Aggregation = aggregate(
+            self._messages(found, devices.ids), self.n_clusters, rule=self.rule, n_jobs=self._n_threads
+        )
+        self.device_ids_ = devices.ids
+        self.n_iter_ = max(local.n_iterations for local in found)
+        self.cluster_centers_ = self.aggregation_.cluster_centers.astype(found[0].centers.dtype)
+        if is_central:
+            (table,) = devices.tables
+            self.labels_ = self._nearest(table)
+            self.inertia_ = self._cost(table, self.labels_, _weights(sample_weight, table))
+        else:
+            self._induce(found, devices)
+        return self
+
+    def _devices(self, X: Any, groups: Any) -> Devices:
+        """The tables of the devices, checked as scikit-learn checks a table."""
+        if not are_tables(X):
+            X = self._validated(X, reset=True)
+            return Devices.one(X) if groups is None else Devices.by_group(X, groups)
+        if groups is not None:
+            raise InvalidInputError(
+                "groups must be left out when X is a list of tables, which says it all, and came"
+            )
+        return Devices.by_position(self._validated_tables(X, reset=True))
+
+    def _validated_tables(self, tables: Sequence[Any], *, reset: bool) -> list[Any]:
+        if not tables:
+            raise InvalidInputError("X must be a table or a list of at least one table, and is an empty list")
+        checked = []
+        for position, table in enumerate(tables):
+            try:
+                checked.append(self._validated(table, reset=reset and position == 0))
+            except ValueError as error:
+                raise InvalidInputError(f"the table of device '{position}' will not do: {error}") from error
+        return checked
+
+    def _checked(self, X: Any) -> Any:
+        """New rows, of one table or of a list of tables."""
+        if not are_tables(X):
+            return super()._checked(X)
+        check_is_fitted(self)
+        tables = self._validated_tables(X, reset=False)
+        return super()._checked(
+            (sparse.vstack if any(map(sparse.issparse, tables)) else np.concatenate)(tables)
+        )
+
+    def _cluster(
+        self, devices: Devices, weights: list[Array] | None, is_central: bool
+    ) -> list[LocalClustering]:
+        """Algorithm 1 on every device."""
+        default = ceil(sqrt(self.n_clusters))
+        n_local_clusters = default if self.n_local_clusters is None else self.n_local_clusters
+        if is_central and devices.n_rows < self.n_clusters:
+            raise InvalidInputError(f"n_samples={devices.n_rows} should be >= n_clusters={self.n_clusters}")
+        return cluster_fleet(
+            devices.tables,
+            self.n_clusters if is_central else devices.one_each(n_local_clusters, "n_local_clusters"),
+            device_ids=None if is_central else devices.ids,
+            sample_weights=weights,
+            random_state=self.random_state,
+            min_cluster_size=1 if is_central else self.min_cluster_size,
+            max_iterations=self.max_iter,
+            measure_deviation=self.measure_deviation,
+            n_jobs=self._n_threads,
+            progress=self.progress,
+        )
+
+    def _messages(self, found: list[LocalClustering], device_ids: list[str]) -> list[DeviceMessage]:
+        names = getattr(self, "feature_names_in_", None)
+        names = None if names is None else tuple(names.tolist())
+        return [
+            replace(local, feature_names=names).to_message(device_id)
+            for local, device_id in zip(found, device_ids, strict=True)
+        ]
+
+    def _induce(self, found: list[LocalClustering], devices: Devices) -> None:
+        """Set the induced labels, and their cost, for which the statistics of the local clusters are enough."""
+        self.labels_ = np.empty(devices.n_rows, np.int32)
+        self.inertia_ = 0.0
+        for local, device_id, rows in zip(found, devices.ids, devices.rows, strict=True):
+            clusters = local.global_clusters(self.aggregation_.identity(device_id))
+            self.labels_[rows] = clusters[local.labels]
+            moves = np.linalg.norm(local.centers - self.cluster_centers_[clusters], axis=1).astype(np.float64)
+            self.inertia_ += local.cost + float(np.dot(local.counts, moves**2))
+
+
+def _weights(sample_weight: Any, X: Any) -> Array:
+    """One weight a row, of the dtype of the rows; None means one each."""
+    weights: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype)
+    return weights
+
+
+def _all_weights(sample_weight: Any, devices: Devices) -> Array:
+    """One weight a row of all devices, from an array of them or from a list with an array a device."""
+    flat = np.hstack(sample_weight) if isinstance(sample_weight, (list, tuple)) else sample_weight
+    return _weights(flat, np.empty(devices.n_rows, devices.tables[0].dtype))

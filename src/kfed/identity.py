@@ -48,14 +48,15 @@ class Identity:
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the dataclass is frozen
         set_field(self, "device_id", _checks.device_id(self.device_id))
-        centers = np.asarray(self.cluster_centers)
+        centers = _checks.array(self.cluster_centers, "cluster_centers")
         if centers.ndim != 2 or centers.dtype.kind not in "fiu" or not np.isfinite(centers).all():
             raise InvalidInputError("cluster_centers must be finite numbers with two axes (clusters, features)")
-        ids = np.asarray(self.cluster_ids, dtype=np.int64)
-        if ids.ndim != 1 or (ids < 0).any() or (ids >= len(centers)).any():
+        ids = _checks.array(self.cluster_ids, "cluster_ids")
+        whole = ids.dtype.kind in "iu" or ids.size == 0
+        if not whole or ids.ndim != 1 or (ids < 0).any() or (ids >= len(centers)).any():
             raise InvalidInputError(f"cluster_ids must be a list of whole numbers from 0 to {len(centers) - 1}")
         set_field(self, "cluster_centers", _checks.frozen(centers))
-        set_field(self, "cluster_ids", _checks.frozen(ids))
+        set_field(self, "cluster_ids", _checks.frozen(ids.astype(np.int64)))
 
     @property
     def n_clusters(self) -> int:

@@ -150,11 +150,21 @@ class LocalClustering:
                 facts["n_iterations"],
                 _checks.feature_names(facts["feature_names"], centers.shape[1]),
             )
-            if clustering.labels.size and not 0 <= clustering.labels.min() <= clustering.labels.max() < len(centers):
-                raise InvalidInputError("its labels do not fit its centers")
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+            clustering._check_sound()
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise MessageError(f"this local clustering is not sound: {error}") from error
         return clustering
+
+    def _check_sound(self) -> None:
+        """Raise unless the arrays of a file fit together."""
+        columns = (self.counts, self.sums_of_squares, self.withheld)
+        if self.centers.ndim != 2 or self.labels.ndim != 1 or any(c.shape != self.centers.shape[:1] for c in columns):
+            raise InvalidInputError("its arrays do not fit together")
+        if self.labels.dtype.kind != "i" or not np.isfinite(self.centers).all():
+            raise InvalidInputError("its labels must be whole numbers and its centers finite")
+        if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.centers):
+            raise InvalidInputError("its labels do not fit its centers")
+        self.to_message("unnamed")  # checks what it would send
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the points to a file that only its owner can read."""

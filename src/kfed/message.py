@@ -84,7 +84,7 @@ class DeviceMessage:
         if not largest <= MAX_VALUE:
             raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size, and some are not")
         small = max(counts, default=0) <= 2**24 and min(counts, default=1) >= SMALLEST_SINGLE
-        small = small and max(largest, *squares, *deviation) <= LARGEST_SINGLE
+        small = small and max([largest, *squares, *deviation]) <= LARGEST_SINGLE
         dtype = np.float32 if centers.dtype == np.float32 and small else np.float64
         set_field(self, "centers", _frozen(centers, dtype))
         rounded = _frozen(counts, dtype)

@@ -234,7 +234,7 @@ class Aggregation:
     def cluster_sizes(self) -> Array:
         """Points (or weight) behind each global cluster."""
         sizes = np.bincount(self.center_labels, weights=self.center_counts, minlength=self.n_clusters)
-        return sizes.astype(self.center_counts.dtype)
+        return _checks.frozen(sizes.astype(self.center_counts.dtype))
 
     def __repr__(self) -> str:
         return (
@@ -251,7 +251,7 @@ class Aggregation:
 
     def __contains__(self, device_id: object) -> bool:
         try:
-            self._gathering.position(str(device_id))
+            self._gathering.position(device_id)  # type: ignore[arg-type]
         except UnknownDeviceError:
             return False
         return True
@@ -271,8 +271,7 @@ class Aggregation:
         k' x k distances; nothing is recomputed and nobody else is affected.
         """
         _checks.same_features(self._spokesman(), message)
-        centers = message.centers.astype(self.cluster_centers.dtype, copy=False)
-        distances = _geometry.squared_distances(centers, self.cluster_centers)
+        distances = _geometry.squared_distances(message.centers, self.cluster_centers)
         return Identity(message.device_id, distances.argmin(axis=1), self.cluster_centers)
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
@@ -324,9 +323,9 @@ class Aggregation:
                 *(_frozen_tensor(tensors, name) for name in ("initial_centers", "traversal")),
                 *(_frozen_tensor(tensors, name) for name in ("center_labels", "cluster_centers")),
             )
-            _check_sound(gathering, grouping)
+            _check_sound(gathering, grouping, facts["first_device"])
             rule = _checks.one_of(facts["rule"], list(RULES), "rule")
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
             raise MessageError(f"this aggregation is not sound: {error}") from error
         return cls(gathering, rule, facts["first_device"], grouping)
 
@@ -348,30 +347,39 @@ def _frozen_tensor(tensors: dict[str, Array], name: str) -> Array:
     return _checks.frozen(tensors[name])
 
 
-def _check_sound(gathering: Gathering, grouping: Grouping) -> None:
+def _check_sound(gathering: Gathering, grouping: Grouping, first_device: Any) -> None:
     """Raise unless the columns of a file fit together."""
     n_centers, n_features = gathering.centers.shape
     n_clusters, n_devices = len(grouping.cluster_centers), len(gathering.device_ids)
     expected = [
-        (gathering.owners, (n_centers,), n_devices),
-        (gathering.counts, (n_centers,), None),
-        (gathering.sums_of_squares, (n_centers,), None),
-        (gathering.spectral_deviations, (n_devices,), None),
-        (gathering.is_named, (n_devices,), None),
-        (gathering.is_double, (n_devices,), None),
-        (grouping.center_labels, (n_centers,), n_clusters),
-        (grouping.cluster_centers, (n_clusters, n_features), None),
-        (grouping.initial_centers, (n_clusters, n_features), None),
+        (gathering.centers, "f", (n_centers, max(1, n_features)), None),
+        (gathering.owners, "i", (n_centers,), n_devices),
+        (gathering.counts, "fi", (n_centers,), None),
+        (gathering.sums_of_squares, "f", (n_centers,), None),
+        (gathering.spectral_deviations, "f", (n_devices,), None),
+        (gathering.is_named, "b", (n_devices,), None),
+        (gathering.is_double, "b", (n_devices,), None),
+        (grouping.center_labels, "i", (n_centers,), n_clusters),
+        (grouping.cluster_centers, "f", (max(1, n_clusters), n_features), None),
+        (grouping.initial_centers, "f", (n_clusters, n_features), None),
+        (grouping.traversal, "f", (grouping.traversal.size,), None),
     ]
-    for array, shape, n_values in expected:
-        if array.shape != shape:
-            raise InvalidInputError(f"its columns must fit together, and one has shape {array.shape} for {shape}")
+    for array, kinds, shape, n_values in expected:
+        if array.shape != shape or array.dtype.kind not in kinds:
+            raise InvalidInputError(f"its columns must fit together, and one is {array.dtype} of shape {array.shape}")
         if n_values is not None and array.size and not 0 <= array.min() <= array.max() < n_values:
             raise InvalidInputError("its columns must fit together, and one points outside another")
-    if not all(isinstance(device_id, str) for device_id in gathering.device_ids):
-        raise InvalidInputError("its device ids must be strings")
+    for device_id in gathering.device_ids:
+        _checks.device_id(device_id)
+    if first_device is not None and first_device not in gathering.device_ids:
+        raise InvalidInputError("its first device must be one of its devices")
     if list(gathering.device_ids) != sorted(set(gathering.device_ids)) or (np.diff(gathering.owners) < 0).any():
         raise InvalidInputError("its devices must be distinct and in order")
-    for array in (gathering.centers, grouping.cluster_centers, grouping.initial_centers):
+    for array in (gathering.centers, grouping.cluster_centers, grouping.initial_centers, grouping.traversal):
         if not np.isfinite(array).all():
             raise InvalidInputError("its centers must be finite, and some are not")
+    if not (gathering.counts > 0).all() or not np.isfinite(gathering.counts).all():
+        raise InvalidInputError("its counts must be finite and greater than zero, and some are not")
+    for array in (gathering.sums_of_squares, gathering.spectral_deviations):
+        if not (np.isnan(array) | ((array >= 0) & (array < np.inf))).all():
+            raise InvalidInputError("its statistics must be finite and not negative, and some are not")

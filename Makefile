@@ -1,0 +1,41 @@
+# The whole developer interface. `make` alone lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow check format bench clean
+
+help: ## List the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+demo: $(READY) ## Set up and run the main job: digits on 100 simulated devices, one round
+	$(BIN)/kfed demo
+
+test: $(READY) ## Set up and run the tests
+	$(BIN)/pytest -m "not slow"
+
+slow: $(READY) ## Run the slow tests
+	$(BIN)/pytest -m slow
+
+check: $(READY) ## Lint and type-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## Measure speed and memory against competitors (about ten minutes), into docs/benchmarks.md
+	$(BIN)/kfed bench --markdown docs/benchmarks.md --force
+
+clean: ## Remove what was set up or built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $@

@@ -1,0 +1,125 @@
+"""W1 to W4: Algorithm 1 on fleets and on one large device, against scikit-learn and faiss."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+import kfed
+from kfed.bench.figures import Figure, race
+
+Array = npt.NDArray[Any]
+
+SEPARATION = 6.0
+"""Typical distance between cluster means, in standard deviations of a cluster along one axis."""
+
+N_COMPONENTS = 16
+
+
+def fleet(
+    name: str, n_devices: int, n_points: int, n_features: int, n_clusters: int, over_sklearn: float, over_faiss: float
+) -> Callable[[bool], Iterator[Figure]]:
+    """A workload of many devices; competitors fit the first of them one after the other, with one thread."""
+
+    def workload(quick: bool) -> Iterator[Figure]:
+        from sklearn.cluster import KMeans
+
+        devices = _mixtures(max(64, n_devices // 10) if quick else n_devices, n_points, n_features, n_clusters)
+        looped = devices[: max(32, min(len(devices), 300_000 // n_points))]
+
+        def ours(measure_deviation: bool = False) -> list[kfed.LocalClustering]:
+            return kfed.cluster_fleet(devices, n_clusters, random_state=0, measure_deviation=measure_deviation)
+
+        def theirs() -> list[Any]:
+            return [KMeans(n_clusters, n_init=1, random_state=0).fit(points) for points in looped]
+
+        with threadpool_limits(1):
+            inertia = np.mean([model.inertia_ for model in theirs()])
+        cost = np.mean([local.cost for local in ours()[: len(looped)]])
+        contestants = {"kfed": ours, "scikit-learn": _alone(theirs), "measured": lambda: ours(measure_deviation=True)}
+        faiss_fit = _faiss_loop(looped, n_clusters)
+        if faiss_fit is not None:
+            contestants["faiss"] = faiss_fit
+        seconds = race(contestants, rounds=3)
+        each = {who: s / len(devices if who in ("kfed", "measured") else looped) * 1e3 for who, s in seconds.items()}
+        detail = ", ".join(f"{who} {each[who]:.3f} ms a device" for who in ("kfed", "scikit-learn", "faiss") if who in each)
+        yield Figure(name, "times as fast as scikit-learn", each["scikit-learn"] / each["kfed"], over_sklearn, True, detail)
+        if "faiss" in each:
+            yield Figure(name, "times as fast as faiss", each["faiss"] / each["kfed"], over_faiss, True, detail)
+        with_norm = f"with the spectral deviation measured {each['measured']:.3f} ms a device"
+        yield Figure(name, "mean cost over scikit-learn's", float(cost / inertia), 1.0, False, with_norm)
+
+    return workload
+
+
+def one_device(quick: bool) -> Iterator[Figure]:
+    """W4: one device of a million points."""
+    from sklearn.cluster import KMeans
+
+    n_points, n_features, n_clusters = (100_000 if quick else 1_000_000), 32, 16
+    points = _mixture(np.random.default_rng(0), n_points, n_features, n_clusters)
+
+    def ours(seed: int = 0) -> kfed.LocalClustering:
+        return kfed.cluster_device(points, n_clusters, random_state=seed, measure_deviation=False)
+
+    def theirs(seed: int = 0) -> Any:
+        return KMeans(n_clusters, n_init=1, random_state=seed).fit(points)
+
+    seconds = race({"kfed": ours, "scikit-learn": theirs}, rounds=3)
+    detail = f"kfed {seconds['kfed']:.2f} s, scikit-learn {seconds['scikit-learn']:.2f} s with all threads"
+    yield Figure("W4", "times as fast as scikit-learn", seconds["scikit-learn"] / seconds["kfed"], 1.5, True, detail)
+    cost = np.mean([ours(seed).cost for seed in range(5)]) / np.mean([theirs(seed).inertia_ for seed in range(5)])
+    yield Figure("W4", "mean cost over scikit-learn's", float(cost), 1.0, False, "five seeds")
+    tracemalloc.start()
+    ours()
+    peak = 1 + tracemalloc.get_traced_memory()[1] / points.nbytes
+    tracemalloc.stop()
+    yield Figure("W4", "peak memory over the input's", peak, 2.0, False, f"input {points.nbytes / 1e6:.0f} MB, included")
+
+
+def _mixtures(n_devices: int, n_points: int, n_features: int, n_clusters: int) -> list[Array]:
+    """Devices that each hold points of a few of the components of one mixture."""
+    rng = np.random.default_rng(0)
+    return [_mixture(rng, n_points, n_features, n_clusters) for _ in range(n_devices)]
+
+
+def _mixture(rng: np.random.Generator, n_points: int, n_features: int, n_clusters: int) -> Array:
+    scale = SEPARATION / np.sqrt(2 * n_features)
+    means = scale * np.random.default_rng(1).standard_normal((max(N_COMPONENTS, n_clusters), n_features))
+    own = rng.choice(len(means), n_clusters, replace=False)[rng.integers(n_clusters, size=n_points)]
+    return (means[own] + rng.standard_normal((n_points, n_features))).astype(np.float32)
+
+
+def _alone(function: Callable[[], object]) -> Callable[[], object]:
+    """`function` with one thread, as suits many small fits."""
+
+    def limited() -> object:
+        with threadpool_limits(1):
+            return function()
+
+    return limited
+
+
+def _faiss_loop(devices: list[Array], n_clusters: int) -> Callable[[], object] | None:
+    """faiss's k-means with one thread on each device, or None if it is not installed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import faiss
+    except ImportError:
+        return None
+
+    def fit() -> None:
+        faiss.omp_set_num_threads(1)
+        for points in devices:
+            faiss.Kmeans(
+                points.shape[1], n_clusters, min_points_per_centroid=1, max_points_per_centroid=len(points)
+            ).train(points)
+
+    return fit

@@ -1,0 +1,50 @@
+"""Run workloads and show what was reached."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+
+from kfed import _checks, _progress
+from kfed.bench import devices, messages, servers
+from kfed.bench.figures import Figure
+
+WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
+    "W1": devices.fleet("W1", 10_000, 100, 64, 4, over_sklearn=25, over_faiss=1.5),
+    "W2": devices.fleet("W2", 1_000, 1_000, 100, 4, over_sklearn=4, over_faiss=1),
+    "W3": devices.fleet("W3", 100, 600, 784, 2, over_sklearn=3, over_faiss=1),
+    "W4": devices.one_device,
+    "S1": servers.small,
+    "S2": servers.large("S2", 1_000_000, 64),
+    "S3": servers.large("S3", 200_000, 784),
+    "message": messages.message,
+    "import": messages.imports,
+}
+
+
+def run(names: Sequence[str] = (), *, quick: bool = False, progress: bool | None = None) -> list[Figure]:
+    """Measure workloads, all of them by default; `quick` makes them about ten times smaller."""
+    chosen = [_checks.one_of(name, list(WORKLOADS), "workload") for name in names] or list(WORKLOADS)
+    figures = []
+    with _progress.bar("measuring", len(chosen), progress) as advance:
+        for name in chosen:
+            figures.extend(WORKLOADS[name](quick))
+            advance(1)
+    return figures
+
+
+def as_json(figures: Sequence[Figure]) -> str:
+    """The figures for a program."""
+    return json.dumps([{**asdict(figure), "reached": figure.reached} for figure in figures], indent=2)
+
+
+def as_markdown(figures: Sequence[Figure]) -> str:
+    """The figures as a table for the documentation."""
+    lines = ["| workload | measure | reached | must be | | |", "|---|---|---|---|---|---|"]
+    for figure in figures:
+        sign = "≥" if figure.higher_is_better else "≤"
+        verdict = "yes" if figure.reached else "**no**"
+        cells = [figure.workload, figure.measure, f"{figure.value:,.4g}", f"{sign} {figure.target:g}", verdict]
+        lines.append(f"| {' | '.join([*cells, figure.detail])} |")
+    return "\n".join(lines)

@@ -1,0 +1,107 @@
+"""S1 to S3: Algorithm 2, against a textbook version and against plain passes over the centers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _geometry
+from kfed._gathering import Gathering
+from kfed.bench.figures import Figure, race
+from kfed.server import paper_rule
+
+Array = npt.NDArray[Any]
+
+N_START = 4
+
+
+def small(quick: bool) -> Iterator[Figure]:
+    """S1: against a textbook that measures all distances to M at every step."""
+    n_clusters = 64
+    for kind, centers in _kinds(1_000 if quick else 10_000, 100, n_clusters):
+        start = np.arange(N_START)
+        seconds = race(
+            {
+                "kfed": lambda centers=centers: _group(centers, n_clusters),
+                "textbook": lambda centers=centers: _textbook(centers, n_clusters),
+            },
+            rounds=3,
+        )
+        detail = f"kfed {seconds['kfed'] * 1e3:.0f} ms, textbook {seconds['textbook'] * 1e3:.0f} ms"
+        yield Figure(f"S1 {kind}", "times as fast as a textbook", seconds["textbook"] / seconds["kfed"], 50, True, detail)
+        yield _agreement(f"S1 {kind}", centers, n_clusters, start)
+
+
+def large(name: str, n_centers: int, n_features: int) -> Callable[[bool], Iterator[Figure]]:
+    """Against n_clusters plain products of all centers with a vector, which do no more than read the memory."""
+
+    def workload(quick: bool) -> Iterator[Figure]:
+        n_clusters = 100
+        for kind, centers in _kinds(n_centers // 10 if quick else n_centers, n_features, n_clusters):
+            seconds = race(
+                {
+                    "kfed": lambda centers=centers: _group(centers, n_clusters),
+                    "passes": lambda centers=centers: [centers @ centers[i] for i in range(n_clusters)],
+                },
+                rounds=3,
+            )
+            detail = f"kfed {seconds['kfed']:.2f} s, {n_clusters} passes {seconds['passes']:.2f} s"
+            ratio = seconds["kfed"] / seconds["passes"]
+            yield Figure(f"{name} {kind}", "time over k passes", ratio, 0.6, False, detail)
+            yield _agreement(f"{name} {kind}", centers, n_clusters, np.arange(N_START))
+
+    return workload
+
+
+def _kinds(n_centers: int, n_features: int, n_clusters: int) -> Iterator[tuple[str, Array]]:
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((n_centers, n_features), dtype=np.float32)
+    means = 10 * rng.standard_normal((n_clusters, n_features), dtype=np.float32)
+    yield "separated", means[rng.integers(n_clusters, size=n_centers)] + noise
+    yield "overlapping", noise
+
+
+def _group(centers: Array, n_clusters: int) -> Any:
+    """Steps 2 to 8 of Algorithm 2 on centers that are there."""
+    n_centers = len(centers)
+    gathering = Gathering(
+        device_ids=("bench",),
+        centers=centers,
+        owners=np.zeros(n_centers, np.intp),
+        counts=np.ones(n_centers),
+        sums_of_squares=np.zeros(n_centers),
+        spectral_deviations=np.zeros(1),
+        is_named=np.zeros(1, bool),
+        is_double=np.zeros(1, bool),
+        feature_names=None,
+    )
+    return paper_rule(gathering, n_clusters, np.arange(N_START), None)
+
+
+def _textbook(centers: Array, n_clusters: int) -> tuple[list[int], Array]:
+    """Algorithm 2 as it is written: at every step, the distances of all centers to all of M."""
+    from scipy.spatial.distance import cdist
+
+    picks = list(range(N_START))
+    while len(picks) < n_clusters:
+        picks.append(int(cdist(centers, centers[picks]).min(axis=1).argmax()))
+    return picks, cdist(centers, centers[picks]).argmin(axis=1)
+
+
+def _agreement(name: str, centers: Array, n_clusters: int, start: Array) -> Figure:
+    """The share of picks and labels that are those of direct differences in double precision."""
+    grouping = _group(centers, n_clusters)
+    nearest = _geometry.squared_distances(centers, centers[start])
+    labels, distances = nearest.argmin(axis=1), nearest.min(axis=1)
+    same_picks = True
+    for cluster in range(len(start), n_clusters):
+        pick = centers[[int(distances.argmax())]]
+        same_picks = same_picks and np.array_equal(pick[0], grouping.initial_centers[cluster])
+        to_pick = _geometry.squared_distances(centers, pick)[:, 0]
+        labels[to_pick < distances] = cluster
+        distances = np.minimum(distances, to_pick)
+    same = float(np.mean(grouping.center_labels == labels)) if same_picks else 0.0
+    return Figure(name, "share of the textbook's answer", same, 1.0, True, "picks and labels, by direct differences")

@@ -1,0 +1,158 @@
+"""The whole method on one page: handwritten digits on 100 simulated devices, clustered in one round.
+
+The digits are the 1,797 images of 8 x 8 that come with scikit-learn. Every device holds images of two digits only, as
+people who write the same few things would; each image is on exactly one device.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import metrics, plots
+from kfed.fleet import cluster_fleet
+from kfed.message import DeviceMessage
+from kfed.server import Aggregation, aggregate
+
+Array = npt.NDArray[Any]
+
+N_DEVICES = 100
+DIGITS_PER_DEVICE = 2
+N_CLUSTERS = 10
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well one method clustered the digits."""
+
+    method: str
+    rounds: int | None
+    kmeans_cost: float
+    adjusted_rand_index: float
+    normalized_mutual_information: float
+    matched_accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class DemoResult:
+    """What was sent, and how good what came of it is."""
+
+    n_points: int
+    n_features: int
+    message_bytes: tuple[int, ...]
+    raw_bytes: int
+    n_withheld: int
+    seconds: float
+    qualities: tuple[Quality, ...]
+    aggregation: Aggregation
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Save a picture: the device centers, and the global centers as digits."""
+        figure = plots.new_figure(12.0, 6.0)
+        left, right = figure.subfigures(1, 2, width_ratios=[1.15, 1.0])
+        plots.plot_centers(self.aggregation, ax=left.add_subplot())
+        colors = plots.cluster_colors(N_CLUSTERS)
+        right.suptitle("the global centers, which no device has seen", fontsize="large")
+        for cluster, ax in enumerate(right.subplots(4, 3).flat):
+            if cluster >= N_CLUSTERS:
+                ax.axis("off")
+                continue
+            ax.imshow(self.aggregation.cluster_centers[cluster].reshape(8, 8), cmap="gray_r")
+            ax.set_title(str(cluster), color=colors[cluster] * 0.7, fontweight="bold")
+            ax.set(xticks=[], yticks=[])
+            for spine in ax.spines.values():
+                spine.set(color=colors[cluster], linewidth=2.5)
+        plots.save_figure(figure, path)
+
+
+def run_demo(seed: int = 0) -> DemoResult:
+    """Split the digits over devices, run one round over real bytes, and compare with k-means on all digits together.
+
+    Parameters
+    ----------
+    seed : int
+        Decides the split and every random choice.
+    """
+    points, digits = _digits()
+    started = time.perf_counter()
+    device_of_point = structured_split(digits, N_DEVICES, DIGITS_PER_DEVICE, np.random.default_rng(seed))
+    names = [f"device-{device:03d}" for device in range(N_DEVICES)]
+    rows = [np.flatnonzero(device_of_point == device) for device in range(N_DEVICES)]
+
+    fleet = cluster_fleet([points[own] for own in rows], DIGITS_PER_DEVICE, device_ids=names, random_state=seed)
+    wire = [local.to_message(name).to_bytes() for local, name in zip(fleet, names, strict=True)]
+    messages = [DeviceMessage.from_bytes(payload) for payload in wire]
+    aggregations = {rule: aggregate(messages, N_CLUSTERS, rule=rule) for rule in ("paper", "robust")}
+    seconds = time.perf_counter() - started
+
+    qualities = []
+    for rule, result in aggregations.items():
+        labels = np.empty(len(points), np.int64)
+        for name, local, own in zip(names, fleet, rows, strict=True):
+            labels[own] = local.induced_labels(result.identity(name))
+        qualities.append(_quality(f"kfed, rule {rule}", 1, points, digits, labels))
+    qualities.append(_quality("k-means on the pooled data", None, points, digits, _centralized(points, seed)))
+    return DemoResult(
+        n_points=len(points),
+        n_features=points.shape[1],
+        message_bytes=tuple(map(len, wire)),
+        raw_bytes=points.nbytes,
+        n_withheld=sum(int(local.withheld.sum()) for local in fleet),
+        seconds=seconds,
+        qualities=tuple(qualities),
+        aggregation=aggregations["paper"],
+    )
+
+
+def structured_split(classes: Array, n_devices: int, classes_per_device: int, rng: np.random.Generator) -> Array:
+    """The device of each point, (n_points,): each device holds few classes, each class is on equally many devices.
+
+    Parameters
+    ----------
+    classes : array of int, shape (n_points,)
+    n_devices, classes_per_device : int
+        Their product must be a multiple of the number of classes, which must be a multiple of `classes_per_device`.
+    rng : Generator
+    """
+    names = np.unique(classes)
+    n_decks = n_devices * classes_per_device // len(names)
+    held = np.concatenate([rng.permutation(names) for _ in range(n_decks)]).reshape(n_devices, classes_per_device)
+    device_of_point = np.empty(len(classes), np.int64)
+    for name in names:
+        holders = np.flatnonzero((held == name).any(axis=1))
+        points = rng.permutation(np.flatnonzero(classes == name))
+        for device, own in zip(holders, np.array_split(points, len(holders)), strict=True):
+            device_of_point[own] = device
+    return device_of_point
+
+
+def _digits() -> tuple[Array, Array]:
+    from sklearn.datasets import load_digits
+
+    points, digits = load_digits(return_X_y=True)
+    return points.astype(np.float32), digits
+
+
+def _centralized(points: Array, seed: int) -> Array:
+    from sklearn.cluster import KMeans
+
+    return np.asarray(KMeans(N_CLUSTERS, n_init=10, random_state=seed).fit(points).labels_)
+
+
+def _quality(method: str, rounds: int | None, points: Array, digits: Array, labels: Array) -> Quality:
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    means = np.array([points[labels == cluster].mean(axis=0) for cluster in np.unique(labels)])
+    return Quality(
+        method,
+        rounds,
+        metrics.kmeans_cost(points, means, np.unique(labels, return_inverse=True)[1]),
+        float(adjusted_rand_score(digits, labels)),
+        float(normalized_mutual_info_score(digits, labels)),
+        metrics.matched_accuracy(digits, labels),
+    )

@@ -1,0 +1,123 @@
+"""`LocalFile`: what a site keeps between sending its message and labelling its rows. It holds no row, and stays there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _checks, _files
+from kfed.errors import DuplicateDeviceError, InvalidInputError, MessageError
+from kfed.identity import Identity
+from kfed.local import LocalClustering
+from kfed.message import DeviceMessage
+from kfed.server import Aggregation
+
+Array = npt.NDArray[Any]
+
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFile:
+    """A local clustering with the name of its device and of its rows.
+
+    Parameters
+    ----------
+    device_id : str
+        The device.
+    clustering : LocalClustering
+        What it found.
+    row_ids : sequence of str, optional
+        A name for each row.
+    id_column : str, optional
+        What the column of those names is called.
+
+    Examples
+    --------
+    >>> import kfed
+    >>> points = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
+    >>> kept = LocalFile("site7", kfed.cluster_device(points, 2, random_state=0))
+    >>> clusters = kfed.aggregate([kept.to_message()], n_clusters=2)
+    >>> labels = kept.labels(clusters)
+    >>> bool(labels[0] == labels[2] != labels[3] == labels[5])
+    True
+    """
+
+    device_id: str
+    clustering: LocalClustering
+    row_ids: Sequence[str] | None = None
+    id_column: str | None = None
+
+    def __post_init__(self) -> None:
+        _checks.device_id(self.device_id)
+        if self.row_ids is not None and len(self.row_ids) != self.clustering.n_points:
+            raise InvalidInputError(
+                f"row_ids must name each of {self.clustering.n_points} rows, and name {len(self.row_ids)}"
+            )
+
+    def to_message(self) -> DeviceMessage:
+        """The message that this device sends."""
+        return self.clustering.to_message(self.device_id)
+
+    def labels(self, clusters: Aggregation | Identity) -> Array:
+        """Global cluster of every row, (n_rows,), from the answer to this device or from the whole aggregation."""
+        if isinstance(clusters, Aggregation):
+            return self.clustering.induced_labels(answer_to(self.to_message(), clusters))
+        if clusters.device_id != self.device_id:
+            raise InvalidInputError(
+                f"the identity must be for device {self.device_id!r}, and is for {clusters.device_id!r}"
+            )
+        return self.clustering.induced_labels(clusters)
+
+    def to_bytes(self) -> bytes:
+        """Everything, as safetensors."""
+        tensors = {"clustering": np.frombuffer(self.clustering.to_bytes(), np.uint8)}
+        if self.row_ids is not None:
+            tensors["row_ids"] = np.frombuffer(json.dumps(list(self.row_ids)).encode(), np.uint8)
+        facts = {"kind": "local file", "version": VERSION, "device_id": self.device_id, "id_column": self.id_column}
+        return _files.encode(tensors, facts)
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> LocalFile:
+        """Read what `to_bytes` gave. Raises `MessageError` if it is not sound."""
+        tensors, facts = _files.decode(payload)
+        _files.check_kind(facts, "local file", VERSION)
+        try:
+            row_ids = json.loads(tensors["row_ids"].tobytes()) if "row_ids" in tensors else None
+            clustering = LocalClustering.from_bytes(tensors["clustering"].tobytes())
+            return cls(facts["device_id"], clustering, row_ids, facts["id_column"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise MessageError(f"this local file is not sound: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a file that only its owner can read, whole or not at all."""
+        _files.write(path, self.to_bytes(), private=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LocalFile:
+        """Read from a file; an error names the file."""
+        return _files.naming(path, lambda: cls.from_bytes(_files.read(path)))
+
+
+def answer_to(message: DeviceMessage, clusters: Aggregation) -> Identity:
+    """The identity of a device that was aggregated, or that came late.
+
+    Raises
+    ------
+    DuplicateDeviceError
+        If a device with this id was aggregated with another message.
+    """
+    if message.device_id not in clusters:
+        return clusters.assign(message)
+    if clusters.message(message.device_id) != message:
+        raise DuplicateDeviceError(
+            f"device {message.device_id!r} was aggregated with another message than this; use the file that belongs to "
+            "the message that was sent, or give the device another id"
+        )
+    return clusters.identity(message.device_id)

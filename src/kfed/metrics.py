@@ -1,0 +1,79 @@
+"""How good a clustering is: the k-means cost, and accuracy under the best matching of clusters to classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _checks, _geometry
+from kfed.errors import InvalidInputError
+
+Array = npt.NDArray[Any]
+
+
+def kmeans_cost(points: Any, centers: Any, labels: Any = None) -> float:
+    """Sum of squared distances of points to their centers.
+
+    Parameters
+    ----------
+    points : array of shape (n_points, n_features)
+    centers : array of shape (n_clusters, n_features)
+    labels : array of int, shape (n_points,), optional
+        The center of each point; by default the nearest.
+
+    Examples
+    --------
+    >>> points = [[0.0], [1.0], [5.0]]
+    >>> kmeans_cost(points, centers=[[0.0], [5.0]])
+    1.0
+    >>> kmeans_cost(points, centers=[[0.0], [5.0]], labels=[0, 1, 1])
+    16.0
+    """
+    points, centers = _checks.points(points), _checks.points(centers, "centers")
+    if points.shape[1] != centers.shape[1]:
+        raise InvalidInputError(
+            f"centers must have the {points.shape[1]} features of the points, and have {centers.shape[1]}"
+        )
+    dtype = np.result_type(points, centers)
+    points, centers = points.astype(dtype, copy=False), centers.astype(dtype, copy=False)
+    labels = _geometry.nearest(points, centers) if labels is None else _labels(labels, len(points), "labels")
+    if not 0 <= labels.min() <= labels.max() < len(centers):
+        raise InvalidInputError(f"labels must be whole numbers from 0 to {len(centers) - 1}")
+    residuals = np.subtract(points, centers[labels], dtype=np.float64)
+    return float(np.einsum("nf,nf->", residuals, residuals))
+
+
+def matched_accuracy(true: Any, predicted: Any) -> float:
+    """Share of points whose cluster is the one matched to their class.
+
+    Each class is matched with at most one cluster, and each cluster with at most one class, so that the share is as
+    large as it can be (the Hungarian method). Points of unmatched clusters count as wrong.
+
+    Parameters
+    ----------
+    true, predicted : arrays of shape (n_points,)
+        Class and cluster of each point; any labels that can be sorted.
+
+    Examples
+    --------
+    >>> matched_accuracy(["a", "a", "b", "b"], [1, 1, 0, 1])
+    0.75
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    classes, true = np.unique(np.asarray(true), return_inverse=True)
+    clusters, predicted = np.unique(np.asarray(predicted), return_inverse=True)
+    if true.ndim != 1 or true.shape != predicted.shape or len(true) == 0:
+        raise InvalidInputError("true and predicted must have one label for each of the same points")
+    table = np.zeros((len(classes), len(clusters)), np.int64)  # points by class and cluster
+    np.add.at(table, (true, predicted), 1)
+    return float(table[linear_sum_assignment(table, maximize=True)].sum() / len(true))
+
+
+def _labels(labels: Any, n_points: int, name: str) -> Array:
+    array = np.asarray(labels)
+    if array.shape != (n_points,) or array.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name} must be one whole number for each of {n_points} points")
+    return array
