@@ -12,14 +12,14 @@ GROUPS = {  # typical values of each kind of patient, in the order of COLUMNS
     "young and well": (29, 22.5, 114, 86),
     "hypertension": (58, 26.0, 158, 97),
     "diabetes": (61, 31.5, 134, 182),
-    "athletes": (24, 21.0, 104, 76),
+    "frail": (84, 20.0, 122, 92),
 }
 SPREAD = (4.0, 1.0, 5.0, 6.0)
 CLINICS = {
     "north": {"young and well": 34, "hypertension": 28},
     "south": {"hypertension": 25, "diabetes": 31},
-    "east": {"diabetes": 22, "athletes": 27},
-    "west": {"athletes": 18, "young and well": 21},
+    "east": {"diabetes": 22, "frail": 27},
+    "west": {"frail": 18, "young and well": 21},
 }
 
 

@@ -33,9 +33,12 @@ def points(points: Any, name: str = "points") -> Any:
 def table(points: Any, name: str) -> Any:
     """`points`, but for whether they are finite."""
     if is_sparse(points):
+        _two_axes(points, name)
         checked = points.tocsr()
         checked = checked.astype(_float_dtype(checked.dtype, name), copy=False)
-        checked.sum_duplicates()
+        if not checked.has_canonical_format:
+            checked = checked.copy()  # the caller's own matrix may not be put in order
+            checked.sum_duplicates()
     else:
         checked = _dense(points, name)
     if checked.shape[0] == 0:
@@ -45,12 +48,26 @@ def table(points: Any, name: str) -> Any:
     return checked
 
 
-def finite(points: Any, name: str) -> None:
-    """Raise unless all values are finite."""
+def finite(points: Any, name: str, weights: Array | None = None) -> None:
+    """Raise unless all values are finite, and small enough to be squared and summed."""
+    if is_tame(points, weights):
+        return
     if not np.isfinite(points.data if is_sparse(points) else points).all():
         raise InvalidInputError(
             f"{name} must be finite, and {_where_not_finite(points)} NaN or infinite; remove or fill those rows first"
         )
+    raise InvalidInputError(
+        f"{name} must be small enough to be squared in {points.dtype}, and with their weights are not; "
+        "bring features and weights to a common scale, or use float64"
+    )
+
+
+def is_tame(points: Any, weights: Array | None = None) -> bool:
+    """Whether the weighted sum of squares of all values is a number, with room to spare; quick, and so asked first."""
+    values = (points.data if is_sparse(points) else points).reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(values @ values) * (1.0 if weights is None else float(weights.max()))
+    return total <= float(np.finfo(values.dtype).max) / 64
 
 
 def feature_names_of(points: object) -> tuple[str, ...] | None:
@@ -66,7 +83,8 @@ def sample_weight(weights: Any, n_points: int, dtype: np.dtype[Any]) -> Array | 
     """One weight a point, (n_points,): finite, not negative, not all zero; None means one each."""
     if weights is None:
         return None
-    checked = np.asarray(weights, dtype=dtype)
+    with np.errstate(over="ignore"):
+        checked = as_array(weights, "sample_weight", dtype)
     if checked.shape != (n_points,):
         raise InvalidInputError(
             f"sample_weight must have one weight for each of {n_points} points, and has shape {checked.shape}"
@@ -81,7 +99,7 @@ def sample_weight(weights: Any, n_points: int, dtype: np.dtype[Any]) -> Array | 
 def positive_integer(value: Any, name: str) -> int:
     """A whole number of at least one."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidInputError(f"{name} must be a whole number of at least 1, and is {value!r}")
+        raise InvalidInputError(f"{name} must be a whole number of at least 1, and is {_shown(value)}")
     return int(value)
 
 
@@ -93,6 +111,13 @@ def device_id(value: Any) -> str:
             f"a device id must be a string of 1 to {MAX_NAME_LENGTH} printable characters, and came as {shown}"
         )
     return value
+
+
+def device_ids(values: Iterable[Any]) -> None:
+    """Names that random numbers depend on; the empty one stands for no name."""
+    for value in values:
+        if value != "":
+            device_id(value)
 
 
 def feature_names(names: Iterable[str] | None, n_features: int) -> tuple[str, ...] | None:
@@ -127,16 +152,16 @@ def same_features(first: Any, second: Any) -> None:
 def one_of(value: Any, allowed: Sequence[str], name: str) -> str:
     """One of a few words."""
     if value not in allowed:
-        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, and is {value!r}")
+        raise InvalidInputError(f"{name} must be one of {', '.join(map(repr, allowed))}, and is {_shown(value)}")
     return str(value)
 
 
-def array(values: Any, name: str, dtype: npt.DTypeLike = None) -> Array:
+def as_array(values: Any, name: str, dtype: npt.DTypeLike | None = None) -> Array:
     """`values` as an array. An error does not repeat them, as NumPy's would: they may be private."""
     try:
         return np.asarray(values, dtype=dtype)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError(f"{name} must be numbers in a regular grid, and are not") from None
+        raise InvalidInputError(f"{name} must be numbers, as many in each row, and are not") from None
 
 
 def frozen(array: Array) -> Array:
@@ -147,13 +172,17 @@ def frozen(array: Array) -> Array:
 
 
 def _dense(points: Any, name: str) -> Array:
-    array = points.to_numpy() if hasattr(points, "to_numpy") else np.asarray(points)
-    if array.ndim != 2:
+    array = points.to_numpy() if hasattr(points, "to_numpy") else as_array(points, name)
+    _two_axes(array, name)
+    return np.ascontiguousarray(as_array(array, name, _float_dtype(array.dtype, name)))
+
+
+def _two_axes(points: Any, name: str) -> None:
+    if points.ndim != 2:
         raise InvalidInputError(
-            f"{name} must have two axes (points, features), and has shape {array.shape}; "
+            f"{name} must have two axes (points, features), and has shape {points.shape}; "
             "reshape a single feature with points.reshape(-1, 1)"
         )
-    return np.ascontiguousarray(array, dtype=_float_dtype(array.dtype, name))
 
 
 def _float_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
@@ -168,8 +197,14 @@ def _where_not_finite(array: Any) -> str:
     if is_sparse(array):
         return f"{np.count_nonzero(~np.isfinite(array.data))} of its values are"
     bad = ~np.isfinite(array)
-    rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
-    return f"{len(rows)} of its rows (first: row {rows[0]}, column {columns[0]}) hold values that are"
+    row, column = np.argwhere(bad)[0]
+    n_rows = np.count_nonzero(bad.any(axis=1))
+    return f"{n_rows} of its rows (first: row {row}, column {column}) hold values that are"
+
+
+def _shown(value: Any) -> str:
+    """A setting as an error may show it: a single number or word, nothing that could hold data."""
+    return repr(value) if isinstance(value, (int, float, str, np.number, type(None))) else f"a {type(value).__name__}"
 
 
 def _difference(first: tuple[str, ...] | None, second: tuple[str, ...] | None) -> str:

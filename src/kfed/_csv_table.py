@@ -12,7 +12,6 @@ from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.recfunctions import structured_to_unstructured
 
 from kfed._table_columns import Choice
 from kfed.errors import InvalidInputError
@@ -39,8 +38,8 @@ class CsvTable:
             raise InvalidInputError(f"{self._path}: a table must have at least one row, and this file is empty")
         if header is None and any(_fault_of(cell) != "holds text" for cell in first if cell.strip()):
             raise InvalidInputError(
-                f"{self._path}: the first line must hold the names of the columns, and numbers stand there; if the file "
-                "has no such line use --no-header, and if the names are numbers use --header"
+                f"{self._path}: the first line must hold the names of the columns, and numbers stand there; "
+                "if the file has no such line use --no-header, and if the names are numbers use --header"
             )
         self.names = tuple(map(str.strip, first)) if self.has_header else tuple(map(str, range(len(first))))
 
@@ -51,7 +50,7 @@ class CsvTable:
             records = self._records(choice)
         except ValueError:  # NumPy's words show the cell: they go no further
             raise InvalidInputError(self._fault(choice) or f"{self._path}: a cell is not a number") from None
-        values = structured_to_unstructured(records[fields], self._dtype)
+        values = np.stack([records[field] for field in fields], axis=1)  # (n_rows, n_features)
         suspicious = len(self.names) == 1 or not np.isfinite(values).all()
         if suspicious and (fault := self._fault(choice)):
             raise InvalidInputError(fault)
@@ -63,7 +62,7 @@ class CsvTable:
 
     def _records(self, choice: Choice) -> Array:
         """All lines, (n_rows,) of records with a field for each column: numbers, ids, or next to nothing."""
-        formats = {name: self._dtype for name in choice.numeric} | {choice.id_column: np.dtype(object)}
+        formats = dict.fromkeys(choice.numeric, self._dtype) | {choice.id_column: np.dtype(object)}
         fields = [(str(position), formats.get(name, "U1")) for position, name in enumerate(self.names)]
         with self._opened() as file, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of a file without rows
@@ -74,15 +73,15 @@ class CsvTable:
             )
 
     def _fault(self, choice: Choice) -> str | None:
-        """What is wrong with the file, if anything."""
+        """Say what is wrong with the file, if anything."""
         positions = [self.names.index(name) for name in choice.numeric]
         with_numbers: set[int] = set()
         faults: dict[int, tuple[int, str]] = {}
         for line, row in self._lines():
             if len(row) != len(self.names):
                 return (
-                    f"{self._path}: every line must have {len(self.names)} cells, and line {line} has {len(row)}; "
-                    "quote cells that hold a separator"
+                    f"{self._path}: every line must have {len(self.names)} cells, and line {line} has "
+                    f"{len(row)}; quote cells that hold a separator"
                 )
             for position in positions:
                 fault = _fault_of(row[position])
@@ -95,12 +94,15 @@ class CsvTable:
             return None
         position, (line, fault) = min(faults.items(), key=lambda found: found[1])
         return (
-            f"{self._path}: every cell must hold a finite number, and column {self.names[position]!r} {fault} in line "
-            f"{line}; remove or fill such rows first"
+            f"{self._path}: every cell must hold a finite number, and column {self.names[position]!r} "
+            f"{fault} in line {line}; remove or fill such rows first"
         )
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Line number and cells of every row. In a table of one column a blank line is an empty cell, but at the end."""
+        """Line number and cells of every row.
+
+        Blank lines are skipped, but in a table of one column they are empty cells, except at the end.
+        """
         blank: list[int] = []
         with self._opened() as file:
             reader = self._reader(file)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,23 +25,18 @@ class Devices:
 
     ids: list[str]
     tables: list[Any]  # (n_points, n_features) each, dense or CSR
-    rows: list[Any]  # what picks the device's rows from anything that has one entry for every row
-
-    @classmethod
-    def one(cls, table: Any) -> Devices:
-        """The centralized special case."""
-        return cls(["0"], [table], [slice(None)])
+    rows: list[Any]  # each picks a device's part of an array that has an entry for every row
 
     @classmethod
     def by_position(cls, tables: Sequence[Any]) -> Devices:
-        """A device a table, named by its position; all rows are those of the first table, then of the second..."""
+        """Make each table a device named by its position; all rows are those of the tables in turn."""
         ends = np.cumsum([0, *(table.shape[0] for table in tables)])
-        rows = [slice(start, end) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+        rows = [slice(start, end) for start, end in pairwise(ends)]
         return cls([str(position) for position in range(len(tables))], list(tables), rows)
 
     @classmethod
     def by_group(cls, table: Any, groups: Any) -> Devices:
-        """A device a group, named ``str(group)``, in the sorted order of the groups."""
+        """Make each group of rows a device named ``str(group)``, in the sorted order of the groups."""
         labels = np.asarray(groups)
         if labels.shape != (table.shape[0],):
             raise InvalidInputError(
@@ -56,38 +53,46 @@ class Devices:
         """Rows of all devices."""
         return sum(table.shape[0] for table in self.tables)
 
-    def split_weights(self, weights: Array) -> list[Array]:
-        """The weights of each device's rows, from those of all rows."""
-        parts = [weights[own] for own in self.rows]
-        for device_id, part in zip(self.ids, parts, strict=True):
-            if not part.any():
+    def weights(self, sample_weight: Any) -> list[Array]:
+        """Give each device its weights, from one array for all rows or from a list with an array each."""
+        if isinstance(sample_weight, (list, tuple)) and any(map(np.ndim, sample_weight)):
+            each = [np.asarray(own) for own in self.one_each(sample_weight, "sample_weight")]
+        else:
+            weights = np.asarray(sample_weight)
+            if weights.shape != (self.n_rows,):
                 raise InvalidInputError(
-                    f"sample_weight must not be zero everywhere on a device, and is on {device_id!r}; leave it out"
+                    f"sample_weight must have one weight for each of {self.n_rows} rows, "
+                    f"and has shape {weights.shape}"
                 )
-        return parts
-
-    def one_each(self, values: int | Mapping[Any, int] | Iterable[int], name: str) -> list[int]:
-        """A number for each device, from one for all, one each in the order of `ids`, or a mapping from device."""
-        if isinstance(values, Mapping):
-            by_id = {str(device): value for device, value in values.items()}
-            absent = next((device_id for device_id in self.ids if device_id not in by_id), None)
-            if absent is not None:
+            each = [weights[own] for own in self.rows]
+        for device_id, table, own in zip(self.ids, self.tables, each, strict=True):
+            if own.shape != table.shape[:1] or not own.any():
                 raise InvalidInputError(
-                    f"{name} must have an entry for each device, and has none for {absent!r}"
+                    f"sample_weight must have one weight for each of {table.shape[0]} rows of {device_id!r}, "
+                    "not all zero; leave out a device without weight"
+                )
+        return each
+
+    def one_each(self, value: Any, name: str) -> list[Any]:
+        """Give each device its number, of one for all, a sequence in the order of `ids`, or a mapping."""
+        if isinstance(value, Mapping):
+            by_id = {str(device): number for device, number in value.items()}
+            absent = [device_id for device_id in self.ids if device_id not in by_id]
+            if absent:
+                raise InvalidInputError(
+                    f"{name} must have an entry for each device, and has none for {absent[0]!r}"
                 )
             return [by_id[device_id] for device_id in self.ids]
-        if np.ndim(values) == 0:  # type: ignore[arg-type]
-            return [values] * len(self.ids)  # type: ignore[list-item]
-        each = list(values)  # type: ignore[arg-type]
+        each = [value] * len(self.ids) if isinstance(value, Integral) else list(value)
         if len(each) != len(self.ids):
             raise InvalidInputError(
-                f"{name} must have one entry for each of {len(self.ids)} devices, not {len(each)}"
+                f"{name} must have one entry for each of {len(self.ids)} devices, and has {len(each)}"
             )
         return each
 
 
 def are_tables(X: Any) -> bool:
-    """Whether `X` is a list of tables and not itself a table (which may be a list of rows)."""
+    """Whether `X` is a list of tables and not itself a table, which may be a list of rows."""
     return isinstance(X, (list, tuple)) and (not X or any(_n_axes(entry) == 2 for entry in X))
 
 
@@ -101,6 +106,6 @@ def _n_axes(entry: Any) -> int:
 def _name(group: Any) -> str:
     if not isinstance(group, str) and str(group) in _MISSING:
         raise InvalidInputError(
-            "groups must name a device for every row, and some are missing; drop or fill those rows"
+            "groups must name the device of every row, and some are missing; fill or drop them"
         )
     return _checks.device_id(str(group))

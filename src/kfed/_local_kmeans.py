@@ -35,6 +35,7 @@ class Solution:
     labels: Array  # U: (n_devices, n_points)
     centers: Array  # Theta: (n_devices, n_clusters, n_features)
     n_iterations: Array  # (n_devices,)
+    settled: Array  # (n_devices,), whether Lloyd ended because nothing changed
 
 
 def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_iterations: int) -> Solution:
@@ -119,11 +120,13 @@ def _orthonormal(vectors: Array) -> Array:
     """An orthonormal basis of the span of `vectors` (n_devices, m, n_features), by a Cholesky factor of their Gram
     matrix; a small ridge turns directions that repeat others into vectors near zero instead of an error.
     """
+    largest = np.abs(vectors).max(axis=(1, 2), keepdims=True)
+    vectors = vectors / np.where(largest > 0, largest, 1)  # so that no square overflows
     gram = np.matmul(vectors, vectors.transpose(0, 2, 1))
     limits = np.finfo(gram.dtype)
     ridge = 4 * limits.eps * np.trace(gram, axis1=1, axis2=2) + limits.tiny
     gram += ridge[:, None, None] * np.eye(gram.shape[1], dtype=gram.dtype)
-    return np.matmul(np.linalg.inv(np.linalg.cholesky(gram)), vectors)
+    return np.asarray(np.matmul(np.linalg.inv(np.linalg.cholesky(gram)), vectors))
 
 
 # Step 2, second half: the approximation -------------------------------------------------------------------------
@@ -147,7 +150,7 @@ def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms:
         tries = means(sums[:, :, :-2], sums[:, :, -1], tries)
     costs = squared_distances(projected, tries).reshape(by_try).min(axis=1)
     cheapest = np.einsum("tn,tn->t", costs, try_weights).reshape(-1, N_TRIES).argmin(axis=1)
-    return tries.reshape(len(picks), N_TRIES, n_clusters, -1)[np.arange(len(picks)), cheapest]
+    return np.asarray(tries.reshape(len(picks), N_TRIES, n_clusters, -1)[np.arange(len(picks)), cheapest])
 
 
 # Step 3: core sets ----------------------------------------------------------------------------------------------
@@ -188,6 +191,7 @@ def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
         labels=np.empty((rows.n_devices, rows.n_points), label_dtype(n_clusters)),
         centers=np.empty_like(centers),
         n_iterations=np.zeros(rows.n_devices, np.intp),
+        settled=np.ones(rows.n_devices, bool),
     )
     active = np.arange(rows.n_devices)
     labels = np.full_like(done.labels, -1)
@@ -209,6 +213,7 @@ def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
             active, labels, centers = active[changed], labels[changed], centers[changed]
             rows = rows.select(changed)
     done.labels[active], done.centers[active] = labels, centers
+    done.settled[done.n_iterations == max_iterations] = False
     return done
 
 
@@ -220,16 +225,17 @@ def bounded_lloyd(rows: BlockedRows, centers: Array, max_iterations: int) -> Sol
     a step that looked at every point has changed nothing.
     """
     state = _Bounds(rows, centers)
-    n_iterations, looked_at_all = 0, True
+    n_iterations, looked_at_all, settled = 0, True, False
     for _ in range(max_iterations):
         changed = state.step()
         n_iterations += changed
-        if not changed and looked_at_all:
+        settled = not changed and looked_at_all
+        if settled:
             break
         looked_at_all = not changed
         if looked_at_all:
             state.forget()
-    return Solution(state.labels, state.exact_means(), np.array([n_iterations]))
+    return Solution(state.labels, state.exact_means(), np.array([n_iterations]), np.array([settled]))
 
 
 class _Bounds:
@@ -249,9 +255,11 @@ class _Bounds:
         changes = self.rows.map_blocks(self._update)
         self.sums += np.sum([sums for sums, _, _ in changes], axis=0, dtype=np.float64)
         self.sizes += np.sum([sizes for _, sizes, _ in changes], axis=0, dtype=np.float64)
-        if (self.sizes <= 0).any() and reseat_empty(self.rows, self.centers, self.labels, self.n_clusters):
-            self.forget()
+        if (self.sizes < 1e-9 * self.sizes.sum()).any():  # empty, but for what rounding left
             self.sums, self.sizes = self._exact_sums()
+            if (self.sizes == 0).any() and reseat_empty(self.rows, self.centers, self.labels, self.n_clusters):
+                self.forget()
+                self.sums, self.sizes = self._exact_sums()
         before, self.centers = self.centers, means(self.sums, self.sizes, self.centers)
         lengths = np.linalg.norm(self.centers - before, axis=2)[0]
         others = np.where(np.arange(self.n_clusters) == lengths.argmax(), np.sort(lengths)[-2:][0], lengths.max())
@@ -275,7 +283,8 @@ class _Bounds:
         found, first, second = two_nearest(scores(part, self.centers, self.rows.mean))
         offset = self.reach[:, block][:, open_points] ** 2
         reach = np.sqrt(np.maximum(first + offset, 0)) + np.sqrt(np.maximum(second + offset, 0))
-        slack[open_points] = ((second - first) / np.maximum(reach, np.finfo(reach.dtype).tiny))[0]
+        with np.errstate(invalid="ignore"):  # of one cluster, where the slack is not a number and never used up
+            slack[open_points] = ((second - first) / np.maximum(reach, np.finfo(reach.dtype).tiny))[0]
         changed = np.flatnonzero(found[0] != labels[open_points])
         joined = memberships(found[:, changed], part.weights[:, changed], self.n_clusters)
         joined -= memberships(labels[None, open_points[changed]], part.weights[:, changed], self.n_clusters)
@@ -303,7 +312,7 @@ def nearest(distances: Array) -> Array:
     last = distances.shape[1] - 1
     countdown = np.arange(last, -1, -1, dtype=label_dtype(last + 1))[:, None]
     is_smallest = distances == distances.min(axis=1, keepdims=True)
-    return last - (is_smallest * countdown).max(axis=1)
+    return np.asarray(last - (is_smallest * countdown).max(axis=1))
 
 
 def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
@@ -330,15 +339,14 @@ def sums_by_label(rows: Rows, labels: Array, weights: Array, n_clusters: int) ->
         return rows.part(block).total(members), members.sum(axis=2)
 
     sums, sizes = zip(*rows.map_blocks(of_block), strict=True)
-    return np.sum(sums, axis=0, dtype=np.float64), np.sum(sizes, axis=0, dtype=np.float64)
+    return np.stack(sums).sum(axis=0, dtype=np.float64), np.stack(sizes).sum(axis=0, dtype=np.float64)
 
 
 def means(sums: Array, sizes: Array, otherwise: Array) -> Array:
     """Means from sums and weights; a cluster of no weight keeps its place in `otherwise`."""
     filled = (sizes > 0)[:, :, None]
-    return np.divide(sums, sizes[:, :, None], out=otherwise.astype(sums.dtype), where=filled).astype(
-        otherwise.dtype, copy=False
-    )
+    averages = np.divide(sums, sizes[:, :, None], out=otherwise.astype(sums.dtype), where=filled)
+    return np.asarray(averages, dtype=otherwise.dtype)
 
 
 def label_dtype(n_clusters: int) -> np.dtype[Any]:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kfed.errors import InvalidInputError
+
 RandomState = int | np.integer[Any] | np.random.Generator | np.random.RandomState | None
 
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -28,6 +30,10 @@ def as_seed(random_state: RandomState) -> int:
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
+    if not isinstance(random_state, (int, np.integer)):
+        raise InvalidInputError(
+            f"random_state must be a whole number, a NumPy generator or None, and is a {type(random_state).__name__}"
+        )
     return int(random_state)
 
 
@@ -49,4 +55,4 @@ def uniforms(keys: npt.NDArray[np.uint64], n_draws: int) -> npt.NDArray[np.float
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     bits ^= bits >> np.uint64(31)
-    return (bits >> np.uint64(11)) * 2.0**-53
+    return np.asarray((bits >> np.uint64(11)) * 2.0**-53)

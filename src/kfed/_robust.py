@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _geometry, _random, _seeding
+from kfed._averages import means_by_label
 
 Array = npt.NDArray[Any]
 
@@ -55,12 +56,12 @@ def weighted_lloyd(points: Array, weights: Array, centers: Array, n_jobs: int | 
         before, labels = labels, _geometry.nearest(points, centers, n_jobs)
         if np.array_equal(before, labels):
             break
-        centers = _geometry.means_by_label(points, labels, centers, weights, n_jobs)
+        centers = means_by_label(points, labels, centers, weights, n_jobs)
     differences = points - centers[labels]
     return centers, float(np.einsum("nd,nd,n->", differences, differences, weights, dtype=np.float64))
 
 
-def _n_devices_near(centers: Array, owners: Array, row: int, squared_reach: float) -> int:
+def _n_devices_near(centers: Array, owners: Array, row: np.intp, squared_reach: float) -> int:
     distances = _geometry.squared_distances(centers, centers[[row]])[:, 0]
     return len(np.unique(owners[distances <= squared_reach]))
 

@@ -61,7 +61,7 @@ class Rows(ABC):
     def mean(self) -> Array:
         """Weighted mean of each device, (n_devices, n_features)."""
         mass = self.weights.sum(axis=1, dtype=np.float64)
-        return (self.total(self.weights[:, None])[:, 0] / mass[:, None]).astype(self.dtype)
+        return np.asarray(self.total(self.weights[:, None])[:, 0] / mass[:, None], dtype=self.dtype)
 
     def map_blocks(self, function: Callable[[slice], Result]) -> list[Result]:
         """Call `function` on slices that cover the points' axis in order; by default on all points at once."""
@@ -95,6 +95,19 @@ class Rows(ABC):
     def inner_products(self) -> Array:
         """Inner products of all pairs of points, (n_devices, n_points, n_points)."""
 
+    def is_center(self, centers: Array, labels: Array, near: Array) -> Array:
+        """Which of the points `near` their own center equal it, value by value, (n_devices, n_points)."""
+        found = np.zeros_like(near)
+        devices, points = np.nonzero(near)
+        for some in _pool.blocks(len(points), max(1, SMALL_BYTES // (8 * self.n_features))):
+            at = devices[some], points[some]
+            found[at] = (self._points_of(*at) == centers[at[0], labels[at]]).all(axis=1)
+        return found
+
+    @abstractmethod
+    def _points_of(self, devices: Array, points: Array) -> Array:
+        """Single points, (n_wanted, n_features)."""
+
     @abstractmethod
     def squared_residuals(self, centers: Array, labels: Array) -> Array:
         """Squared distance of every point to its own center, (n_devices, n_points)."""
@@ -119,7 +132,7 @@ class DenseRows(Rows):
 
     def total(self, weights: Array) -> Array:
         """See `Rows.total`."""
-        return np.matmul(weights, self.points)
+        return np.asarray(np.matmul(weights, self.points))
 
     def take(self, indices: Array) -> Array:
         """See `Rows.take`."""
@@ -127,11 +140,11 @@ class DenseRows(Rows):
 
     def second_moments(self) -> Array:
         """See `Rows.second_moments`."""
-        return np.matmul(self.points.transpose(0, 2, 1), self.points * self.weights[:, :, None])
+        return np.asarray(np.matmul(self.points.transpose(0, 2, 1), self.points * self.weights[:, :, None]))
 
     def inner_products(self) -> Array:
         """See `Rows.inner_products`."""
-        return np.matmul(self.points, self.points.transpose(0, 2, 1))
+        return np.asarray(np.matmul(self.points, self.points.transpose(0, 2, 1)))
 
     def squared_residuals(self, centers: Array, labels: Array) -> Array:
         """See `Rows.squared_residuals`."""
@@ -150,6 +163,9 @@ class DenseRows(Rows):
     def select(self, devices: Array) -> DenseRows:
         """Only these devices of the batch."""
         return DenseRows(self.points[devices], self.weights[devices])
+
+    def _points_of(self, devices: Array, points: Array) -> Array:
+        return np.asarray(self.points[devices, points])
 
     def points_at(self, indices: Array) -> DenseRows:
         """Only the points at `indices`, of all devices."""
@@ -192,7 +208,10 @@ class BlockedRows(Rows):
 
     def take(self, indices: Array) -> Array:
         """See `Rows.take`."""
-        return self.points[indices]
+        return np.asarray(self.points[indices])
+
+    def _points_of(self, devices: Array, points: Array) -> Array:  # noqa: ARG002
+        return np.asarray(self.points[points])
 
     def second_moments(self) -> Array:
         """See `Rows.second_moments`."""
@@ -200,7 +219,7 @@ class BlockedRows(Rows):
 
     def inner_products(self) -> Array:
         """See `Rows.inner_products`."""
-        return np.matmul(self.points, self.points.T)[None]
+        return np.asarray(np.matmul(self.points, self.points.T)[None])
 
     def squared_residuals(self, centers: Array, labels: Array) -> Array:
         """See `Rows.squared_residuals`."""
@@ -215,7 +234,7 @@ class BlockedRows(Rows):
 
     def _residual_moments(self, centers: Array, labels: Array, weights: Array, block: slice) -> Array:
         residuals = self.points[block] - centers[0, labels[0, block]]
-        return np.matmul(residuals.T, residuals * weights[0, block, None])[None]
+        return np.asarray(np.matmul(residuals.T, residuals * weights[0, block, None])[None])
 
     def _sum(self, function: Callable[[slice], Array]) -> Array:
         """Sum a result over the blocks, in their order and in double precision."""
@@ -243,6 +262,9 @@ class SparseRows(Rows):
         """See `Rows.take`."""
         dense: Array = self.points[indices[0]].toarray()
         return dense[None]
+
+    def _points_of(self, devices: Array, points: Array) -> Array:  # noqa: ARG002
+        return np.asarray(self.points[points].toarray())
 
     def second_moments(self) -> Array:
         """See `Rows.second_moments`."""
@@ -285,7 +307,7 @@ class SparseRows(Rows):
             return np.asarray(sparse.T @ scaled - centers.T @ by_cluster)
 
         if self.n_points <= 2:
-            return np.linalg.norm([transposed_times(unit) for unit in np.eye(self.n_points)], 2, keepdims=True)[0]
+            return np.atleast_1d(np.linalg.norm(np.stack([transposed_times(unit) for unit in np.eye(self.n_points)]), 2))
         operator = LinearOperator(sparse.shape, matvec=times, rmatvec=transposed_times, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(min(sparse.shape))
         return np.asarray(svds(operator, k=1, return_singular_vectors=False, v0=start))

@@ -31,8 +31,9 @@ def squared_distances(lifted: Array, centers: Array) -> Array:
     np.multiply(centers, -2, out=query[:, :, :-2])
     query[:, :, -2] = 1
     np.einsum("bmd,bmd->bm", centers, centers, out=query[:, :, -1])
-    distances = np.matmul(query, lifted)
-    return np.maximum(distances, 0, out=distances)
+    distances: Array = np.matmul(query, lifted)
+    np.maximum(distances, 0, out=distances)
+    return distances
 
 
 def points_at(lifted: Array, indices: Array) -> Array:
@@ -76,7 +77,7 @@ def draw(mass: Array, uniforms: Array) -> Array:
 def stratified(uniforms: Array) -> Array:
     """One number in each of m equal parts of [0, 1), from m numbers in [0, 1)."""
     n_parts = uniforms.shape[-1]
-    return (np.arange(n_parts, dtype=uniforms.dtype) + uniforms) / uniforms.dtype.type(n_parts)
+    return np.asarray((np.arange(n_parts, dtype=uniforms.dtype) + uniforms) / uniforms.dtype.type(n_parts))
 
 
 def coreset(lifted: Array, weights: Array, size: int = CORESET_SIZE) -> tuple[Array, Array]:
@@ -107,4 +108,4 @@ def _potentials(lifted: Array, weights: Array, candidates: Array, costs: Array) 
     distances = squared_distances(lifted, points_at(lifted, candidates.reshape(shape[0], -1)))
     by_try = distances.reshape(*shape, -1)
     np.minimum(by_try, costs[:, :, None], out=by_try)
-    return np.matmul(distances, weights[:, :, None]).reshape(shape)
+    return np.asarray(np.matmul(distances, weights[:, :, None]).reshape(shape))

@@ -40,8 +40,8 @@ class Choice:
             raise InvalidInputError(f"{path}: a column can be used once, and {shown(used_twice)} is chosen twice")
         if "" in features:
             raise InvalidInputError(
-                f"{path}: every column must have a name, and column {names.index('')} (counted from 0) has none; "
-                "name it, or choose the others with --columns"
+                f"{path}: every column must have a name, and column {names.index('')} (counted from 0) has "
+                "none; name it, or choose the others with --columns"
             )
         if not features:
             raise InvalidInputError(f"{path}: there must be at least one column to cluster, and there is none")
@@ -61,12 +61,12 @@ class Choice:
         """Raise if there are columns without a number in them."""
         if names:
             raise InvalidInputError(
-                f"{self.path}: every column to cluster must hold numbers, and {shown(names)} does not; choose the "
-                "others with --columns, or name the column that says which row this is with --id-column"
+                f"{self.path}: every column to cluster must hold numbers, and {shown(names)} does not; "
+                "choose others with --columns, or name the one that says which row this is with --id-column"
             )
 
 
 def shown(names: Sequence[str], limit: int = 8) -> str:
-    """A few names, quoted, for a sentence."""
+    """Quote a few names for a sentence."""
     text = ", ".join(map(repr, names[:limit]))
     return text if len(names) <= limit else f"{text} and {len(names) - limit} more"

@@ -1,9 +1,9 @@
-"""Farthest-first traversal (steps 3 to 6 of Algorithm 2), where a point is measured only when it could be the farthest.
+"""Farthest-first traversal (Algorithm 2, steps 3 to 6) that measures a row only when it could be the farthest.
 
-The set M only grows, so a distance to M only shrinks: an old one is an upper bound. A point whose bound is below the
-farthest distance cannot be the next pick and may stay out of date. Only the *front*, the rows whose bounds are close
-under the highest, is kept up to date, by matrix product with a rounding margin; the few rows that compete for the pick
-are *settled* by the textbook's distance. The picks are the textbook's, for far fewer than its O(n k^2) distances.
+M only grows, so the distance of a row to M only shrinks, and an old one is an upper bound. A row whose bound is
+below the farthest distance cannot be the next pick, and may stay out of date. Only the *front* is kept up to date,
+the rows whose bounds lie close under the highest: by matrix product, with a margin for its rounding. The few rows
+that compete for a pick are *settled* by the textbook's distance, so the picks are the textbook's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kfed import _geometry, _pool
-from kfed._geometry import Moved, Points
+from kfed._geometry import Points
 
 Rows = NDArray[np.intp]
 
-_FRONT_DEPTH = 1 / 64  # the front reaches down to this share below the highest bound
-_DEEPEST = 1 / 2
+_FIRST_DEPTH = 1 / 64  # how far the front reaches below the highest bound, as a share of it; adapts
+_LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 2
+_PART_ELEMENTS = 2**24  # coordinates that one worker searches for the front at a time
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ class Traversal:
 
 
 def farthest_first(
-    points: Points, n_picks: int, start: Sequence[int] | NDArray[np.intp], n_jobs: int | None = None
+    points: Points, n_picks: int, start: Sequence[int] | Rows, n_jobs: int | None = None
 ) -> Traversal:
     """Grow M from `start` to `n_picks` rows, each time by the row farthest from M, ties to the lowest index.
 
-    When every row left coincides with one of M, the lowest row not in M is next, at distance zero.
+    Once all rows coincide with rows of M, the lowest rows not in M follow, at distance zero.
 
     Parameters
     ----------
@@ -61,117 +62,142 @@ def farthest_first(
     >>> farthest_first(np.array([[0.0], [1.0], [9.0], [5.0]]), n_picks=3, start=[0])
     Traversal(picks=array([0, 2, 3]), distances=array([9., 4.]))
     """
-    distances = np.zeros(n_picks - len(start))
+    squared = np.empty(n_picks - len(start))
     with _pool.one_blas_thread():
-        bounds = _Bounds(points, n_picks, start, n_jobs)
-        for step in range(len(distances)):
-            row = bounds.farthest()
-            distances[step] = np.sqrt(bounds.upper[row])
-            bounds.admit([row])
-    return Traversal(np.array(bounds.picks, dtype=np.intp), distances)
+        bounds = _Bounds(points, n_picks, np.asarray(start, dtype=np.intp), n_jobs)
+        front = _Front(bounds, n_jobs)
+        for step in range(len(squared)):
+            row = front.farthest()
+            squared[step] = bounds.upper[row]
+            bounds.admit(np.array([row]))
+    return Traversal(bounds.picks, np.sqrt(squared))
 
 
-class _Bounds:
-    """Upper bounds on each row's squared distance to M, brought up to date where the farthest row may be."""
+class _Front:
+    """The rows whose bounds are at least the floor: the farthest is one of them, or the floor is too high."""
 
-    def __init__(self, points, n_picks, start, n_jobs) -> None:
-        n_points, n_features = points.shape
-        self._points = points
+    def __init__(self, bounds: _Bounds, n_jobs: int | None) -> None:
+        self._bounds = bounds
         self._n_jobs = n_jobs
-        self._rows_per_block = _geometry.rows_per_block(1, n_features)
-        self._origin = _geometry.middle(points[start])
-        self.picks: list[int] = []
-        self.upper = np.full(n_points, np.inf)
-        self._seen = np.zeros(n_points, dtype=np.min_scalar_type(n_picks))  # how many of M the bound accounts for
-        self._settled = np.zeros(n_points, dtype=np.bool_)  # the bound is the textbook's distance to those
-        self._front = np.empty(0, dtype=np.intp)  # all rows whose bound is at least the floor, in order
+        self._rows = np.empty(0, dtype=np.intp)  # ascending
         self._floor = np.inf
-        self._depth = _FRONT_DEPTH
-        self._served=1
-        self.admit(start)
-
-    def admit(self, rows: Sequence[int] | NDArray[np.intp]) -> None:
-        """Let rows into M; they are never picked again."""
-        self.picks.extend(int(row) for row in rows)
-        self.upper[rows] = -1
-        self._members = _geometry.move(self._points[self.picks], self._origin)
+        self._depth = _FIRST_DEPTH
 
     def farthest(self) -> int:
-        """Return the lowest row not in M with the largest distance to M; its bound is then that distance, squared."""
-        parts = [self._front[b] for b in _pool.blocks(len(self._front), PART * self._rows_per_block)]
-        self._front = self._collect(self._refresh, parts)
+        """Lowest of the rows farthest from M and not in it; its bound is then its squared distance."""
+        self._keep_up()
         while True:
-            if self._front.size == 0:
+            while self._rows.size == 0:
                 self._lower_floor()
-                continue
-            top = self._front[self.upper[self._front].argmax()]
-            if self._settled[top]:
-                self._served+=1
+            top = self._rows[self._bounds.upper[self._rows].argmax()]
+            if self._bounds.settled[top]:
                 return int(top)
             self._settle(top)
 
+    def _keep_up(self) -> None:
+        """Bring the front up to date; if that costs more than to look for a new one, make it shallower first."""
+        upper = self._bounds.upper
+        if self._rows.size * self._bounds.points.shape[1] > upper.size:
+            self._depth = max(self._depth / 2, _LEAST_DEPTH)
+            self._floor = max(self._floor, upper[self._rows].max() * (1 - self._depth))
+            self._rows = self._above_floor(self._rows)
+        if self._floor > 0:  # else all are zero and stay so
+            self._bounds.refresh(self._rows)
+        self._rows = self._above_floor(self._rows)
+
     def _lower_floor(self) -> None:
-        """Take into the front what lies at most `depth` below the highest bound of all."""
-        STAT['descend']=STAT.get('descend',0)+1
-        if self._served==0: self._depth=min(.5,self._depth*2)
-        elif self._served>ADAPT: self._depth/=2
-        self._served=0
-        self._floor = self.upper.max() * (1 - self._depth)
-        n=len(self.upper)
-        self._front = self._collect(self._sweep, _pool.blocks(n, -(-n//CHUNKS)))
+        """Look for a new front under the highest bound; if no row stays in it, look deeper the next time."""
+        self._floor = self._bounds.upper.max() * (1 - self._depth)
+        n_points, n_features = self._bounds.points.shape
+        parts = _pool.blocks(n_points, max(1, _PART_ELEMENTS // n_features))
+        self._rows = np.concatenate(list(_pool.map_in_order(self._search, parts, self._n_jobs)))
+        if self._rows.size == 0:
+            self._depth = min(self._depth * 2, _GREATEST_DEPTH)
 
-    def _collect(self, function, parts):
-        if not parts: return self._front
-        return np.concatenate(list(_pool.map_in_order(function, parts, self._n_jobs)))
+    def _search(self, part: slice) -> Rows:
+        rows = part.start + np.flatnonzero(self._bounds.upper[part] >= self._floor)
+        self._bounds.refresh(rows)
+        return self._above_floor(rows)
 
-    def _sweep(self, part: slice):
-        return self._refresh(part.start + np.flatnonzero(self.upper[part] >= self._floor))
-
-    def _refresh(self, rows):
-        """Bring the front up to date with M, and let go the rows that fall below the floor."""
-        stale = rows[self._seen[rows] < len(self.picks)]
-        settled = self._settled[stale]
-        self._update(self._measure, stale[settled])
-        self._update(self._bound, stale[~settled])
-        return rows[self.upper[rows] >= self._floor]
+    def _above_floor(self, rows: Rows) -> Rows:
+        return rows[self._bounds.upper[rows] >= self._floor]
 
     def _settle(self, top: np.intp) -> None:
-        """Measure the top row, then all rows of the front that still compete with it."""
-        self._remeasure(np.array([top]))
-        rivals = self._front[self.upper[self._front] >= self.upper[top]]
-        self._remeasure(rivals[~self._settled[rivals]])
-        self._front = self._front[self.upper[self._front] >= self._floor]
+        """Settle the top row, then the rows that may still be farther."""
+        upper, settled = self._bounds.upper, self._bounds.settled
+        self._bounds.settle(np.array([top]))
+        self._bounds.settle(self._rows[(upper[self._rows] >= upper[top]) & ~settled[self._rows]])
+        self._rows = self._above_floor(self._rows)
 
-    def _remeasure(self, rows: NDArray[np.intp]) -> None:
-        """Replace bounds by the textbook's distances to all of M."""
-        self.upper[rows], self._seen[rows], self._settled[rows] = np.inf, 0, True
+
+class _Bounds:
+    """For each row, an upper bound on its squared distance to M, as of the time it was last refreshed."""
+
+    def __init__(self, points: Points, n_picks: int, start: Rows, n_jobs: int | None) -> None:
+        n_points, n_features = points.shape
+        self.points = points
+        self.upper = np.full(n_points, np.inf)
+        self.settled = np.zeros(n_points, dtype=np.bool_)  # whether the bound is the textbook's distance
+        self._seen = np.zeros(n_points, dtype=np.min_scalar_type(n_picks))  # how many picks it accounts for
+        self.picks = np.empty(n_picks, dtype=np.intp)
+        self._n_members = 0
+        self._origin = _geometry.middle(points[start])
+        self._half_norms = np.empty(n_points, dtype=points.dtype)  # from the origin, with margin
+        self._members = np.empty((n_picks, n_features), dtype=points.dtype)  # from the origin
+        self._rows_per_block = _geometry.rows_per_block(1, n_features)
+        self._half_norms[start] = _geometry.move(points[start], self._origin).half_norms(+1)
+        self.admit(start)
+        _pool.consume(_pool.map_in_order(self._open, _pool.blocks(n_points, self._rows_per_block), n_jobs))
+        self.upper[start] = -1
+
+    def _open(self, block: slice) -> None:
+        """See a block for the first time: its norms, and its bounds to the start."""
+        moved = _geometry.move(self.points[block], self._origin)
+        self._half_norms[block] = moved.half_norms(+1)
+        self._lower_bounds(block, moved.coordinates, 0)
+
+    def admit(self, rows: Rows) -> None:
+        """Let rows into M, never to be picked again."""
+        added = slice(self._n_members, self._n_members + len(rows))
+        self.picks[added] = rows
+        self._members[added] = self.points[rows] - self._origin
+        self.upper[rows] = -1
+        self._n_members = added.stop
+
+    def refresh(self, rows: Rows) -> None:
+        """Make bounds account for all of M."""
+        stale = rows[self._seen[rows] < self._n_members]
+        settled = self.settled[stale]
+        self._update(self._measure, stale[settled])
+        self._update(self._bound, stale[~settled])
+
+    def settle(self, rows: Rows) -> None:
+        """Replace bounds by the textbook's distances; from now on they are kept up as such."""
+        self.upper[rows], self._seen[rows], self.settled[rows] = np.inf, 0, True
         self._update(self._measure, rows)
 
-    def _update(self, kernel: Callable[[Rows, int], None], rows: NDArray[np.intp]) -> None:
-        """Run a kernel on rows, in blocks of rows that are about equally stale, from their first unseen pick on."""
-        if not rows.size: return
-        STAT['touch']=STAT.get('touch',0)+rows.size
-        STAT['update']=STAT.get('update',0)+1
-        rows = rows[np.argsort(self._seen[rows], kind="stable")]
-        for b in _pool.blocks(len(rows), self._rows_per_block):
-            block=rows[b]
-            kernel(block, int(self._seen[block[0]]))
+    def _update(self, kernel: Callable[[Rows, int], None], rows: Rows) -> None:
+        """Run a kernel over rows, the most stale first, so that the rows of a block miss about the same picks."""
+        rows = rows[self._seen[rows].argsort(kind="stable")]
+        for block in _pool.blocks(len(rows), self._rows_per_block):
+            kernel(rows[block], int(self._seen[rows[block.start]]))
+            self._seen[rows[block]] = self._n_members
 
     def _bound(self, rows: Rows, first: int) -> None:
-        """Lower the bounds by product with the picks from `first` on."""
-        STAT['pairs']=STAT.get('pairs',0)+rows.size*(len(self.picks)-first)
-        block = _geometry.move(self._points, self._origin, rows)
-        members = Moved(*(field[first:] for field in self._members))
-        bounds = 2 * _geometry.half_bounds(members, block, side=+1).min(axis=0)
-        self.upper[rows] = np.fmin(self.upper[rows], bounds)  # not a number: keep the old bound
-        self._seen[rows] = len(self.picks)
+        """Account for the picks from `first` on by product."""
+        coordinates = self.points.take(rows, axis=0)
+        coordinates -= self._origin
+        self._lower_bounds(rows, coordinates, first)
+
+    def _lower_bounds(self, rows: Rows | slice, coordinates: Points, first: int) -> None:
+        members = slice(first, self._n_members)
+        member_norms = self._half_norms[self.picks[members], np.newaxis]
+        halves = _geometry.product_distances(self._members[members], coordinates, member_norms).min(axis=0)
+        bounds = 2 * (halves + self._half_norms[rows])
+        self.upper[rows] = np.fmin(self.upper[rows], bounds)  # where not a number, the old bound stands
 
     def _measure(self, rows: Rows, first: int) -> None:
-        """Lower the settled distances by the textbook's to the picks from `first` on."""
-        distances = _geometry.squared_distances(self._points.take(rows,axis=0), self._points[self.picks[first:]])
-        self.upper[rows] = np.minimum(self.upper[rows], distances.min(axis=1))
-        self._seen[rows] = len(self.picks)
-STAT={}
-ADAPT=3
-PART=4
-CHUNKS=8
+        """Account for the picks from `first` on by the textbook's distance."""
+        members = self.points[self.picks[first : self._n_members]]
+        distances = _geometry.squared_distances(self.points[rows], members).min(axis=1)
+        self.upper[rows] = np.minimum(self.upper[rows], distances)

@@ -1,7 +1,7 @@
 """The whole method on one page: handwritten digits on 100 simulated devices, clustered in one round.
 
-The digits are the 1,797 images of 8 x 8 that come with scikit-learn. Every device holds images of two digits only, as
-people who write the same few things would; each image is on exactly one device.
+The digits are the 1,797 images of 8 x 8 that come with scikit-learn. Every device holds images of two digits
+only, as people who write the same few things would; each image is on exactly one device.
 """
 
 from __future__ import annotations
@@ -53,17 +53,14 @@ class DemoResult:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Save a picture: the device centers, and the global centers as digits."""
-        figure = plots.new_figure(12.0, 6.0)
-        left, right = figure.subfigures(1, 2, width_ratios=[1.15, 1.0])
+        figure = plots.new_figure(11.0, 7.0)
+        left, right = figure.subfigures(1, 2, width_ratios=[3.2, 1.0], squeeze=False).flat
         plots.plot_centers(self.aggregation, ax=left.add_subplot())
+        right.suptitle("global centers as images", fontsize="large")
         colors = plots.cluster_colors(N_CLUSTERS)
-        right.suptitle("the global centers, which no device has seen", fontsize="large")
-        for cluster, ax in enumerate(right.subplots(4, 3).flat):
-            if cluster >= N_CLUSTERS:
-                ax.axis("off")
-                continue
+        for cluster, ax in enumerate(right.subplots(N_CLUSTERS // 2, 2).flat):
             ax.imshow(self.aggregation.cluster_centers[cluster].reshape(8, 8), cmap="gray_r")
-            ax.set_title(str(cluster), color=colors[cluster] * 0.7, fontweight="bold")
+            ax.set_ylabel(str(cluster), color=colors[cluster] * 0.7, fontweight="bold", rotation=0, labelpad=10)
             ax.set(xticks=[], yticks=[])
             for spine in ax.spines.values():
                 spine.set(color=colors[cluster], linewidth=2.5)
@@ -71,7 +68,7 @@ class DemoResult:
 
 
 def run_demo(seed: int = 0) -> DemoResult:
-    """Split the digits over devices, run one round over real bytes, and compare with k-means on all digits together.
+    """Split the digits over devices, run one round over real bytes, and compare with central k-means.
 
     Parameters
     ----------
@@ -95,14 +92,14 @@ def run_demo(seed: int = 0) -> DemoResult:
         labels = np.empty(len(points), np.int64)
         for name, local, own in zip(names, fleet, rows, strict=True):
             labels[own] = local.induced_labels(result.identity(name))
-        qualities.append(_quality(f"kfed, rule {rule}", 1, points, digits, labels))
-    qualities.append(_quality("k-means on the pooled data", None, points, digits, _centralized(points, seed)))
+        qualities.append(_quality(f"kfed, {rule} rule", 1, points, digits, labels))
+    qualities.append(_quality("k-means, pooled data", None, points, digits, _centralized(points, seed)))
     return DemoResult(
         n_points=len(points),
         n_features=points.shape[1],
         message_bytes=tuple(map(len, wire)),
         raw_bytes=points.nbytes,
-        n_withheld=sum(int(local.withheld.sum()) for local in fleet),
+        n_withheld=sum(int((local.withheld & (local.counts > 0)).sum()) for local in fleet),
         seconds=seconds,
         qualities=tuple(qualities),
         aggregation=aggregations["paper"],
@@ -110,13 +107,13 @@ def run_demo(seed: int = 0) -> DemoResult:
 
 
 def structured_split(classes: Array, n_devices: int, classes_per_device: int, rng: np.random.Generator) -> Array:
-    """The device of each point, (n_points,): each device holds few classes, each class is on equally many devices.
+    """Choose the device of each point, (n_points,): few classes a device, equally many devices a class.
 
     Parameters
     ----------
     classes : array of int, shape (n_points,)
     n_devices, classes_per_device : int
-        Their product must be a multiple of the number of classes, which must be a multiple of `classes_per_device`.
+        Their product must be a multiple of the number of classes, and that of `classes_per_device`.
     rng : Generator
     """
     names = np.unique(classes)

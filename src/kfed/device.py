@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _checks, _pool, _random
-from kfed._local_kmeans import Solution, local_kmeans, memberships
+from kfed._local_kmeans import Solution, local_kmeans, memberships, nearest, scores
 from kfed._random import RandomState
 from kfed._rows import BlockedRows, DenseRows, Rows, SparseRows
 from kfed.local import LocalClustering
@@ -52,7 +52,7 @@ def cluster_device(
         Devices that share a seed but not an id make different random choices.
     min_cluster_size : int
         What a message may say. A cluster is withheld from it if it has fewer points than this, if one row makes up more
-        than one part in `min_cluster_size` of its weight, or if its center coincides with a row that occurs less often.
+        than one part in `min_cluster_size` of its weight, or if its center equals a row that occurs less often.
     max_iterations : int
         At most this many Lloyd steps; they end before, when nothing changes.
     measure_deviation : bool
@@ -80,9 +80,11 @@ def cluster_device(
     2
     """
     names = _checks.feature_names_of(points)
-    points = _checks.points(points)
+    points = _checks.table(points, "points")
     n_local_clusters = _checks.positive_integer(n_local_clusters, "n_local_clusters")
     weights = _checks.sample_weight(sample_weight, points.shape[0], points.dtype)
+    _checks.finite(points, "points", weights)
+    _checks.device_ids([device_id])
     settings = Settings(
         min_cluster_size=_checks.positive_integer(min_cluster_size, "min_cluster_size"),
         max_iterations=_checks.positive_integer(max_iterations, "max_iterations"),
@@ -125,7 +127,7 @@ def padded_size(n_points: int) -> int:
 
     It adds at most one part in sixteen, and at most seven points.
     """
-    step = min(8, max(1, 2 ** (n_points.bit_length() - 5)))
+    step = min(8, 1 << max(0, n_points.bit_length() - 5))
     return -(-n_points // step) * step
 
 
@@ -189,19 +191,21 @@ def _measure(rows: Rows, solution: Solution, n_clusters: int, settings: Settings
     """Counts and spread of the clusters, and which of them must not leave the device."""
     centers, labels = solution.centers, solution.labels
 
-    def of_block(block: slice) -> tuple[Array, Array, Array, Array]:
+    def of_block(block: slice) -> tuple[Array, ...]:
         part = rows.part(block)
         squares = part.squared_residuals(centers, labels[:, block])
         members = memberships(labels[:, block], part.weights, n_clusters)
-        on_center = np.matmul(members > 0, (squares == 0)[:, :, None].astype(part.dtype))[:, :, 0]
         spread = np.matmul(members, squares[:, :, None])[:, :, 0]
-        return members.sum(axis=2), spread, on_center, members.max(axis=2)
+        on_center = _on_center(part, solution, labels[:, block], squares, rows.mean)
+        return members.sum(axis=2), spread, *on_center, members.max(axis=2)
 
     by_block = zip(*rows.map_blocks(of_block), strict=True)
-    weights, spread, on_center = (np.sum(next(by_block), axis=0, dtype=np.float64) for _ in range(3))
+    weights, spread, near, equal = (np.sum(next(by_block), axis=0, dtype=np.float64) for _ in range(4))
     heaviest = np.max(next(by_block), axis=0)
     least = settings.min_cluster_size
-    withheld = (weights == 0) | (weights < least * heaviest) | ((on_center > 0) & (on_center < least))
+    withheld = (weights == 0) | (weights < least * heaviest)
+    for on_center in (near, equal):
+        withheld |= (on_center > 0) & (on_center < least)
     counts = weights if settings.weighted else np.rint(weights).astype(np.int64)
     deviations: Sequence[float | None] = [None] * rows.n_devices
     if settings.measure_deviation:
@@ -210,10 +214,29 @@ def _measure(rows: Rows, solution: Solution, n_clusters: int, settings: Settings
     return _Facts(_readonly(counts), _readonly(spread.astype(rows.dtype)), _readonly(withheld), deviations)
 
 
+def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array, origins: Array) -> tuple[Array, Array]:
+    """How many points equal each center up to rounding, and how many exactly, (n_devices, n_clusters) each.
+
+    A point that equals a center is of that center's cluster, unless Lloyd was cut short: then it is looked for anew.
+    """
+    centers = solution.centers
+    if not solution.settled.all():
+        labels = np.where(solution.settled[:, None], labels, nearest(scores(part, centers, origins)))
+        squares = part.squared_residuals(centers, labels)
+    largest = np.einsum("bkd,bkd->bk", centers, centers).max(axis=1) + squares.max(axis=1)
+    rounding = (16 * np.finfo(part.dtype).eps) ** 2 * largest
+    near = (squares <= rounding[:, None]) & (part.weights > 0)
+    if not near.any():
+        return np.zeros(centers.shape[:2]), np.zeros(centers.shape[:2])
+    equal = part.is_center(centers, labels, near)
+    of_near, of_equal = (memberships(labels, found.astype(part.dtype), centers.shape[1]) for found in (near, equal))
+    return of_near.sum(axis=2), of_equal.sum(axis=2)
+
+
 def _deviation(rows: Rows, centers: Array, labels: Array, weights: Array, spread: Array) -> list[float]:
     if not spread.any():
         return [0.0] * rows.n_devices
-    norms: list[float] = rows.residual_norm(centers, labels, weights).tolist()
+    norms: list[float] = np.where(spread.any(axis=1), rows.residual_norm(centers, labels, weights), 0).tolist()
     return norms
 
 

@@ -22,15 +22,15 @@ KINDS: dict[str, type[Any]] = {
 }
 
 _WRITERS = {
-    "message": "a message, which `kfed device` writes",
-    "aggregation": "an aggregation, which `kfed aggregate` writes",
-    "identity": "an identity, which `kfed aggregate --identities` and `kfed assign -o` write",
-    "local file": "a local file, which `kfed device` writes and the site keeps",
+    "message": "a message (from `kfed device`)",
+    "aggregation": "an aggregation (from `kfed aggregate`)",
+    "identity": "an identity (from `kfed aggregate --identities` or `kfed assign -o`)",
+    "local file": "a local file (from `kfed device`, kept at the site)",
 }
 
 
 def kind_of(payload: bytes) -> str:
-    """What a file holds: a key of `KINDS`. Raises `MessageError` if it is none of them."""
+    """Tell what a file holds: a key of `KINDS`. Raises `MessageError` if it is none of them."""
     tensors, facts = _files.decode(payload)
     kind = "message" if any(name.startswith("kfed") for name in tensors) else str(facts.get("kind"))
     if kind not in KINDS:
@@ -78,8 +78,8 @@ def read_messages(paths: Iterable[str | os.PathLike[str]], *, skip_bad: bool = F
     paths : iterable of path
         The files.
     skip_bad : bool
-        Leave out, and report, files that are not sound messages. Two sound files that contradict each other are an
-        error still: only a person knows which is meant.
+        Leave out, and report, files that are not sound messages. Two sound files that contradict each other
+        are an error still: only a person knows which is meant.
     """
     found: dict[str, tuple[DeviceMessage, str | os.PathLike[str]]] = {}
     repeated, skipped = [], []
@@ -94,8 +94,8 @@ def read_messages(paths: Iterable[str | os.PathLike[str]], *, skip_bad: bool = F
         first, first_path = found.setdefault(message.device_id, (message, path))
         if first != message:
             raise DuplicateDeviceError(
-                f"{first_path} and {path} are two different messages from device {message.device_id!r}; keep the one "
-                "that is meant, or give one of the devices another id"
+                f"{first_path} and {path} are two different messages from device {message.device_id!r}; "
+                "keep the one that is meant, or give one of the devices another id"
             )
         if first is not message:
             repeated.append(path)
@@ -104,7 +104,7 @@ def read_messages(paths: Iterable[str | os.PathLike[str]], *, skip_bad: bool = F
 
 
 def reason_of(error: Exception) -> str:
-    """An error in one sentence that names the file."""
+    """Put an error in one sentence that names the file."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or type(error).__name__).lower()}"
     return str(error)
@@ -114,6 +114,6 @@ def _decode(payload: bytes, expected: tuple[type[Any], ...]) -> Any:
     kind = kind_of(payload)
     if expected and KINDS[kind] not in expected:
         wanted = " or ".join(_WRITERS[name] for name, type_ in KINDS.items() if type_ in expected)
-        article = _WRITERS[kind].partition(",")[0]
-        raise MessageError(f"this is {article}, not {wanted}")
+        article = _WRITERS[kind].partition(" (")[0]
+        raise MessageError(f"this is {article}, not {wanted}; leave it out, or give the file that is meant")
     return KINDS[kind].from_bytes(payload)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
 from typing import Any
@@ -94,8 +94,8 @@ def cluster_fleet(
         min_cluster_size=_checks.positive_integer(min_cluster_size, "min_cluster_size"),
         max_iterations=_checks.positive_integer(max_iterations, "max_iterations"),
         measure_deviation=measure_deviation,
-        weighted=sample_weights is not None,
     )
+    _checks.device_ids(ids)
     keys = _random.device_keys(_random.as_seed(random_state), ids)
     devices = [
         _device(i, points[i], weights[i], n_clusters[i], keys[i])  # type: ignore[index]
@@ -126,7 +126,7 @@ class _Device:
         """Devices with the same value here can share a batch."""
         if _checks.is_sparse(self.points) or is_large(self.points):
             return (self.position,)
-        return padded_size(len(self.points)), self.n_clusters, self.points.dtype
+        return padded_size(len(self.points)), self.n_clusters, self.points.dtype, self.weights is None
 
 
 def _device(position: int, points: Any, weights: Any, n_clusters: Any, key: np.uint64) -> _Device:
@@ -199,9 +199,10 @@ class _Worker(threading.local):
 
 
 def _solve(batch: list[_Device], rows: Rows, settings: Settings) -> list[LocalClustering]:
-    if not np.isfinite(rows.points.data if _checks.is_sparse(rows.points) else rows.points).all():
+    if not _checks.is_tame(rows.points, rows.weights):
         for device in batch:
-            _checks.finite(device.points, device.name)
+            _checks.finite(device.points, device.name, device.weights)
+    settings = replace(settings, weighted=batch[0].weights is not None)
     keys = np.array([device.key for device in batch])
     sizes = [device.points.shape[0] for device in batch]
     with _pool.one_blas_thread():

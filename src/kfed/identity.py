@@ -48,10 +48,10 @@ class Identity:
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the dataclass is frozen
         set_field(self, "device_id", _checks.device_id(self.device_id))
-        centers = _checks.array(self.cluster_centers, "cluster_centers")
+        centers = _checks.as_array(self.cluster_centers, "cluster_centers")
         if centers.ndim != 2 or centers.dtype.kind not in "fiu" or not np.isfinite(centers).all():
             raise InvalidInputError("cluster_centers must be finite numbers with two axes (clusters, features)")
-        ids = _checks.array(self.cluster_ids, "cluster_ids")
+        ids = _checks.as_array(self.cluster_ids, "cluster_ids")
         whole = ids.dtype.kind in "iu" or ids.size == 0
         if not whole or ids.ndim != 1 or (ids < 0).any() or (ids >= len(centers)).any():
             raise InvalidInputError(f"cluster_ids must be a list of whole numbers from 0 to {len(centers) - 1}")
@@ -68,7 +68,7 @@ class Identity:
         """Length of a center, d."""
         return int(self.cluster_centers.shape[1])
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.array(self.cluster_ids, dtype=dtype, copy=copy) if copy else np.asarray(self.cluster_ids, dtype=dtype)
 
     def __len__(self) -> int:

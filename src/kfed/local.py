@@ -144,11 +144,14 @@ class LocalClustering:
         try:
             centers = tensors["centers"]
             clustering = cls(
-                *(_checks.frozen(tensors[name]) for name in ("labels", "centers", "counts", "sums_of_squares")),
-                _checks.frozen(tensors["withheld"].astype(bool)),
-                facts["spectral_deviation"],
-                facts["n_iterations"],
-                _checks.feature_names(facts["feature_names"], centers.shape[1]),
+                labels=_checks.frozen(tensors["labels"]),
+                centers=_checks.frozen(centers),
+                counts=_checks.frozen(tensors["counts"]),
+                sums_of_squares=_checks.frozen(tensors["sums_of_squares"]),
+                withheld=_checks.frozen(tensors["withheld"].astype(bool)),
+                spectral_deviation=facts["spectral_deviation"],
+                n_iterations=facts["n_iterations"],
+                feature_names=_checks.feature_names(facts["feature_names"], centers.shape[1]),
             )
             clustering._check_sound()
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""`LocalFile`: what a site keeps between sending its message and labelling its rows. It holds no row, and stays there."""
+"""`LocalFile`: what a site keeps between sending its message and labelling its rows. It holds no row."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LocalFile:
     Examples
     --------
     >>> import kfed
-    >>> points = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
+    >>> points = np.array([[0.0], [0.1], [0.4], [9.0], [9.1], [9.4]])
     >>> kept = LocalFile("site7", kfed.cluster_device(points, 2, random_state=0))
     >>> clusters = kfed.aggregate([kept.to_message()], n_clusters=2)
     >>> labels = kept.labels(clusters)
@@ -62,11 +62,11 @@ class LocalFile:
             )
 
     def to_message(self) -> DeviceMessage:
-        """The message that this device sends."""
+        """Make the message that this device sends."""
         return self.clustering.to_message(self.device_id)
 
     def labels(self, clusters: Aggregation | Identity) -> Array:
-        """Global cluster of every row, (n_rows,), from the answer to this device or from the whole aggregation."""
+        """Global cluster of every row, (n_rows,), from the answer to this device or from the aggregation."""
         if isinstance(clusters, Aggregation):
             return self.clustering.induced_labels(answer_to(self.to_message(), clusters))
         if clusters.device_id != self.device_id:
@@ -80,7 +80,12 @@ class LocalFile:
         tensors = {"clustering": np.frombuffer(self.clustering.to_bytes(), np.uint8)}
         if self.row_ids is not None:
             tensors["row_ids"] = np.frombuffer(json.dumps(list(self.row_ids)).encode(), np.uint8)
-        facts = {"kind": "local file", "version": VERSION, "device_id": self.device_id, "id_column": self.id_column}
+        facts = {
+            "kind": "local file",
+            "version": VERSION,
+            "device_id": self.device_id,
+            "id_column": self.id_column,
+        }
         return _files.encode(tensors, facts)
 
     @classmethod
@@ -90,6 +95,8 @@ class LocalFile:
         _files.check_kind(facts, "local file", VERSION)
         try:
             row_ids = json.loads(tensors["row_ids"].tobytes()) if "row_ids" in tensors else None
+            if row_ids is not None and not (isinstance(row_ids, list) and all(isinstance(i, str) for i in row_ids)):
+                raise InvalidInputError("its row ids must be strings")
             clustering = LocalClustering.from_bytes(tensors["clustering"].tobytes())
             return cls(facts["device_id"], clustering, row_ids, facts["id_column"])
         except (KeyError, TypeError, ValueError) as error:
@@ -106,7 +113,7 @@ class LocalFile:
 
 
 def answer_to(message: DeviceMessage, clusters: Aggregation) -> Identity:
-    """The identity of a device that was aggregated, or that came late.
+    """Answer a device, whether it was aggregated or came late.
 
     Raises
     ------
@@ -117,7 +124,7 @@ def answer_to(message: DeviceMessage, clusters: Aggregation) -> Identity:
         return clusters.assign(message)
     if clusters.message(message.device_id) != message:
         raise DuplicateDeviceError(
-            f"device {message.device_id!r} was aggregated with another message than this; use the file that belongs to "
-            "the message that was sent, or give the device another id"
+            f"device {message.device_id!r} was aggregated with another message than this; use the file "
+            "that belongs to the message that was sent, or give the device another id"
         )
     return clusters.identity(message.device_id)

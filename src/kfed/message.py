@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +69,7 @@ class DeviceMessage:
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the dataclass is frozen
         set_field(self, "device_id", _checks.device_id(self.device_id))
-        centers = _checks.array(self.centers, "centers")
+        centers = _checks.as_array(self.centers, "centers")
         if centers.ndim != 2 or centers.shape[1] < 1 or centers.dtype.kind not in "fiu":
             raise InvalidInputError(
                 "centers must be numbers with two axes (local clusters, features), "
@@ -140,8 +140,8 @@ class DeviceMessage:
             return cls(
                 device_id,
                 table[:, :-N_STATISTICS],
-                counts,
-                None if all(map(math.isnan, squares)) else squares,
+                cast(Array, counts),
+                None if all(map(math.isnan, squares)) else cast(Array, squares),
                 None if all(map(math.isnan, deviations)) else _common(deviations),
                 _names(facts.get("feature_names")),
             )
@@ -167,7 +167,7 @@ def _optional(values: Any, length: int | None, name: str) -> list[float]:
 
 def _statistic(values: Any, length: int, name: str) -> list[float]:
     """One finite number for each center, none of them negative."""
-    array = _checks.array(values, name, np.float64)
+    array = _checks.as_array(values, name, np.float64)
     if array.shape != (length,):
         raise InvalidInputError(f"{name} must have one value for each of {length} centers, and has shape {array.shape}")
     numbers: list[float] = array.tolist()

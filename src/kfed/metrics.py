@@ -48,8 +48,8 @@ def kmeans_cost(points: Any, centers: Any, labels: Any = None) -> float:
 def matched_accuracy(true: Any, predicted: Any) -> float:
     """Share of points whose cluster is the one matched to their class.
 
-    Each class is matched with at most one cluster, and each cluster with at most one class, so that the share is as
-    large as it can be (the Hungarian method). Points of unmatched clusters count as wrong.
+    Each class is matched with at most one cluster, and each cluster with at most one class, so that the share
+    is as large as it can be (the Hungarian method). Points of unmatched clusters count as wrong.
 
     Parameters
     ----------

@@ -26,15 +26,15 @@ MARKERS = "osD^vPX"
 """Shapes that take turns when there are more clusters than colours that the eye keeps apart."""
 
 _MANY = 10
+_MOST_NAMES = 40
 _LARGEST, _SMALLEST = 220.0, 12.0  # areas of dots, in points squared
+_RING = 19.0  # width of the ring around a number, in points
 
 
-def plot_centers(
-    aggregation: Aggregation, path: str | os.PathLike[str] | None = None, ax: Axes | None = None
-) -> Axes:
+def plot_centers(aggregation: Aggregation, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
     """Draw the device centers of an aggregation, and the global centers with their numbers.
 
-    More than two features are projected on the two main directions of the device centers, weighted by their counts.
+    More than two features are projected on the two main directions of the device centers, weighted by count.
 
     Parameters
     ----------
@@ -53,13 +53,17 @@ def plot_centers(
         figure = new_figure(8.0, 6.5) if path is not None else _pyplot_figure(8.0, 6.5)
         ax = figure.add_subplot()
     view = _View(aggregation)
-    places, sizes = view.of(aggregation.device_centers, aggregation.center_owners), dot_areas(aggregation.center_counts)
+    places, sizes = (
+        view.of(aggregation.device_centers, aggregation.center_owners),
+        dot_areas(aggregation.center_counts),
+    )
     drawn = np.argsort(-sizes)  # small dots over large ones
     colors = cluster_colors(aggregation.n_clusters)
     for shape in range(len(MARKERS)):
         rows = drawn[_shapes(aggregation)[drawn] == shape]
         ax.scatter(
-            *places[rows].T,
+            places[rows, 0],
+            places[rows, 1],
             s=sizes[rows],
             c=colors[aggregation.center_labels[rows]],
             marker=MARKERS[shape],
@@ -75,7 +79,7 @@ def plot_centers(
 
 
 def cluster_colors(n_clusters: int) -> Array:
-    """A colour for each cluster, (n_clusters, 3): ten that are easy to tell apart, else hues far from neighbours'."""
+    """Give each cluster a colour, (n_clusters, 3): ten that are easy to tell apart, else as many hues."""
     if n_clusters <= _MANY:
         from matplotlib import colormaps
 
@@ -90,12 +94,12 @@ def dot_areas(counts: Array) -> Array:
     """Area of each dot, in proportion to its count; the smallest can still be seen."""
     if len(counts) == 0:
         return np.empty(0)
-    crowd = min(1.0, 20.0 / np.sqrt(len(counts)))
-    return np.maximum(_LARGEST * crowd * counts / counts.max(), _SMALLEST * crowd)
+    crowd = min(4.0, 20.0 / np.sqrt(len(counts)))
+    return np.asarray(np.maximum(_LARGEST * crowd * counts / counts.max(), _SMALLEST * crowd))
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure for a file, in inches: no window, no global state."""
+    """Make a figure for a file, in inches: no window, no global state."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -111,7 +115,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def check_format(path: str | os.PathLike[str]) -> str:
-    """The format that a picture's name asks for, if it is one that we write."""
+    """Find the format that a picture's name asks for, if it is one that we write."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise InvalidInputError(f"{path}: a picture must end in .png, .svg or .pdf")
@@ -159,34 +163,74 @@ def _shapes(aggregation: Aggregation) -> Array:
 
 
 def _mark_clusters(ax: Axes, places: Array, colors: Array) -> None:
-    """A numbered ring at each global center."""
-    for cluster, (x, y) in enumerate(places):
+    """Put a cross at each global center, and its number in a ring: on the cross, or beside it in a crowd."""
+    ax.scatter(places[:, 0], places[:, 1], marker="x", s=24, c=colors * 0.7, zorder=3)
+    ax.margins(0.08)
+    pixels = ax.transData.transform(places)  # (n_clusters, 2)
+    offsets = (_apart(pixels, _RING * ax.figure.dpi / 72) - pixels) * 72 / ax.figure.dpi
+    for cluster, place in enumerate(places):
         ax.annotate(
             str(cluster),
-            (x, y),
+            place,
+            offsets[cluster],
+            textcoords="offset points",
             ha="center",
             va="center",
             fontsize=9,
             fontweight="bold",
             color=colors[cluster] * 0.7,
-            bbox={"boxstyle": "circle,pad=0.25", "facecolor": "white", "edgecolor": colors[cluster], "linewidth": 1.8},
-            zorder=3,
+            bbox={
+                "boxstyle": "circle,pad=0.25",
+                "facecolor": "white",
+                "edgecolor": colors[cluster],
+                "linewidth": 1.8,
+            },
+            arrowprops={"arrowstyle": "-", "color": colors[cluster] * 0.7, "shrinkA": 0, "shrinkB": 0},
+            zorder=4,
         )
+
+
+def _apart(places: Array, distance: float) -> Array:
+    """Places pushed aside, pair by pair, until no two are nearer than `distance`, or a while has passed."""
+    moved = places + 1e-3 * np.arange(places.size).reshape(places.shape) ** 1.5  # no two are the same
+    for _ in range(200):
+        gaps = moved[:, None] - moved[None]  # (n, n, 2)
+        lengths = np.hypot(gaps[..., 0], gaps[..., 1]) + np.eye(len(moved)) * distance
+        missing = np.maximum(distance - lengths, 0)
+        if not missing.any():
+            break
+        moved = moved + (gaps * (missing / lengths)[..., None]).sum(axis=1) * 0.3
+    return np.asarray(moved)
 
 
 def _label_axes(ax: Axes, view: _View, aggregation: Aggregation) -> None:
     names = aggregation.feature_names or [f"feature {position}" for position in range(view.n_features)]
     if view.n_features > 2:
         names = [f"main direction {i + 1} ({share:.0%} of the variance)" for i, share in enumerate(view.shares)]
-    ax.set_xlabel(names[0])
-    ax.set_ylabel(names[1] if view.n_features > 1 else "device")
+    ax.set_xlabel(_plain(names[0]))
+    ax.set_ylabel(_plain(names[1]) if view.n_features > 1 else "device")
     ax.set_title(
         f"{len(aggregation.device_centers):,} centers of {aggregation.n_devices:,} devices "
         f"in {aggregation.n_clusters} clusters",
         loc="left",
     )
+    ax.set_title(
+        "dots: device centers, area by count; rings: global clusters",
+        loc="right",
+        fontsize="small",
+        color="0.4",
+    )
     ax.spines[["top", "right"]].set_visible(False)
-    ax.margins(0.08)
+    if view.n_features == 1:
+        if aggregation.n_devices > _MOST_NAMES:
+            ax.set_yticks([])
+        else:
+            ax.set_yticks(range(aggregation.n_devices), list(map(_plain, aggregation.device_ids)))
+
+
+def _plain(name: str) -> str:
+    """Keep a name as it is: a dollar sign starts no formula."""
+    return name.replace("$", r"\$")
 
 
 def _pyplot_figure(width: float, height: float) -> Figure:

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _checks, _files, _geometry, _robust
+from kfed._averages import means_by_label
 from kfed._gathering import Gathering
 from kfed._traversal import farthest_first
 from kfed.errors import InvalidInputError, MessageError, TooFewCentersError, UnknownDeviceError
 from kfed.identity import Identity
-from kfed.message import DeviceMessage
+from kfed.message import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage
 
 Array = npt.NDArray[Any]
 
@@ -92,7 +93,7 @@ def paper_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int 
     traversal = farthest_first(centers, n_clusters, start, n_jobs)  # steps 2 to 6
     initial_centers = centers[traversal.picks]
     labels = _geometry.nearest(centers, initial_centers, n_jobs)  # step 7: one round of Lloyd
-    means = _geometry.means_by_label(centers, labels, initial_centers, n_jobs=n_jobs)
+    means = means_by_label(centers, labels, initial_centers, n_jobs=n_jobs)
     return Grouping(initial_centers, traversal.distances, labels, means)
 
 
@@ -313,15 +314,21 @@ class Aggregation:
         _files.check_kind(facts, "aggregation", VERSION)
         try:
             gathering = Gathering(
-                tuple(json.loads(tensors["device_ids"].tobytes())),
-                *(_frozen_tensor(tensors, name) for name in ("device_centers", "center_owners", "center_counts")),
-                *(_frozen_tensor(tensors, name) for name in ("sums_of_squares", "spectral_deviations")),
-                *(_frozen_tensor(tensors, name) for name in ("is_named", "is_double")),
-                _checks.feature_names(facts["feature_names"], tensors["device_centers"].shape[1]),
+                device_ids=tuple(json.loads(tensors["device_ids"].tobytes())),
+                centers=_checks.frozen(tensors["device_centers"]),
+                owners=_checks.frozen(tensors["center_owners"]),
+                counts=_checks.frozen(tensors["center_counts"]),
+                sums_of_squares=_checks.frozen(tensors["sums_of_squares"]),
+                spectral_deviations=_checks.frozen(tensors["spectral_deviations"]),
+                is_named=_checks.frozen(tensors["is_named"]),
+                is_double=_checks.frozen(tensors["is_double"]),
+                feature_names=_checks.feature_names(facts["feature_names"], tensors["device_centers"].shape[1]),
             )
             grouping = Grouping(
-                *(_frozen_tensor(tensors, name) for name in ("initial_centers", "traversal")),
-                *(_frozen_tensor(tensors, name) for name in ("center_labels", "cluster_centers")),
+                initial_centers=_checks.frozen(tensors["initial_centers"]),
+                traversal=_checks.frozen(tensors["traversal"]),
+                center_labels=_checks.frozen(tensors["center_labels"]),
+                cluster_centers=_checks.frozen(tensors["cluster_centers"]),
             )
             _check_sound(gathering, grouping, facts["first_device"])
             rule = _checks.one_of(facts["rule"], list(RULES), "rule")
@@ -340,11 +347,7 @@ class Aggregation:
 
     def _spokesman(self) -> DeviceMessage:
         """A message with the features that all devices agreed on."""
-        return DeviceMessage(self.device_ids[0], self.cluster_centers[:0], [], feature_names=self.feature_names)
-
-
-def _frozen_tensor(tensors: dict[str, Array], name: str) -> Array:
-    return _checks.frozen(tensors[name])
+        return DeviceMessage(self.device_ids[0], self.cluster_centers[:0], np.empty(0), feature_names=self.feature_names)
 
 
 def _check_sound(gathering: Gathering, grouping: Grouping, first_device: Any) -> None:
@@ -375,10 +378,17 @@ def _check_sound(gathering: Gathering, grouping: Grouping, first_device: Any) ->
         raise InvalidInputError("its first device must be one of its devices")
     if list(gathering.device_ids) != sorted(set(gathering.device_ids)) or (np.diff(gathering.owners) < 0).any():
         raise InvalidInputError("its devices must be distinct and in order")
-    for array in (gathering.centers, grouping.cluster_centers, grouping.initial_centers, grouping.traversal):
-        if not np.isfinite(array).all():
+    single = gathering.centers[~gathering.is_double[gathering.owners]]
+    for array, limit in (
+        (single, LARGEST_SINGLE),
+        (gathering.centers, MAX_VALUE),
+        (grouping.cluster_centers, MAX_VALUE),
+        (grouping.initial_centers, MAX_VALUE),
+        (grouping.traversal, np.inf),
+    ):
+        if not (np.isfinite(array) & (np.abs(array) <= np.float64(limit))).all():
             raise InvalidInputError("its centers must be finite, and some are not")
-    if not (gathering.counts > 0).all() or not np.isfinite(gathering.counts).all():
+    if not ((gathering.counts > 0) & (gathering.counts <= MAX_COUNT)).all():
         raise InvalidInputError("its counts must be finite and greater than zero, and some are not")
     for array in (gathering.sums_of_squares, gathering.spectral_deviations):
         if not (np.isnan(array) | ((array >= 0) & (array < np.inf))).all():

@@ -1,6 +1,6 @@
 """`Table`: the rows of one site, read from CSV, Parquet or .npy. No error that is raised here shows a cell.
 
-The same choice of columns works on all three: by name, or by position ("0", "1", ...) where there are no names.
+The same choice of columns works on all three: by name, or by position ("0", "1", ...) without names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kfed import _checks
 from kfed._csv_table import CsvTable
 from kfed._table_columns import Choice, shown
 from kfed.errors import InvalidInputError, MissingExtraError
@@ -59,14 +58,14 @@ class Table:
         return self.names if self.has_header else None
 
     def to_numpy(self) -> Array:
-        """The values, (n_rows, n_columns)."""
+        """Return the values, (n_rows, n_columns)."""
         return self.values
 
     def __len__(self) -> int:
         return len(self.values)
 
     def scaled(self, scale: Mapping[str, tuple[float, float]]) -> Table:
-        """The table with ``(value - shift) / scale`` in every column.
+        """Return the table with ``(value - shift) / scale`` in every column.
 
         Parameters
         ----------
@@ -106,8 +105,8 @@ def read_table(
     id_column, weight_column : str, optional
         Columns that say which row this is, and how much it counts.
     header : bool, optional
-        Whether the first line of a CSV file holds names. By default it must, and numbers in it are refused, since
-        a row would be taken for names.
+        Whether the first line of a CSV file holds names. By default it must, and numbers in it are refused,
+        since a row would be taken for names.
     dtype : {float32, float64}, optional
         By default what the file holds, and float64 for CSV.
 
@@ -136,8 +135,8 @@ def read_table(
 def read_scale(path: str | os.PathLike[str]) -> dict[str, tuple[float, float]]:
     """Read the shift and the scale that the sites agreed on.
 
-    The file is JSON, such as ``{"age": {"shift": 50, "scale": 12}, "height": {"shift": 170, "scale": 9}}``; columns
-    without a name are "0", "1" and so on.
+    The file is JSON, such as ``{"age": {"shift": 50, "scale": 12}, "height": {"shift": 170, "scale": 9}}``;
+    columns without a name are "0", "1" and so on.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
@@ -146,7 +145,11 @@ def read_scale(path: str | os.PathLike[str]) -> dict[str, tuple[float, float]]:
     if not isinstance(content, dict):
         raise InvalidInputError(f"{path}: a scale file must map each column to its shift and scale, and this does not")
     for name, entry in content.items():
-        if not isinstance(entry, dict) or entry.keys() != {"shift", "scale"} or not all(map(_is_finite, entry.values())):
+        if (
+            not isinstance(entry, dict)
+            or entry.keys() != {"shift", "scale"}
+            or not all(map(_is_finite, entry.values()))
+        ):
             raise InvalidInputError(
                 f'{path}: the entry for {name!r} must be of the form {{"shift": 50, "scale": 12}}, and is not'
             )
@@ -244,8 +247,9 @@ def _check_finite(values: Array, names: Sequence[str], what: str) -> None:
     if bad.any():
         row = int(bad.any(axis=1).argmax())
         raise InvalidInputError(
-            f"{what}: every cell must be finite, and column {names[bad[row].argmax()]!r} is NaN or infinite in row "
-            f"{row} (counted from 0){_and_more(np.count_nonzero(bad) - 1)}; remove or fill those rows first"
+            f"{what}: every cell must be finite, and column {names[bad[row].argmax()]!r} is NaN or infinite "
+            f"in row {row} (counted from 0){_and_more(int(np.count_nonzero(bad)) - 1)}; "
+            "remove or fill those rows first"
         )
 
 

@@ -93,7 +93,7 @@ def _mixture(rng: np.random.Generator, n_points: int, n_features: int, n_cluster
     scale = SEPARATION / np.sqrt(2 * n_features)
     means = scale * np.random.default_rng(1).standard_normal((max(N_COMPONENTS, n_clusters), n_features))
     own = rng.choice(len(means), n_clusters, replace=False)[rng.integers(n_clusters, size=n_points)]
-    return (means[own] + rng.standard_normal((n_points, n_features))).astype(np.float32)
+    return np.asarray(means[own] + rng.standard_normal((n_points, n_features)), dtype=np.float32)
 
 
 def _alone(function: Callable[[], object]) -> Callable[[], object]:

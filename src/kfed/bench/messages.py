@@ -16,7 +16,7 @@ from kfed.bench.figures import Figure
 def message(quick: bool) -> Iterator[Figure]:
     """A message of four centers of 784 features."""
     centers = np.random.default_rng(0).standard_normal((4, 784), dtype=np.float32)
-    sent = DeviceMessage("site7", centers, [25, 25, 25, 25], [1.0, 2.0, 3.0, 4.0], 5.0)
+    sent = DeviceMessage("site7", centers, np.full(4, 25), np.arange(1.0, 5.0), 5.0)
     yield Figure("message", "bytes over the raw array", len(sent.to_bytes()) - centers.nbytes, 150, False, "k=4, d=784")
     rates = []
     for _ in range(3 if quick else 10):

@@ -26,7 +26,7 @@ WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
 def run(names: Sequence[str] = (), *, quick: bool = False, progress: bool | None = None) -> list[Figure]:
     """Measure workloads, all of them by default; `quick` makes them about ten times smaller."""
     chosen = [_checks.one_of(name, list(WORKLOADS), "workload") for name in names] or list(WORKLOADS)
-    figures = []
+    figures: list[Figure] = []
     with _progress.bar("measuring", len(chosen), progress) as advance:
         for name in chosen:
             figures.extend(WORKLOADS[name](quick))

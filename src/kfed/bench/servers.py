@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,7 @@ def small(quick: bool) -> Iterator[Figure]:
     for kind, centers in _kinds(1_000 if quick else 10_000, 100, n_clusters):
         start = np.arange(N_START)
         seconds = race(
-            {
-                "kfed": lambda centers=centers: _group(centers, n_clusters),
-                "textbook": lambda centers=centers: _textbook(centers, n_clusters),
-            },
+            {"kfed": partial(_group, centers, n_clusters), "textbook": partial(_textbook, centers, n_clusters)},
             rounds=3,
         )
         detail = f"kfed {seconds['kfed'] * 1e3:.0f} ms, textbook {seconds['textbook'] * 1e3:.0f} ms"
@@ -42,10 +40,7 @@ def large(name: str, n_centers: int, n_features: int) -> Callable[[bool], Iterat
         n_clusters = 100
         for kind, centers in _kinds(n_centers // 10 if quick else n_centers, n_features, n_clusters):
             seconds = race(
-                {
-                    "kfed": lambda centers=centers: _group(centers, n_clusters),
-                    "passes": lambda centers=centers: [centers @ centers[i] for i in range(n_clusters)],
-                },
+                {"kfed": partial(_group, centers, n_clusters), "passes": partial(_passes, centers, n_clusters)},
                 rounds=3,
             )
             detail = f"kfed {seconds['kfed']:.2f} s, {n_clusters} passes {seconds['passes']:.2f} s"
@@ -89,6 +84,11 @@ def _textbook(centers: Array, n_clusters: int) -> tuple[list[int], Array]:
     while len(picks) < n_clusters:
         picks.append(int(cdist(centers, centers[picks]).min(axis=1).argmax()))
     return picks, cdist(centers, centers[picks]).argmin(axis=1)
+
+
+def _passes(centers: Array, n_passes: int) -> list[Array]:
+    """Plain products of all centers with a vector."""
+    return [centers @ centers[i] for i in range(n_passes)]
 
 
 def _agreement(name: str, centers: Array, n_clusters: int, start: Array) -> Figure:

@@ -1,0 +1,49 @@
+"""The command line: parse, call one library function, render."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import kfed
+from kfed.cli import bench, demo, inspect, server, site
+from kfed.cli._terminal import Commands
+
+app = typer.Typer(
+    name="kfed",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (demo, site, server, inspect, bench):
+    module.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kfed {kfed.__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog="A consortium in three commands, with nothing to install but kfed:\n\n"
+    "`kfed device site7.csv -k 4`   at every site; send site7.kfed, keep site7.local\n\n"
+    "`kfed aggregate *.kfed -k 16`   wherever the files meet; send clusters.kfed back\n\n"
+    "`kfed label site7.local --clusters clusters.kfed`   at every site"
+)
+def _kfed(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and leave."),
+    ] = False,
+) -> None:
+    """Find the groups in data that never leaves its devices, in one round: k-FED."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,94 @@
+"""What the commands share: where text goes, how an error reads, and which files may be written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+
+from kfed import _files
+from kfed.errors import InvalidInputError, KFedError
+from kfed.files import reason_of
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+
+
+class Commands(TyperGroup):
+    """The commands, with every error of a caller in one paragraph on stderr."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; exit with 1 if it cannot do what was asked."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except (KFedError, OSError) as error:
+            note(reason_of(error))
+            raise typer.Exit(1) from None
+
+
+def note(text: str) -> None:
+    """Say something to the person, not to the pipe."""
+    typer.echo(f"kfed: {text}", err=True)
+
+
+def say(*parts: Any) -> None:
+    """Print text or tables on stdout, with colours on a terminal."""
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
+    for part in parts:
+        console.print(part)
+
+
+def print_json(result: Any) -> None:
+    """Print a result for programs."""
+    typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
+
+
+def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
+    """Rows under headings; the first `left` columns hold words, the others numbers."""
+    built = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    built.show_header = any(columns)
+    for position, column in enumerate(columns):
+        built.add_column(column, justify="left" if position < left else "right", overflow="fold")
+    for row in rows:
+        built.add_row(*row)
+    return built
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Let an error from within name the file that it is about."""
+    try:
+        yield
+    except KFedError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def claim(outputs: Sequence[Path], *, inputs: Sequence[str | os.PathLike[str]] = (), force: bool) -> None:
+    """Raise unless all outputs can be written and none of them is an input."""
+    for output in outputs:
+        if any(output.exists() and os.path.exists(path) and os.path.samefile(output, path) for path in inputs):
+            raise InvalidInputError(f"{output} is read by this command, and would be overwritten; choose another name")
+        if output.is_dir() or not output.parent.is_dir():
+            raise InvalidInputError(f"{output} cannot be written: its folder must exist, and it must not be one itself")
+        if not force:
+            _files.check_free(output)
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Write a number with its noun: 1 row, 2 rows."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def printable(name: str) -> str:
+    """Make a name that came from elsewhere harmless on a terminal."""
+    return name if name.isprintable() else repr(name)

@@ -1,0 +1,217 @@
+"""`kfed aggregate` and `kfed assign`: what is run where the messages meet."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from kfed import _files
+from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, say, table
+from kfed.errors import InvalidInputError
+from kfed.files import Inbox, load, read_messages
+from kfed.identity import Identity
+from kfed.local_file import answer_to
+from kfed.message import DeviceMessage
+from kfed.server import Aggregation
+from kfed.server import aggregate as aggregate_messages
+
+
+class Rule(StrEnum):
+    """How centers are grouped."""
+
+    paper = "paper"
+    robust = "robust"
+
+
+MAX_NAME = 120
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command(
+        epilog="`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
+        "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
+        "clusters.kfed holds the centers of all devices. Where they should not see each other's, send each "
+        "its identity instead: answers/site7.identity holds the global centers alone."
+    )(aggregate)
+    app.command(
+        epilog="`kfed assign late.kfed --clusters clusters.kfed`\n\n"
+        "`kfed assign late.kfed --clusters clusters.kfed -o late.identity`   the answer to send back"
+    )(assign)
+
+
+def aggregate(
+    files: Annotated[list[Path], typer.Argument(metavar="MESSAGE", help="The .kfed files that the sites sent.")],
+    n_clusters: Annotated[
+        int, typer.Option("-k", "--n-clusters", metavar="N", min=1, help="Number of shared clusters.")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the aggregation.")
+    ] = Path("clusters.kfed"),
+    rule: Annotated[
+        Rule, typer.Option(help="The paper's Algorithm 2, or one that stray centers do not derail.")
+    ] = Rule.paper,
+    first_device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The device to start from; by default the one with the most rows."),
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out files that are not sound, and name them.")
+    ] = False,
+    identities: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write the answer to each device, one file each.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw the device centers (.png, .svg or .pdf).")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Group the centers that the sites sent into shared clusters.
+
+    The answer depends on the set of messages, not on their order. The same message twice counts once.
+    """
+    if plot is not None:
+        _check_plot(plot)
+    inbox = read_messages(files, skip_bad=skip_bad)
+    _report(inbox)
+    answers = {
+        message.device_id: _answer_path(identities, message.device_id) for message in inbox.messages if identities
+    }
+    _claim_all(output, plot, identities, list(answers.values()), inbox, force=force)
+    result = aggregate_messages(inbox.messages, n_clusters, rule=rule.value, first_device=first_device)
+    _files.write(output, result.to_bytes(), overwrite=force)
+    for device_id, path in answers.items():
+        path.parent.mkdir(exist_ok=True)
+        _files.write(path, result.identity(device_id).to_bytes(), overwrite=force)
+    if plot is not None:
+        from kfed.plots import plot_centers
+
+        plot_centers(result, plot)
+    facts = _aggregate_facts(result, inbox) | {
+        "output": str(output),
+        "identities": {device_id: str(path) for device_id, path in answers.items()},
+        "plot": None if plot is None else str(plot),
+    }
+    print_json(facts) if as_json else say(*_aggregate_text(facts))
+
+
+def assign(
+    message: Annotated[Path, typer.Argument(metavar="MESSAGE", help="The .kfed file of a site that came late.")],
+    clusters: Annotated[Path, typer.Option("--clusters", metavar="FILE", help="The aggregation.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to write the answer to this site."),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Answer a site that came after the aggregation; nothing changes for the others."""
+    claim([output] if output else [], inputs=[message, clusters], force=force)
+    late: DeviceMessage = load(message, DeviceMessage)
+    result: Aggregation = load(clusters, Aggregation)
+    with about(message):
+        identity = answer_to(late, result)
+    if output is not None:
+        _files.write(output, identity.to_bytes(), overwrite=force)
+    facts = _assign_facts(late, result, identity, output)
+    print_json(facts) if as_json else say(*_assign_text(facts))
+
+
+def _check_plot(path: Path) -> None:
+    """Find out before the work, not after it, that a picture cannot be drawn."""
+    from kfed.plots import check_format, require_matplotlib
+
+    check_format(path)
+    require_matplotlib()
+
+
+def _report(inbox: Inbox) -> None:
+    for _, reason in inbox.skipped:
+        note(f"skipped: {reason}")
+    for path in inbox.repeated:
+        note(f"{path} says again what another file says, and counts once")
+
+
+def _answer_path(folder: Path | None, device_id: str) -> Path:
+    """Name a file for a device, in the folder whatever the device is called."""
+    name = quote(device_id, safe=" ,;=+@()")
+    if len(name) > MAX_NAME:
+        name = f"{name[:MAX_NAME]}-{hashlib.blake2b(device_id.encode(), digest_size=8).hexdigest()}"
+    return (folder or Path()) / f"{name}.identity"
+
+
+def _claim_all(
+    output: Path, plot: Path | None, folder: Path | None, answers: list[Path], inbox: Inbox, *, force: bool
+) -> None:
+    """Claim every output."""
+    outputs = [output] if plot is None else [output, plot]
+    claim(outputs, inputs=inbox.paths, force=force)
+    if folder is not None:
+        claim(answers if folder.exists() else [folder], inputs=inbox.paths, force=force)
+    if len({path.absolute() for path in [*outputs, *answers]}) < len(outputs) + len(answers):
+        raise InvalidInputError("every output must have a name of its own, and two have the same")
+
+
+def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
+    owners_of = [np.unique(result.center_owners[result.center_labels == r]) for r in range(result.n_clusters)]
+    return {
+        "n_clusters": result.n_clusters,
+        "n_devices": result.n_devices,
+        "n_device_centers": len(result.device_centers),
+        "rule": result.rule,
+        "cluster_sizes": result.cluster_sizes.tolist(),
+        "centers_in_cluster": np.bincount(result.center_labels, minlength=result.n_clusters).tolist(),
+        "devices_in_cluster": list(map(len, owners_of)),
+        "skipped": [{"file": str(path), "reason": reason} for path, reason in inbox.skipped],
+        "repeated": list(map(str, inbox.repeated)),
+    }
+
+
+def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
+    columns = zip(facts["cluster_sizes"], facts["centers_in_cluster"], facts["devices_in_cluster"], strict=True)
+    rows = [(str(cluster), *(f"{value:,}" for value in values)) for cluster, values in enumerate(columns)]
+    lines: list[Any] = [
+        f"{plural(facts['n_device_centers'], 'center')} of {plural(facts['n_devices'], 'device')} in "
+        f"{plural(facts['n_clusters'], 'cluster')} (rule: {facts['rule']})",
+        table(None, ["cluster", "rows", "device centers", "devices"], rows),
+        f"  [green]wrote[/]  {escape(facts['output'])}  (for `kfed label` and `kfed assign`)",
+    ]
+    if facts["identities"]:
+        folder = escape(str(Path(next(iter(facts["identities"].values()))).parent))
+        lines.append(f"  [green]wrote[/]  {plural(len(facts['identities']), 'identity', 'identities')} in {folder}")
+    if facts["plot"]:
+        lines.append(f"  [green]wrote[/]  {escape(facts['plot'])}")
+    if facts["skipped"]:
+        lines.append(f"  [yellow]skipped[/]  {plural(len(facts['skipped']), 'file')}, named above")
+    return lines
+
+
+def _assign_facts(late: DeviceMessage, result: Aggregation, identity: Identity, output: Path | None) -> dict[str, Any]:
+    return {
+        "device_id": late.device_id,
+        "late": late.device_id not in result,
+        "cluster_ids": identity.cluster_ids.tolist(),
+        "counts": late.counts.tolist(),
+        "output": None if output is None else str(output),
+    }
+
+
+def _assign_text(facts: dict[str, Any]) -> list[Any]:
+    pairs = zip(facts["cluster_ids"], facts["counts"], strict=True)
+    rows = [(str(local), f"{count:,}", str(cluster)) for local, (cluster, count) in enumerate(pairs)]
+    came = "came after the aggregation" if facts["late"] else "was aggregated"
+    lines: list[Any] = [
+        f"{escape(repr(facts['device_id']))} {came}; its local clusters, in the order it sent them:",
+        table(None, ["local cluster", "rows", "shared cluster"], rows),
+    ]
+    if facts["output"]:
+        lines.append(f"  [green]wrote[/]  {escape(facts['output'])}  (send it back, for `kfed label`)")
+    return lines

@@ -1,0 +1,571 @@
+"""The estimators keep scikit-learn's contract, and say what the functions of the library say."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+import kfed
+from kfed import KFed, LocalKMeans
+
+N_CLUSTERS = 6
+SHUFFLED_WEIGHTS = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "the order of the rows decides which seeds are drawn"
+    for kind in ("dense", "sparse")
+}
+
+
+def models(n_clusters=4, **settings):
+    return [LocalKMeans(n_clusters, random_state=0, **settings), KFed(n_clusters, random_state=0, **settings)]
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    """Seven tables of unequal sizes, each with two of six clusters, and the cluster of every row."""
+    rng = np.random.default_rng(0)
+    means = 20 * rng.normal(size=(N_CLUSTERS, 5))
+    tables, target = [], []
+    for device in range(7):
+        own = rng.permutation(np.repeat([device % N_CLUSTERS, (device + 1) % N_CLUSTERS], 20 + 3 * device))
+        tables.append(means[own] + rng.normal(size=(len(own), 5)))
+        target.append(own)
+    return tables, np.concatenate(target)
+
+
+@pytest.fixture(scope="module")
+def table(mixture):
+    return np.concatenate(mixture[0])
+
+
+@pytest.fixture(scope="module")
+def groups(mixture):
+    return np.repeat(np.arange(7), [len(own) for own in mixture[0]])
+
+
+def federated(**settings):
+    return KFed(**{"n_clusters": N_CLUSTERS, "n_local_clusters": 2, "random_state": 0, **settings})
+
+
+def assert_same_model(model, other, tolerance=0.0):
+    np.testing.assert_array_equal(model.labels_, other.labels_)
+    np.testing.assert_allclose(model.cluster_centers_, other.cluster_centers_, rtol=0, atol=tolerance)
+
+
+# scikit-learn's own checks
+
+
+@parametrize_with_checks(
+    [LocalKMeans(), KFed(), KFed(n_clusters=2, rule="robust")],
+    expected_failed_checks=lambda _: SHUFFLED_WEIGHTS,
+)
+def test_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("model", [LocalKMeans(), KFed()], ids=repr)
+def test_passes_every_check_that_kmeans_of_scikit_learn_passes(model):
+    def not_passed(estimator):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results = check_estimator(estimator, on_skip=None, on_fail=None)
+        return {result["check_name"] for result in results if result["status"] != "passed"}
+
+    assert not_passed(model) <= not_passed(KMeans(n_init=1))
+
+
+# What the models are
+
+
+def test_local_kmeans_is_cluster_device():
+    X = load_digits().data
+    model = LocalKMeans(n_clusters=10, random_state=3).fit(X)
+    local = kfed.cluster_device(X, 10, random_state=3)
+    np.testing.assert_array_equal(model.cluster_centers_, local.centers)
+    assert adjusted_rand_score(model.labels_, local.labels) == 1
+    assert model.inertia_ == pytest.approx(local.cost)
+    assert model.n_iter_ == local.n_iterations
+
+
+def test_kfed_without_groups_is_local_kmeans(table):
+    local, central = (model.fit(table) for model in models(n_clusters=9))
+    assert_same_model(central, local)
+    assert central.inertia_ == local.inertia_
+    np.testing.assert_array_equal(central.aggregation_.cluster_centers, local.cluster_centers_)
+
+
+def test_kfed_is_cluster_fleet_then_aggregate_then_induced_labels(mixture):
+    tables, _ = mixture
+    names = [str(position) for position in range(7)]
+    fleet = kfed.cluster_fleet(tables, 2, device_ids=names, random_state=0)
+    pairs = list(zip(fleet, names, strict=True))
+    result = kfed.aggregate([local.to_message(name) for local, name in pairs], N_CLUSTERS)
+    labels = [local.induced_labels(result.identity(name)) for local, name in pairs]
+    model = federated(measure_deviation=True).fit(tables)
+    assert model.aggregation_ == result
+    np.testing.assert_array_equal(model.labels_, np.concatenate(labels))
+    np.testing.assert_array_equal(model.cluster_centers_, result.cluster_centers)
+    assert model.n_iter_ == max(local.n_iterations for local in fleet)
+
+
+@pytest.mark.parametrize("rule", ["paper", "robust"])
+def test_separated_clusters_are_found(mixture, table, groups, rule):
+    model = federated(rule=rule).fit(table, groups=groups)
+    assert adjusted_rand_score(mixture[1], model.labels_) == 1
+    np.testing.assert_array_equal(model.predict(table), model.labels_)
+
+
+@pytest.mark.parametrize("max_iter", [1, 300])
+@pytest.mark.parametrize(
+    "convert", [np.asarray, sparse.csr_array, np.float32], ids=["dense", "sparse", "single"]
+)
+def test_labels_of_one_device_are_what_predict_says(convert, max_iter):
+    X = convert(load_digits().data)
+    for model in models(n_clusters=10, max_iter=max_iter):
+        np.testing.assert_array_equal(model.fit(X).labels_, model.predict(X))
+        assert model.score(X) == -model.inertia_
+
+
+def test_inertia_is_the_cost_of_the_labels():
+    X = load_digits().data
+    weights = np.random.default_rng(0).integers(1, 4, len(X))
+    model = KFed(10, 3, random_state=0).fit(X, groups=np.arange(len(X)) % 30, sample_weight=weights)
+    cost = weights @ ((X - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
+    assert model.inertia_ == pytest.approx(cost)
+    assert -model.score(X, sample_weight=weights) <= model.inertia_
+
+
+def test_one_device_sends_nothing_so_a_lone_row_can_be_a_cluster():
+    X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [100.0, 0.0]])
+    model = KFed(n_clusters=2, min_cluster_size=3, random_state=0).fit(X)
+    assert model.cluster_centers_.max() == 100
+    with pytest.raises(kfed.TooFewCentersError):
+        model.set_params(n_local_clusters=2).fit(X, groups=[0, 0, 0, 0])
+
+
+def test_more_clusters_than_distinct_rows_stay_empty():
+    X = np.repeat(np.eye(3), 4, axis=0)
+    for model in models(n_clusters=5):
+        model.fit(X)
+        assert model.cluster_centers_.shape == (5, 3)
+        assert np.isfinite(model.cluster_centers_).all()
+        assert model.inertia_ == pytest.approx(0, abs=1e-20)
+        assert len(np.unique(model.labels_)) == 3
+    assert model.aggregation_.n_clusters == 3
+
+
+def test_an_aggregation_serves_a_late_device(mixture, table, groups):
+    model = federated().fit(table, groups=groups)
+    late = kfed.cluster_device(mixture[0][3] + 0.01, 2, random_state=1)
+    identity = model.aggregation_.assign(late.to_message("late"))
+    np.testing.assert_array_equal(late.induced_labels(identity), model.labels_[groups == 3])
+
+
+# Devices
+
+
+def test_a_list_of_tables_equals_groups(mixture, table, groups):
+    by_list, by_group = federated().fit(mixture[0]), federated().fit(table, groups=groups)
+    assert_same_model(by_list, by_group)
+    assert by_list.device_ids_ == by_group.device_ids_ == list("0123456")
+    assert_same_model(federated().fit(tuple(mixture[0])), by_list)
+    assert_same_model(federated().fit([own.tolist() for own in mixture[0]]), by_list)
+
+
+def test_a_list_can_mix_dense_sparse_and_frames(mixture):
+    kinds = [np.asarray, sparse.csr_matrix, sparse.coo_array, np.asfortranarray, np.asarray, list, np.asarray]
+    mixed = [kind(own) for kind, own in zip(kinds, mixture[0], strict=True)]
+    model = federated().fit(mixed)
+    assert_same_model(model, federated().fit(mixture[0]), tolerance=1e-10)
+    np.testing.assert_array_equal(model.predict(mixed), model.labels_)
+
+
+def test_a_list_that_mixes_precisions_is_answered_in_the_finer_one(mixture):
+    mixed = [own.astype(np.float32 if device < 3 else np.float64) for device, own in enumerate(mixture[0])]
+    model = federated().fit(mixed)
+    assert model.cluster_centers_.dtype == model.transform(mixed).dtype == np.float64
+    assert adjusted_rand_score(mixture[1], model.labels_) == 1
+
+
+def test_the_order_of_devices_and_their_mingling_change_nothing(table, groups):
+    rng = np.random.default_rng(1)
+    model = federated().fit(table, groups=groups)
+    order = np.concatenate([np.flatnonzero(groups == device) for device in rng.permutation(7)])
+    mingled = np.argsort(np.concatenate([np.sort(rng.random(size)) for size in np.bincount(groups)]))
+    for rows in (order, mingled):
+        other = federated().fit(table[rows], groups=groups[rows])
+        np.testing.assert_array_equal(other.cluster_centers_, model.cluster_centers_)
+        np.testing.assert_array_equal(other.labels_, model.labels_[rows])
+
+
+def test_the_order_of_a_list_changes_no_cluster(mixture):
+    tables, target = mixture
+    model = federated().fit(tables[::-1])
+    flipped = np.concatenate(np.split(target, np.cumsum([len(own) for own in tables])[:-1])[::-1])
+    assert adjusted_rand_score(flipped, model.labels_) == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        np.float64,
+        pd.Series,
+        pl.Series,
+        lambda groups: groups.astype(str),
+        lambda groups: groups.astype(object),
+        lambda groups: pd.Series(groups).astype("category"),
+        lambda groups: pd.Series([f"site {group}" for group in groups]),
+        lambda groups: np.datetime64("2026-01-01") + groups,
+    ],
+)
+def test_groups_can_be_anything_that_names_a_device(kind, mixture, table, groups):
+    model = federated().fit(table, groups=kind(groups))
+    assert adjusted_rand_score(mixture[1], model.labels_) == 1
+    assert model.device_ids_ == [str(group) for group in np.unique(np.asarray(kind(groups)))]
+    assert sorted(model.device_ids_) == list(model.aggregation_.device_ids)
+
+
+def test_groups_of_truth_values_are_two_devices(table, groups):
+    model = federated(n_local_clusters=N_CLUSTERS).fit(table, groups=groups > 3)
+    assert model.device_ids_ == ["False", "True"]
+
+
+def test_groups_of_mixed_types_are_named_by_their_str(table, groups):
+    mixed = np.array([group if group < 3 else f"site {group}" for group in groups.tolist()], dtype=object)
+    assert federated().fit(table, groups=mixed).device_ids_ == [
+        "0",
+        "1",
+        "2",
+        *(f"site {i}" for i in range(3, 7)),
+    ]
+
+
+def test_devices_look_for_the_square_root_of_n_clusters_by_default(mixture):
+    for n_clusters, n_local_clusters in [(1, 1), (2, 2), (4, 2), (5, 3), (9, 3)]:
+        model = KFed(n_clusters, random_state=0).fit(mixture[0])
+        assert_same_model(model, KFed(n_clusters, n_local_clusters, random_state=0).fit(mixture[0]))
+
+
+def test_each_device_can_look_for_its_own_number_of_clusters(table, groups):
+    sites = np.array([f"site{group}" for group in groups])
+    numbers = [1, 2, 3, 4, 3, 2, 1]
+    named = {f"site{position}": number for position, number in enumerate(numbers)}
+    model = federated(n_local_clusters=numbers).fit(table, groups=sites)
+    sent = np.bincount(model.aggregation_.center_owners)
+    assert sent.tolist() == numbers
+    assert_same_model(federated(n_local_clusters=named).fit(table, groups=sites), model)
+    by_position = federated(n_local_clusters=np.array(numbers)).fit(table, groups=groups)
+    assert_same_model(
+        federated(n_local_clusters=dict(enumerate(numbers))).fit(table, groups=groups), by_position
+    )
+
+
+def test_a_device_with_fewer_rows_than_local_clusters_is_served(mixture):
+    tables, _ = mixture
+    model = federated(n_local_clusters=3).fit([tables[0], *tables, tables[0][:1]])
+    assert model.labels_[-1] == model.labels_[0]
+    assert model.aggregation_.message("8").n_local_clusters == 0
+
+
+def test_more_threads_change_nothing(table, groups):
+    model = federated(n_jobs=1).fit(table, groups=groups)
+    for n_jobs in (None, 2, -1):
+        assert_same_model(federated(n_jobs=n_jobs).fit(table, groups=groups), model)
+        assert_same_model(LocalKMeans(4, random_state=0, n_jobs=n_jobs).fit(table), models()[0].fit(table))
+
+
+# Rows and weights
+
+
+@pytest.mark.parametrize("with_groups", [True, False])
+def test_a_weight_of_n_equals_n_copies(table, groups, with_groups):
+    weights = np.random.default_rng(2).integers(0, 4, len(table))
+    copies = np.repeat(np.arange(len(table)), weights)
+    for model in [federated(), *models(N_CLUSTERS)] if not with_groups else [federated()]:
+        devices = {"groups": groups} if with_groups else {}
+        weighted = clone(model).fit(table, sample_weight=weights, **devices)
+        copied = clone(model).fit(table[copies], **{name: own[copies] for name, own in devices.items()})
+        np.testing.assert_array_equal(weighted.labels_[copies], copied.labels_)
+        np.testing.assert_allclose(weighted.cluster_centers_, copied.cluster_centers_)
+        assert weighted.inertia_ == pytest.approx(copied.inertia_)
+
+
+def test_weights_come_in_one_piece_or_as_a_list_with_one_array_a_device(mixture, table, groups):
+    weights = [np.linspace(1, 2, len(own)) for own in mixture[0]]
+    model = federated().fit(mixture[0], sample_weight=weights)
+    assert_same_model(federated().fit(table, groups=groups, sample_weight=weights), model)
+    assert_same_model(federated().fit(mixture[0], sample_weight=np.concatenate(weights)), model)
+    assert model.aggregation_.center_counts.sum() == pytest.approx(np.concatenate(weights).sum())
+
+
+@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix])
+def test_dense_equals_sparse(container, groups):
+    X = load_digits().data[: len(groups)]
+    for model in models():
+        dense, thin = clone(model).fit(X), clone(model).fit(container(X))
+        assert_same_model(thin, dense, tolerance=1e-10)
+        assert thin.inertia_ == pytest.approx(dense.inertia_)
+        np.testing.assert_array_equal(thin.predict(container(X)), dense.predict(X))
+        np.testing.assert_allclose(thin.transform(container(X)), dense.transform(X))
+        assert thin.score(container(X)) == pytest.approx(dense.score(X))
+    dense, thin = (KFed(4, random_state=0).fit(rows, groups=groups) for rows in (X, container(X)))
+    assert_same_model(thin, dense, tolerance=1e-10)
+
+
+def test_single_and_double_precision_agree_and_are_kept(table, groups):
+    for model, fit in [
+        (federated(), {"groups": groups}),
+        (federated(), {}),
+        (LocalKMeans(6, random_state=0), {}),
+    ]:
+        double, single = clone(model).fit(table, **fit), clone(model).fit(table.astype(np.float32), **fit)
+        assert adjusted_rand_score(double.labels_, single.labels_) == 1
+        for fitted, dtype in ((double, np.float64), (single, np.float32)):
+            assert fitted.cluster_centers_.dtype == dtype
+            assert fitted.transform(table.astype(dtype)).dtype == dtype
+        assert single.inertia_ == pytest.approx(double.inertia_, rel=1e-4)
+        np.testing.assert_array_equal(single.predict(table), single.predict(table.astype(np.float32)))
+
+
+def test_transform_gives_distances_even_far_from_the_origin():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2**10, size=(60, 4)) / 2**10
+    near, far = LocalKMeans(3, random_state=0).fit(X), LocalKMeans(3, random_state=0).fit(X)
+    expected = np.linalg.norm(X[:, None] - near.cluster_centers_, axis=2)
+    np.testing.assert_allclose(near.transform(X), expected)
+    far.cluster_centers_ = far.cluster_centers_ + 2.0**27
+    np.testing.assert_allclose(far.transform(X + 2.0**27), expected, rtol=1e-6)
+    np.testing.assert_array_equal(far.predict(X + 2.0**27), expected.argmin(axis=1))
+
+
+def test_a_seed_can_be_a_number_a_generator_or_a_random_state(table):
+    for seed in (7, np.int64(7), np.random.RandomState(7)):
+        first, second = (LocalKMeans(4, random_state=clone(seed, safe=False)).fit(table) for _ in range(2))
+        assert_same_model(first, second)
+    first, second = (KFed(4, random_state=np.random.default_rng(7)).fit(table) for _ in range(2))
+    assert_same_model(first, second)
+
+
+# scikit-learn's surface
+
+
+def test_fit_predict_and_fit_transform_are_fit_and_then_the_other(mixture, table, groups):
+    model = federated().fit(mixture[0])
+    np.testing.assert_array_equal(federated().fit_predict(mixture[0]), model.labels_)
+    np.testing.assert_array_equal(federated().fit_predict(table, groups=groups), model.labels_)
+    np.testing.assert_array_equal(federated().fit_transform(mixture[0]), model.transform(table))
+    np.testing.assert_array_equal(federated().fit_transform(table, groups=groups), model.transform(table))
+    np.testing.assert_array_equal(model.predict(mixture[0]), model.predict(table))
+    assert model.score(mixture[0]) == model.score(table)
+
+
+def test_a_model_survives_clone_and_pickle(table, groups):
+    model = federated().fit(table, groups=groups)
+    revived = pickle.loads(pickle.dumps(model))
+    assert_same_model(revived, model)
+    assert revived.aggregation_ == model.aggregation_
+    assert clone(model).get_params() == model.get_params()
+    assert not hasattr(clone(model), "labels_")
+
+
+def test_works_in_a_pipeline_and_a_grid_search(table, groups):
+    pipeline = make_pipeline(StandardScaler(), federated()).fit(table, kfed__groups=groups)
+    assert_same_model(pipeline[-1], federated().fit(StandardScaler().fit_transform(table), groups=groups))
+    search = GridSearchCV(models()[0], {"n_clusters": [1, N_CLUSTERS]}, cv=2).fit(table)
+    assert search.best_params_ == {"n_clusters": N_CLUSTERS}
+
+
+def test_groups_and_weights_are_routed_to_fit_on_request(table, groups):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = federated().set_fit_request(groups=True, sample_weight=True)
+        pipeline = make_pipeline(StandardScaler(), model).fit(table, groups=groups)
+        assert pipeline[-1].device_ids_ == list("0123456")
+        model.set_score_request(sample_weight=True)
+        search = GridSearchCV(model, {"n_clusters": [2, N_CLUSTERS]}, cv=2)
+        search.fit(table, groups=groups, sample_weight=np.ones(len(table)))
+    assert search.best_params_ == {"n_clusters": N_CLUSTERS}
+    assert search.best_estimator_.device_ids_ == list("0123456")
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_frames_give_feature_names_and_get_frames_back(library, mixture, table, groups):
+    names = ["a", "b", "c", "d", "e"]
+    frame = library.DataFrame(dict(zip(names, table.T, strict=True)))
+    model = federated().fit(frame, groups=groups)
+    assert_same_model(model, federated().fit(table, groups=groups))
+    assert model.feature_names_in_.tolist() == names
+    assert model.aggregation_.feature_names == tuple(names)
+    model.set_output(transform=library.__name__)
+    distances = model.transform(frame)
+    assert isinstance(distances, library.DataFrame)
+    assert list(distances.columns) == model.get_feature_names_out().tolist() == [f"kfed{i}" for i in range(6)]
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[names[::-1]])
+    frames = [library.DataFrame(dict(zip(names, own.T, strict=True))) for own in mixture[0]]
+    assert_same_model(federated().fit(frames), model)
+    np.testing.assert_array_equal(model.predict(frames), model.labels_)
+    frames[4] = frames[4][names[::-1]]
+    with pytest.raises(kfed.InvalidInputError, match=r"device '4'(.|\n)*feature names should match"):
+        federated().fit(frames)
+
+
+def test_names_of_an_earlier_fit_are_forgotten(mixture, table, groups):
+    model = federated().fit(pd.DataFrame(table, columns=list("abcde")), groups=groups)
+    assert model.fit(mixture[0]).aggregation_.feature_names is None
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_fitted_arrays_can_be_written_and_the_aggregation_keeps_its_own(table, groups):
+    for fit in ({}, {"groups": groups}):
+        model = federated().fit(table, **fit)
+        before = model.aggregation_.cluster_centers.copy()
+        model.cluster_centers_ += 1
+        model.labels_[:] = 0
+        np.testing.assert_array_equal(model.aggregation_.cluster_centers, before)
+
+
+def test_fitting_leaves_the_input_as_it_was(mixture, groups):
+    tables = [own.copy() for own in mixture[0]]
+    federated().fit(tables, sample_weight=[np.ones(len(own)) for own in tables])
+    for own, before in zip(tables, mixture[0], strict=True):
+        np.testing.assert_array_equal(own, before)
+
+
+# Bad input
+
+
+def with_table(mixture, position, table):
+    return [table if device == position else own for device, own in enumerate(mixture[0])]
+
+
+@pytest.mark.parametrize(
+    ("table_of_device_2", "words"),
+    [
+        ([[np.nan] * 5] * 4, "Input X contains NaN"),
+        ([[np.inf] * 5] * 4, "infinity"),
+        (np.ones((4, 6)), "X has 6 features, but KFed is expecting 5"),
+        (np.ones((0, 5)), "0 sample"),
+        (np.ones(5), "Expected 2D array, got 1D array"),
+        ([[1.0] * 5, [1.0] * 4], "inhomogeneous"),
+        ([["a"] * 5] * 4, "could not convert string to float"),
+    ],
+)
+def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_2, words):
+    with pytest.raises(kfed.InvalidInputError, match=f"device '2'(.|\n)*{words}"):
+        federated().fit(with_table(mixture, 2, table_of_device_2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fit", "words"),
+    [
+        ({}, {"groups": [0, 1]}, "groups must have one label for each of 406 rows, and has shape"),
+        ({}, {"groups": np.zeros((406, 1))}, "groups must have one label for each of 406 rows"),
+        ({}, {"groups": [None] * 406}, "groups must name the device of every row"),
+        ({}, {"groups": [np.nan] * 406}, "groups must name the device of every row"),
+        ({}, {"groups": pd.array([pd.NA] * 406, dtype="Int64")}, "groups must name the device of every row"),
+        ({}, {"groups": [""] * 406}, "device id must be a string of 1 to"),
+        (
+            {},
+            {"groups": [0] * 406},
+            "n_clusters must be at most the number of device centers, 2 from 1 devices",
+        ),
+        (
+            {"n_local_clusters": [1, 2]},
+            {},
+            "n_local_clusters must have one entry for each of 7 devices, and has 2",
+        ),
+        (
+            {"n_local_clusters": {0: 1}},
+            {},
+            "n_local_clusters must have an entry for each device, and has none for '1'",
+        ),
+        ({"n_local_clusters": [0] * 7}, {}, "n_local_clusters must be a whole number of at least 1"),
+        (
+            {"n_clusters": 15},
+            {},
+            "n_clusters must be at most the number of device centers, 14 from 7 devices",
+        ),
+        ({}, {"sample_weight": np.ones(3)}, "sample_weight must have one weight for each of 406 rows"),
+        ({}, {"sample_weight": [np.ones(58)] * 7}, "one weight for each of 40 rows of '0'"),
+        ({}, {"sample_weight": [np.ones(40)]}, "sample_weight must have one entry for each of 7 devices"),
+        ({}, {"sample_weight": -np.ones(406)}, "sample_weight must be finite and not negative"),
+        (
+            {},
+            {"sample_weight": np.arange(406) > 90},
+            "rows of '0', not all zero",
+        ),
+    ],
+)
+def test_a_bad_argument_is_an_error_that_says_what_it_must_be(table, groups, settings, fit, words):
+    with pytest.raises(ValueError, match=words):
+        federated(**settings).fit(table, **{"groups": groups, **fit})
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        ([], "empty list"),
+        (np.ones((3, 5)), "n_samples=3 should be >= n_clusters=6"),
+        (np.ones((2, 8, 5)), "dim 3"),
+        ([[1.0, 2.0], [3.0]], "inhomogeneous"),
+        (np.ones(5), "Expected 2D array"),
+    ],
+)
+def test_what_is_no_table_and_no_list_of_tables_is_an_error(X, words):
+    with pytest.raises(ValueError, match=words):
+        federated().fit(X)
+
+
+def test_a_list_of_tables_with_groups_is_an_error(mixture, groups):
+    with pytest.raises(kfed.InvalidInputError, match="groups must be left out"):
+        federated().fit(mixture[0], groups=groups)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"n_clusters": 0},
+        {"n_clusters": 2.5},
+        {"n_local_clusters": 0},
+        {"n_local_clusters": "many"},
+        {"rule": "best"},
+        {"min_cluster_size": 0},
+        {"max_iter": 0},
+        {"n_jobs": 0},
+        {"random_state": "seed"},
+        {"progress": "yes"},
+    ],
+)
+def test_a_bad_parameter_is_an_error_that_names_it(table, setting):
+    (name,) = setting
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of KFed must be"):
+        federated(**setting).fit(table)
+
+
+def test_nothing_is_answered_before_fit(mixture):
+    for X in mixture[0][0], mixture[0]:
+        for method in ("predict", "transform", "score"):
+            with pytest.raises(NotFittedError):
+                getattr(federated(), method)(X)
+
+
+def test_new_rows_must_have_the_features_that_were_fitted(mixture):
+    model = federated().fit(mixture[0])
+    with pytest.raises(ValueError, match="X has 3 features, but KFed is expecting 5"):
+        model.predict(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="device '1' will not do: X has 3 features"):
+        model.predict([np.ones((2, 5)), np.ones((2, 3))])

@@ -1,0 +1,248 @@
+"""No raw row leaves a device: what a message may hold, and which file may know which."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import kfed
+import kfed._rows
+import kfed.device
+
+PACKAGE = Path(kfed.__file__).parent
+
+
+def occurrences(points, row):
+    return int((points == row).all(axis=1).sum())
+
+
+def assert_not_a_rare_row(center, points, min_cluster_size):
+    """The center equals no row that occurs too rarely, be it to the bit or but for rounding."""
+    rounding = 8 * np.finfo(points.dtype).eps * np.abs(points).max()
+    near = int((np.abs(points - center) <= rounding).all(axis=1).sum())
+    assert near == 0 or near >= min_cluster_size
+    assert occurrences(points, center) == 0 or occurrences(points, center) >= min_cluster_size
+
+
+@st.composite
+def crowded_points(draw):
+    """Few places and many points, so that duplicates come in every pattern."""
+    n_features = draw(st.integers(1, 3))
+    place = st.lists(st.integers(-2, 2).map(float), min_size=n_features, max_size=n_features)
+    places = draw(st.lists(place, min_size=1, max_size=6))
+    chosen = draw(st.lists(st.sampled_from(places), min_size=1, max_size=16))
+    return np.array(chosen) * draw(st.sampled_from([1.0, 0.1, 1e-30, 1e6]))
+
+
+def form(points, kind):
+    """The points as one of the kinds that a device accepts."""
+    if kind == "sparse":
+        return scipy.sparse.csr_array(points)
+    return points.astype(np.float32) if kind == "float32" else points
+
+
+@given(
+    points=crowded_points(),
+    n_clusters=st.integers(1, 7),
+    min_cluster_size=st.integers(1, 5),
+    seed=st.integers(0, 100),
+    kind=st.sampled_from(["dense", "float32", "sparse", "blocked"]),
+    max_iterations=st.sampled_from([1, 2, 300]),
+)
+@settings(deadline=None, max_examples=400)
+def test_no_center_in_a_message_gives_away_a_row(points, n_clusters, min_cluster_size, seed, kind, max_iterations):
+    with pytest.MonkeyPatch.context() as patch:
+        if kind == "blocked":
+            patch.setattr(kfed.device, "LARGE_BYTES", 0)
+            patch.setattr(kfed._rows, "BLOCK_BYTES", 64)
+        made = form(points, kind)
+        local = kfed.cluster_device(
+            made, n_clusters, random_state=seed, min_cluster_size=min_cluster_size, max_iterations=max_iterations
+        )
+    message = local.to_message("a")
+    true_counts = np.bincount(local.labels, minlength=n_clusters)
+    sent = np.flatnonzero(~local.withheld)
+    np.testing.assert_array_equal(message.counts, true_counts[sent])
+    assert (true_counts[sent] >= min_cluster_size).all()
+    given_points = points.astype(np.float32) if kind == "float32" else points
+    for cluster, center in zip(sent, message.centers, strict=True):
+        members = given_points[local.labels == cluster]
+        np.testing.assert_allclose(center, members.mean(axis=0), rtol=1e-4, atol=1e-35)
+        assert_not_a_rare_row(center, given_points, min_cluster_size)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n_clusters=st.integers(1, 8),
+    min_cluster_size=st.integers(2, 5),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+@settings(deadline=None, max_examples=100)
+def test_a_row_that_occurs_too_rarely_is_not_in_the_bytes_of_a_message(seed, n_clusters, min_cluster_size, dtype):
+    rng = np.random.default_rng(seed)
+    places = (10 * rng.normal(size=(rng.integers(1, 9), 3 + seed % 3))).astype(dtype)
+    points = np.repeat(places, rng.integers(1, 7, len(places)), axis=0)
+    local = kfed.cluster_device(points, n_clusters, random_state=seed, min_cluster_size=min_cluster_size)
+    payload = local.to_message("a").to_bytes()
+    for place in places:
+        if occurrences(points, place) < min_cluster_size:
+            assert place.tobytes() not in payload
+            assert place.astype(np.float64).tobytes() not in payload
+
+
+def test_a_row_that_occurs_often_may_be_sent_so_the_search_is_able_to_find_one():
+    points = np.repeat([[0.25, 0.5, 1.75], [7.7, 8.8, 9.9]], [4, 2], axis=0)
+    payload = kfed.cluster_device(points, 2, random_state=0).to_message("a").to_bytes()
+    assert points[0].tobytes() in payload
+    assert points[-1].tobytes() not in payload
+
+
+@given(
+    points=crowded_points(),
+    data=st.data(),
+    n_clusters=st.integers(1, 5),
+    min_cluster_size=st.integers(1, 4),
+    seed=st.integers(0, 100),
+    max_iterations=st.sampled_from([1, 300]),
+)
+@settings(deadline=None, max_examples=200)
+def test_weights_cannot_carry_a_row_out(points, data, n_clusters, min_cluster_size, seed, max_iterations):
+    weight = st.sampled_from([0.0, 0.1, 1.0, 1.0, 2.0, 1e3, 1e9])
+    weights = np.array(data.draw(st.lists(weight, min_size=len(points), max_size=len(points))))
+    weights[0] = 1.0
+    local = kfed.cluster_device(
+        points, n_clusters, sample_weight=weights, random_state=seed, min_cluster_size=min_cluster_size,
+        max_iterations=max_iterations,
+    )  # fmt: skip
+    present = points[weights > 0]
+    for cluster, center in zip(np.flatnonzero(~local.withheld), local.to_message("a").centers, strict=True):
+        own = weights[local.labels == cluster]
+        assert np.count_nonzero(own) >= min_cluster_size
+        assert own.max() <= own.sum() / min_cluster_size * (1 + 1e-9)
+        assert_not_a_rare_row(center, present, min_cluster_size)
+
+
+def test_a_row_of_huge_weight_is_not_sent_as_the_center_of_three():
+    points = np.array([[1.5, 2.5, 3.5], [1.6, 2.4, 3.6], [1.4, 2.6, 3.4], [1.5, 2.4, 3.5]])
+    local = kfed.cluster_device(points, 1, sample_weight=[1e15, 1, 1, 1])
+    np.testing.assert_allclose(local.centers[0], points[0])
+    assert local.withheld.all()
+    assert local.to_message("a").n_local_clusters == 0
+
+
+def test_a_center_that_misses_a_row_by_its_rounding_alone_is_not_sent():
+    points = np.array([[0.1, 1.1, 2.1], [0.2, 1.2, 2.2], [0.3, 1.3, 2.3]])
+    assert points.mean(axis=0).tolist() != points[1].tolist()
+    np.testing.assert_allclose(points.mean(axis=0), points[1], rtol=1e-15)
+    for made in (points, points.astype(np.float32), scipy.sparse.csr_array(points)):
+        assert kfed.cluster_device(made, 1).to_message("a").n_local_clusters == 0
+
+
+def test_rows_closer_than_rounding_to_a_center_do_not_hide_the_one_that_equals_it():
+    step = 2.0**-30
+    points = np.array([[1 - step, 1, 1], [1, 1, 1], [1 + step, 1, 1]])
+    tiny = np.array([[-1, 0, 0], [0, 0, 0], [1, 0, 0]]) * 1e-30
+    for made in (points, scipy.sparse.csr_array(points), tiny.astype(np.float32), 1e-170 * tiny):
+        assert kfed.cluster_device(made, 1).to_message("a").n_local_clusters == 0
+
+
+def test_what_is_withheld_is_in_no_statistic_that_is_sent():
+    crowd = np.random.default_rng(0).normal(size=(30, 3))
+    alone = np.vstack([crowd, [[500.0, 500.0, 500.0], [501.0, 500.0, 500.0]]])
+    local = kfed.cluster_device(alone, 2, random_state=0)
+    message = local.to_message("a")
+    assert message.counts.tolist() == [30]
+    residuals = crowd - crowd.mean(axis=0)
+    np.testing.assert_allclose(message.spectral_deviation, np.linalg.norm(residuals, 2))
+    np.testing.assert_allclose(message.sums_of_squares, [(residuals**2).sum()])
+
+
+@pytest.mark.parametrize("n_points", [1, 2, 3, 4])
+def test_a_device_of_few_points_sends_nothing_that_it_should_not_and_is_served(n_points):
+    points = np.random.default_rng(n_points).normal(size=(n_points, 3))
+    local = kfed.cluster_device(points, 2, random_state=0, min_cluster_size=5)
+    message = kfed.DeviceMessage.from_bytes(local.to_message("small").to_bytes())
+    assert (message.n_local_clusters, message.n_points) == (0, 0)
+    assert message.spectral_deviation is None
+    others = kfed.DeviceMessage("other", [[0.0, 0.0, 0.0], [50.0, 50.0, 50.0]], [9, 9])
+    result = kfed.aggregate([message, others], 2)
+    home = int(result.identity("other").cluster_ids[0])
+    for identity in (result.identity("small"), kfed.aggregate([others], 2).assign(message)):
+        assert len(identity) == 0
+        assert local.induced_labels(identity).tolist() == [home] * n_points
+
+
+@given(label=st.text(max_size=5))
+@example("")
+@settings(deadline=None, max_examples=5)
+def test_the_saved_local_clustering_holds_no_point(label):
+    points = np.random.default_rng(0).normal(size=(40, 4))
+    local = kfed.cluster_device(points, 3, random_state=0)
+    payload = local.to_bytes()
+    assert not any(row.tobytes() in payload for row in points)
+
+
+# The boundary in the imports ------------------------------------------------------------------------------------
+
+
+def imports_of(module):
+    """The kfed modules that one of them names in an import, anywhere in it."""
+    path = PACKAGE.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports by a relative name"
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    found = {name.removeprefix("kfed.") for name in found if name == "kfed" or name.startswith("kfed.")}
+    return {name for name in found if is_module(name)}
+
+
+def is_module(name):
+    path = PACKAGE.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def reachable_from(module):
+    seen, waiting = set(), [module]
+    while waiting:
+        for name in imports_of(waiting.pop()) - seen:
+            seen.add(name)
+            waiting.append(name)
+    return seen
+
+
+POINTS = {"device", "local", "fleet", "_local_kmeans", "_rows", "estimator", "tables"}
+SERVER = {"server", "_gathering", "_traversal", "_robust"}
+
+
+def test_the_search_for_imports_finds_what_is_there():
+    assert {"device", "_checks"} <= imports_of("fleet")
+    assert {"_local_kmeans", "_rows", "_seeding"} <= reachable_from("fleet")
+    assert reachable_from("server") >= {"_gathering", "message", "identity", "_files"}
+
+
+@pytest.mark.parametrize("module", ["server", "_gathering", "_traversal", "_robust", "_geometry"])
+def test_the_server_knows_nothing_of_how_a_device_works(module):
+    assert not reachable_from(module) & POINTS
+
+
+@pytest.mark.parametrize("module", ["device", "fleet", "local", "_local_kmeans", "_rows"])
+def test_a_device_knows_nothing_of_how_the_server_works(module):
+    assert not reachable_from(module) & SERVER
+
+
+@pytest.mark.parametrize("module", ["message", "identity", "_files", "_checks", "errors"])
+def test_what_goes_between_them_knows_neither_side(module):
+    assert not reachable_from(module) & (POINTS | SERVER)
+
+
+def test_no_module_of_the_core_imports_the_whole_package():
+    for module in POINTS | SERVER | {"message", "identity"}:
+        assert "kfed" not in {name for name in reachable_from(module) if name == "kfed"}

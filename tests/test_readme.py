@@ -1,0 +1,76 @@
+"""The README's walk-through works word for word."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+KFED = Path(sysconfig.get_path("scripts")) / "kfed"
+
+
+def commands_of_the_walkthrough() -> list[list[str]]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
+    return [shlex.split(line[2:]) for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+@pytest.fixture(scope="module")
+def folder_after_the_walkthrough(tmp_path_factory):
+    if not KFED.exists():
+        pytest.skip("kfed is not installed as a command")
+    root = tmp_path_factory.mktemp("newcomer")
+    shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
+    here = root
+    for command in commands_of_the_walkthrough():
+        if command[0] == "cd":
+            here = here / command[1]
+            continue
+        assert command[0] == "kfed"
+        done = subprocess.run([KFED, *command[1:]], cwd=here, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+    return here
+
+
+def kind_of(patient: dict[str, str]) -> str:
+    if float(patient["glucose"]) > 140:
+        return "diabetes"
+    if float(patient["systolic"]) > 136:
+        return "hypertension"
+    return "frail" if float(patient["age"]) > 60 else "young and well"
+
+
+def test_every_clinic_labels_every_patient(folder_after_the_walkthrough):
+    for clinic in ("north", "south", "east", "west"):
+        with (folder_after_the_walkthrough / f"{clinic}.csv").open(encoding="utf-8") as file:
+            patients = [row["patient"] for row in csv.DictReader(file)]
+        with (folder_after_the_walkthrough / f"{clinic}-labels.csv").open(encoding="utf-8") as file:
+            assert [row["patient"] for row in csv.DictReader(file)] == patients
+
+
+def test_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_walkthrough):
+    found: dict[str, Counter[str]] = {}
+    for clinic in ("north", "south", "east", "west"):
+        with (folder_after_the_walkthrough / f"{clinic}.csv").open(encoding="utf-8") as file:
+            kinds = {row["patient"]: kind_of(row) for row in csv.DictReader(file)}
+        with (folder_after_the_walkthrough / f"{clinic}-labels.csv").open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                found.setdefault(kinds[row["patient"]], Counter())[row["cluster"]] += 1
+    clusters = {kind: counts.most_common(1)[0] for kind, counts in found.items()}
+    assert len({cluster for cluster, _ in clusters.values()}) == 4
+    for kind, (_, n_agreed) in clusters.items():
+        assert n_agreed == sum(found[kind].values()), (kind, found)
+
+
+def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
+    for clinic in ("north", "south", "east", "west"):
+        sent = (folder_after_the_walkthrough / f"{clinic}.kfed").read_bytes()
+        assert re.search(rb"[NSEW]\d{3}", sent) is None
