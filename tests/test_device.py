@@ -171,6 +171,16 @@ def test_the_cost_is_about_that_of_scikit_learn():
     assert np.mean(ratios) <= 1.01
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_common_offset_does_not_cost_the_clusters(dtype):
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        target = rng.integers(5, size=20)
+        points = (1000 + (20 * rng.normal(size=(5, 60)))[target] + rng.normal(size=(20, 60))).astype(dtype)
+        ideal = sum(((points[target == r] - points[target == r].mean(axis=0)) ** 2).sum() for r in set(target))
+        assert kfed.cluster_device(points, 5, random_state=seed).cost <= 1.01 * ideal
+
+
 # Degenerate but legal -------------------------------------------------------------------------------------------
 
 DEGENERATE = {

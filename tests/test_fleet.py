@@ -73,7 +73,7 @@ def test_one_column_too_many_at_one_site_names_the_site():
 def test_bad_points_at_one_site_name_the_site():
     fleet = [np.ones((40, 3)), np.ones((40, 3)), np.ones((40, 3))]
     fleet[1][7, 2] = np.nan
-    with pytest.raises(kfed.InvalidInputError, match="points of device 1 must be finite.*row 7, column 2"):
+    with pytest.raises(kfed.InvalidInputError, match=r"points of device 1 must be finite.*row 7, column 2"):
         kfed.cluster_fleet(fleet, 2)
     with pytest.raises(kfed.InvalidInputError, match="points of device 2 must have at least one row"):
         kfed.cluster_fleet([*fleet[::2], np.ones((0, 3))], 2)

@@ -85,10 +85,11 @@ def _separation_and_scale(world: World) -> tuple[float, float]:
 def blobs(
     n_points: int, n_features: int, n_blobs: int, seed: int, *, gap: float = 10.0, dtype: Any = np.float64
 ) -> Array:
-    """Points around `n_blobs` random places, on one device."""
+    """Points around `n_blobs` random places, as many around each, on one device."""
     rng = np.random.default_rng(seed)
     places = gap * rng.normal(size=(n_blobs, n_features))
-    return (places[rng.integers(n_blobs, size=n_points)] + rng.normal(size=(n_points, n_features))).astype(dtype)
+    target = rng.permutation(np.arange(n_points) % n_blobs)
+    return (places[target] + rng.normal(size=(n_points, n_features))).astype(dtype)
 
 
 def rotation(n_features: int, seed: int) -> Array:

@@ -8,6 +8,7 @@ On each device, then on the server, then on each device again::
     identity = result.identity("hospital-7")                   # the one answer back
     labels = local.induced_labels(identity)                    # on the device
     late = result.assign(other_message)                        # a device that came late
+    result.certificate().verdict                               # whether the paper's theorem covers it
 
 `cluster_fleet` simulates many devices at once; `KFed` and `LocalKMeans` are scikit-learn estimators. The method is that
 of Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clustering" (ICML 2021).
@@ -15,6 +16,7 @@ of Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clusteri
 
 from typing import TYPE_CHECKING, Any
 
+from kfed.certificate import Certificate
 from kfed.device import cluster_device
 from kfed.errors import (
     DuplicateDeviceError,
@@ -32,6 +34,7 @@ from kfed.fleet import cluster_fleet
 from kfed.identity import Identity
 from kfed.local import LocalClustering
 from kfed.message import DeviceMessage
+from kfed.separation import SeparationReport, separation_report
 from kfed.server import Aggregation, aggregate
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aggregation",
+    "Certificate",
     "DeviceMessage",
     "DuplicateDeviceError",
     "FeatureMismatchError",
@@ -53,12 +57,14 @@ __all__ = [
     "MessageError",
     "MissingExtraError",
     "OutputExistsError",
+    "SeparationReport",
     "TooFewCentersError",
     "UnknownDeviceError",
     "VersionError",
     "aggregate",
     "cluster_device",
     "cluster_fleet",
+    "separation_report",
 ]
 
 

@@ -103,6 +103,14 @@ def positive_integer(value: Any, name: str) -> int:
     return int(value)
 
 
+def positive_number(value: Any, name: str) -> float:
+    """Give a finite number greater than zero."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not 0 < value < np.inf:
+        raise InvalidInputError(f"{name} must be a number greater than zero, and is {_shown(value)}")
+    return float(value)
+
+
 def device_id(value: Any) -> str:
     """A device's name: a string that fits a line."""
     if not isinstance(value, str) or not 1 <= len(value) <= MAX_NAME_LENGTH or not value.isprintable():

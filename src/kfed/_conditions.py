@@ -1,13 +1,12 @@
 """When k-FED is proved to be right: the quantities of section 3 of the paper, from sizes, distances and one norm.
 
-Both sides use these: `kfed.separation` with the norm measured on the data, `kfed.certificate` with an interval for it
-from messages alone. Everything about a pair of clusters is a symmetric array of shape (n_clusters, n_clusters), NaN where
-there is no pair to speak of: on the diagonal, and where a cluster has no points.
+Both sides use these: `kfed.separation` with the norm measured on the data, `kfed.certificate` with an interval
+for it from messages alone. Whatever is about pairs of clusters is a symmetric array of shape (n_clusters,
+n_clusters), NaN where there is no pair: on the diagonal, and where a cluster has no points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,9 +23,6 @@ REQUIRED_RATIO = 100.0
 
 INACTIVE_FACTOR = 10.0
 """What the main theorem asks of inactive pairs in place of c."""
-
-MOST_NAMED = 5
-"""Of a longer list, a text names the first few."""
 
 _BLOCK_ELEMENTS = 2**20
 
@@ -128,9 +124,7 @@ def separation_ratios(distances: Array, deviation: float, presence: Presence) ->
     return over(distances, 2 * np.sqrt(presence.size_imbalance) * scales)
 
 
-def required_separations(
-    deviation: float, presence: Presence, required_ratio: float = REQUIRED_RATIO
-) -> Array:
+def required_separations(deviation: float, presence: Presence, required_ratio: float = REQUIRED_RATIO) -> Array:
     """Find the distance that the main theorem asks of a pair.
 
     c sqrt(m0) (Delta_r + Delta_s) of an active pair, and 10 sqrt(m0) lambda of an inactive one.
@@ -141,9 +135,7 @@ def required_separations(
     return np.asarray(root * np.where(presence.is_active, required_ratio * scales, least))
 
 
-def corollary_separations(
-    deviation: float, presence: Presence, required_ratio: float = REQUIRED_RATIO
-) -> Array:
+def corollary_separations(deviation: float, presence: Presence, required_ratio: float = REQUIRED_RATIO) -> Array:
     """Find the distance that the corollary asks of a pair, if k' <= sqrt(k).
 
     f sqrt(m0) norm(A - C) (1 / sqrt(n_r) + 1 / sqrt(n_s)), where f is c sqrt(k) for an active pair and 10 k^(1/4) for
@@ -155,9 +147,7 @@ def corollary_separations(
 
 
 def proximity_gaps(deviation: float, sizes: Array) -> Array:
-    """(1 / sqrt(n_r) + 1 / sqrt(n_s)) norm(A - C): by how much the proximity condition wants a point nearer to its own
-    mean than to another.
-    """
+    """(1 / sqrt(n_r) + 1 / sqrt(n_s)) norm(A - C), by how much the proximity condition wants its own mean nearer."""
     return sums_of_pairs(deviation * _inverse_roots(sizes))
 
 
@@ -187,7 +177,7 @@ def _inverse_roots(sizes: Array) -> Array:
 
 
 def cluster_means(points: Any, labels: Array, weights: Array, n_clusters: int) -> Array:
-    """Weighted mean of the points of each cluster in double precision, (n_clusters, n_features), NaN if it has none."""
+    """Average the points of each cluster in double precision, (n_clusters, n_features), NaN if it has none."""
     from scipy.sparse import csr_array
 
     sums = np.zeros((n_clusters, points.shape[1]))
@@ -203,30 +193,3 @@ def cluster_means(points: Any, labels: Array, weights: Array, n_clusters: int) -
 def distances_of(means: Array) -> Array:
     """Distances between means, (n_clusters, n_clusters)."""
     return np.asarray(np.sqrt(_geometry.squared_distances(means, means)))
-
-
-# Words -----------------------------------------------------------------------------------------------------------
-
-
-def pairs_too_close(shares: Array, names: Sequence[object]) -> str:
-    """Say which pairs have less than 1 of the distance that is asked of them, and by how much; empty if none has."""
-    rows, columns = np.nonzero(np.triu(shares < 1, 1))
-    if len(rows) == 0:
-        return ""
-    n_pairs = np.count_nonzero(np.triu(~np.isnan(shares), 1))
-    found = shares[rows, columns]
-    order = found.argsort(kind="stable")
-    worst = [f"{names[rows[i]]} and {names[columns[i]]} ({found[i]:.2g} of it)" for i in order[:MOST_NAMED]]
-    return (
-        f"{len(rows)} of {n_pairs} pairs of clusters are nearer than the main theorem asks: "
-        f"{', '.join(worst)}{_and_more(len(rows))}"
-    )
-
-
-def listed(names: Sequence[object]) -> str:
-    """Name the first few."""
-    return ", ".join(map(repr, names[:MOST_NAMED])) + _and_more(len(names))
-
-
-def _and_more(n_all: int) -> str:
-    return f" and {n_all - MOST_NAMED:,} more" if n_all > MOST_NAMED else ""

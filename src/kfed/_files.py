@@ -34,8 +34,9 @@ def decode(payload: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
     """
     try:
         arrays = load(payload)
-        header = json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])
-        facts = json.loads(header.get("__metadata__", {}).get("kfed", "{}"))
+        header = payload[8 : 8 + int.from_bytes(payload[:8], "little")]
+        has_facts = b"__metadata__" in header
+        facts = json.loads(json.loads(header).get("__metadata__", {}).get("kfed", "{}")) if has_facts else {}
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise MessageError(
             "these bytes are not a kfed file, or only a part of one; ask for the file to be sent again"

@@ -97,7 +97,8 @@ def _nearest_by_product(points: Moved, centers: Moved) -> tuple[NDArray[np.intp]
 
 def _nearest_more_exactly(points: Points, centers: Points) -> NDArray[np.intp]:
     if points.dtype == np.float64:
-        return squared_distances(points, centers).argmin(axis=1)
+        labels: NDArray[np.intp] = squared_distances(points, centers).argmin(axis=1)
+        return labels
     return nearest(points.astype(np.float64), centers.astype(np.float64), n_jobs=1)
 
 

@@ -120,12 +120,13 @@ def _orthonormal(vectors: Array) -> Array:
     """An orthonormal basis of the span of `vectors` (n_devices, m, n_features), by a Cholesky factor of their Gram
     matrix; a small ridge turns directions that repeat others into vectors near zero instead of an error.
     """
-    largest = np.abs(vectors).max(axis=(1, 2), keepdims=True)
+    largest = np.abs(vectors).max(axis=2, keepdims=True)
     vectors = vectors / np.where(largest > 0, largest, 1)  # so that no square overflows
     gram = np.matmul(vectors, vectors.transpose(0, 2, 1))
     limits = np.finfo(gram.dtype)
-    ridge = 4 * limits.eps * np.trace(gram, axis1=1, axis2=2) + limits.tiny
-    gram += ridge[:, None, None] * np.eye(gram.shape[1], dtype=gram.dtype)
+    squares = np.einsum("bmm->bm", gram)  # a view: each gets a ridge of its own size, so short vectors are not drowned
+    squares *= 1 + 16 * gram.shape[1] * limits.eps
+    squares += limits.tiny
     return np.asarray(np.matmul(np.linalg.inv(np.linalg.cholesky(gram)), vectors))
 
 

@@ -100,7 +100,7 @@ class _Front:
         if self._rows.size * self._bounds.points.shape[1] > upper.size:
             self._depth = max(self._depth / 2, _LEAST_DEPTH)
             self._floor = max(self._floor, upper[self._rows].max() * (1 - self._depth))
-            self._rows = self._above_floor(self._rows)
+        self._rows = self._above_floor(self._rows)
         if self._floor > 0:  # else all are zero and stay so
             self._bounds.refresh(self._rows)
         self._rows = self._above_floor(self._rows)

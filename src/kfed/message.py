@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +33,7 @@ SMALLEST_SINGLE, LARGEST_SINGLE = 1e-37, 1e37
 N_STATISTICS = 3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class DeviceMessage:
     """What one device says to the server: its local centers Theta^(z), and how many points each speaks for.
 
@@ -60,49 +62,62 @@ class DeviceMessage:
     """
 
     device_id: str
-    centers: Array
-    counts: Array
-    sums_of_squares: Array | None = None
-    spectral_deviation: float | None = None
-    feature_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None
+    _table: Array  # (n_local_clusters, n_features + 3), as on the wire
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        device_id: str,
+        centers: npt.ArrayLike,
+        counts: npt.ArrayLike,
+        sums_of_squares: npt.ArrayLike | None = None,
+        spectral_deviation: float | None = None,
+        feature_names: Iterable[str] | None = None,
+    ) -> None:
+        self._hold(device_id, _tabulated(centers, counts, sums_of_squares, spectral_deviation), feature_names)
+
+    def _hold(self, device_id: str, table: Array, feature_names: Iterable[str] | None) -> None:
+        """Check what the message is to say, and keep it."""
         set_field = object.__setattr__  # the dataclass is frozen
-        set_field(self, "device_id", _checks.device_id(self.device_id))
-        centers = _checks.as_array(self.centers, "centers")
-        if centers.ndim != 2 or centers.shape[1] < 1 or centers.dtype.kind not in "fiu":
-            raise InvalidInputError(
-                "centers must be numbers with two axes (local clusters, features), "
-                f"and have shape {centers.shape} and dtype {centers.dtype}"
-            )
-        counts = _statistic(self.counts, len(centers), "counts")
-        if not all(0 < count <= MAX_COUNT for count in counts):
-            raise InvalidInputError("counts must be greater than zero and at most 2^53, and some are not")
-        squares = _optional(self.sums_of_squares, len(centers), "sums_of_squares")
-        deviation = _optional(self.spectral_deviation, None, "spectral_deviation")
-        largest = max(float(centers.max(initial=0)), -float(centers.min(initial=0)))
-        if not largest <= MAX_VALUE:
-            raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size, and some are not")
-        small = max(counts, default=0) <= 2**24 and min(counts, default=1) >= SMALLEST_SINGLE
-        small = small and max([largest, *squares, *deviation]) <= LARGEST_SINGLE
-        dtype = np.float32 if centers.dtype == np.float32 and small else np.float64
-        set_field(self, "centers", _frozen(centers, dtype))
-        rounded = _frozen(counts, dtype)
-        whole = all(count.is_integer() for count in rounded.tolist())
-        set_field(self, "counts", _frozen(rounded, np.int64) if whole else rounded)
-        set_field(self, "sums_of_squares", _frozen(squares, dtype) if squares else None)
-        set_field(self, "spectral_deviation", float(dtype(deviation[0])) if deviation and counts else None)
-        set_field(self, "feature_names", _checks.feature_names(self.feature_names, self.n_features))
+        set_field(self, "device_id", _checks.device_id(device_id))
+        _check_table(table)
+        table.flags.writeable = False
+        set_field(self, "_table", table)
+        set_field(self, "feature_names", _checks.feature_names(feature_names, self.n_features))
+
+    @property
+    def centers(self) -> Array:
+        """Local centers, (n_local_clusters, n_features)."""
+        return self._table[:, :-N_STATISTICS]
+
+    @cached_property
+    def counts(self) -> Array:
+        """Points behind each center, whole numbers, or their total weight, (n_local_clusters,)."""
+        counts = self._table[:, -3]
+        whole = all(map(float.is_integer, counts.tolist()))
+        return _checks.frozen(counts.astype(np.int64) if whole else counts)
+
+    @property
+    def sums_of_squares(self) -> Array | None:
+        """Sum of squared distances of the points behind each center to it, (n_local_clusters,); None if not said."""
+        squares = self._table[:, -2]
+        return squares if len(squares) and not math.isnan(squares[0]) else None
+
+    @property
+    def spectral_deviation(self) -> float | None:
+        """Spectral norm of the points behind the centers minus their centers; None if not said."""
+        deviations = self._table[:, -1]
+        return float(deviations[0]) if len(deviations) and not math.isnan(deviations[0]) else None
 
     @property
     def n_local_clusters(self) -> int:
         """How many centers the message holds: at most k^(z)."""
-        return int(self.centers.shape[0])
+        return int(self._table.shape[0])
 
     @property
     def n_features(self) -> int:
         """Length of a center, d."""
-        return int(self.centers.shape[1])
+        return int(self._table.shape[1]) - N_STATISTICS
 
     @property
     def n_points(self) -> int | float:
@@ -116,17 +131,21 @@ class DeviceMessage:
         return self is other or self.to_bytes() == other.to_bytes()
 
     def __hash__(self) -> int:
-        return hash((self.device_id, self.centers.shape, self.n_points))
+        return hash((self.device_id, self._table.shape, self.n_points))
+
+    def __repr__(self) -> str:
+        return (
+            f"DeviceMessage({self.device_id!r}, n_local_clusters={self.n_local_clusters}, "
+            f"n_features={self.n_features}, n_points={self.n_points})"
+        )
+
+    def __reduce__(self) -> tuple[Callable[[bytes], DeviceMessage], tuple[bytes]]:
+        return DeviceMessage.from_bytes, (self.to_bytes(),)
 
     def to_bytes(self) -> bytes:
         """The message as it goes over the wire; the same message gives the same bytes."""
-        table = np.empty((self.n_local_clusters, self.n_features + N_STATISTICS), self.centers.dtype)
-        table[:, :-N_STATISTICS] = self.centers
-        table[:, -3] = self.counts
-        table[:, -2] = np.nan if self.sums_of_squares is None else self.sums_of_squares
-        table[:, -1] = np.nan if self.spectral_deviation is None else self.spectral_deviation
         facts = {"feature_names": self.feature_names} if self.feature_names else None
-        return _files.encode({f"{FORMAT}:{self.device_id}": table}, facts)
+        return _files.encode({f"{FORMAT}:{self.device_id}": self._table}, facts)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> DeviceMessage:
@@ -135,18 +154,12 @@ class DeviceMessage:
             raise MessageError(f"a message has at most {MAX_BYTES:,} bytes, and this has {len(payload):,}")
         tensors, facts = _files.decode(payload)
         device_id, table = _only_table(tensors)
-        counts, squares, deviations = zip(*table[:, -N_STATISTICS:].tolist(), strict=True) if len(table) else ((),) * 3
+        message = cls.__new__(cls)
         try:
-            return cls(
-                device_id,
-                table[:, :-N_STATISTICS],
-                cast(Array, counts),
-                None if all(map(math.isnan, squares)) else cast(Array, squares),
-                None if all(map(math.isnan, deviations)) else _common(deviations),
-                _names(facts.get("feature_names")),
-            )
+            message._hold(device_id, table, _names(facts.get("feature_names")))
         except InvalidInputError as error:
             raise MessageError(f"the message of {device_id[:40]!r} is not sound: {error}") from error
+        return message
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the message to a file, whole or not at all."""
@@ -158,35 +171,61 @@ class DeviceMessage:
         return _files.naming(path, lambda: cls.from_bytes(_files.read(path, MAX_BYTES)))
 
 
-def _optional(values: Any, length: int | None, name: str) -> list[float]:
-    """A statistic that may be missing; of `length` None, one number."""
-    if values is None:
-        return []
-    return _statistic([values], 1, name) if length is None else _statistic(values, length, name)
+def _tabulated(centers: Any, counts: Any, sums_of_squares: Any, spectral_deviation: Any) -> Array:
+    """What a caller gave as the table of the wire: in single precision where the centers are and nothing is lost."""
+    centers = _checks.as_array(centers, "centers")
+    if centers.ndim != 2 or centers.shape[1] < 1 or centers.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            "centers must be numbers with two axes (local clusters, features), "
+            f"and have shape {centers.shape} and dtype {centers.dtype}"
+        )
+    n_centers, n_features = centers.shape
+    table = np.full((n_centers, n_features + N_STATISTICS), np.nan)
+    table[:, :-N_STATISTICS] = centers
+    table[:, -3] = _statistic(counts, n_centers, "counts")
+    if sums_of_squares is not None:
+        table[:, -2] = _statistic(sums_of_squares, n_centers, "sums_of_squares")
+    if spectral_deviation is not None:
+        table[:, -1] = _statistic([spectral_deviation], 1, "spectral_deviation")
+    return table.astype(np.float32) if centers.dtype == np.float32 and _fits_single(table) else table
 
 
-def _statistic(values: Any, length: int, name: str) -> list[float]:
-    """One finite number for each center, none of them negative."""
+def _statistic(values: Any, length: int, name: str) -> Array:
+    """One number for each center; NaN, which stands for none in the table, is no number here."""
     array = _checks.as_array(values, name, np.float64)
     if array.shape != (length,):
         raise InvalidInputError(f"{name} must have one value for each of {length} centers, and has shape {array.shape}")
-    numbers: list[float] = array.tolist()
-    if not all(0 <= number < math.inf for number in numbers):
+    if np.isnan(array).any():
         raise InvalidInputError(f"{name} must be finite and not negative, and some are not")
-    return numbers
-
-
-def _frozen(values: Any, dtype: npt.DTypeLike) -> Array:
-    array = np.array(values, dtype=dtype, order="C")
-    array.flags.writeable = False
     return array
 
 
-def _common(values: tuple[float, ...]) -> float:
-    """The one number that stands in every row."""
-    if any(value != values[0] for value in values):
+def _fits_single(table: Array) -> bool:
+    """Whether single precision holds every whole count, and neither overflows nor loses a count."""
+    counts = table[:, -3]
+    in_range = counts.max(initial=0) <= 2**24 and counts.min(initial=1) >= SMALLEST_SINGLE
+    return bool(in_range and np.nanmax(np.abs(table), initial=0) <= LARGEST_SINGLE)
+
+
+def _check_table(table: Array) -> None:
+    """Raise unless a table, wherever it came from, is one that a device may send."""
+    centers = table[:, :-N_STATISTICS]
+    if not (float(centers.max(initial=0)) <= MAX_VALUE and float(centers.min(initial=0)) >= -MAX_VALUE):
+        raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size, and some are not")
+    statistics = table[:, -N_STATISTICS:].tolist()
+    if not all(0 < count <= MAX_COUNT for count, _, _ in statistics):
+        raise InvalidInputError("counts must be greater than zero and at most 2^53, and some are not")
+    _check_statistic([squares for _, squares, _ in statistics], "sums_of_squares")
+    deviations = [deviation for _, _, deviation in statistics]
+    _check_statistic(deviations, "spectral_deviation")
+    if deviations and not math.isnan(deviations[0]) and deviations.count(deviations[0]) != len(deviations):
         raise InvalidInputError("spectral_deviation must be the same in every row, and is not")
-    return values[0]
+
+
+def _check_statistic(numbers: list[float], name: str) -> None:
+    """Raise unless the numbers are all missing, or all finite and not negative."""
+    if not all(0 <= number < math.inf for number in numbers) and not all(map(math.isnan, numbers)):
+        raise InvalidInputError(f"{name} must be finite and not negative, and some are not")
 
 
 def _only_table(tensors: dict[str, Array]) -> tuple[str, Array]:

@@ -19,6 +19,7 @@ from kfed import _checks, _files, _geometry, _robust
 from kfed._averages import means_by_label
 from kfed._gathering import Gathering
 from kfed._traversal import farthest_first
+from kfed.certificate import Certificate
 from kfed.errors import InvalidInputError, MessageError, TooFewCentersError, UnknownDeviceError
 from kfed.identity import Identity
 from kfed.message import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage
@@ -279,6 +280,10 @@ class Aggregation:
         """The aggregation that this device never joined."""
         first_device = None if self.first_device == device_id else self.first_device
         return _aggregate(self._gathering.without(device_id), self.n_clusters, self.rule, first_device, n_jobs)
+
+    def certificate(self, required_ratio: float = 100.0) -> Certificate:
+        """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
+        return Certificate.of(self._gathering, self.center_labels, self.n_clusters, required_ratio)
 
     def to_bytes(self) -> bytes:
         """Everything, as safetensors."""
