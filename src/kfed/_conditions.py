@@ -151,6 +151,16 @@ def proximity_gaps(deviation: float, sizes: Array) -> Array:
     return sums_of_pairs(deviation * _inverse_roots(sizes))
 
 
+def is_met_in_text_only(attained: Array, presence: Presence) -> Array:
+    """Find pairs that are far enough apart if n_min is the smallest device, but not if it is the smallest cluster.
+
+    The paper's text defines n_min as the former; the proof for inactive pairs uses that no cluster is smaller.
+    """
+    sizes = presence.cluster_sizes
+    share = np.sqrt(min(1.0, sizes[sizes > 0].min() / presence.smallest_device))
+    return np.asarray(~presence.is_active & (attained >= 1) & (attained * share < 1))
+
+
 # Arithmetic of pairs ---------------------------------------------------------------------------------------------
 
 

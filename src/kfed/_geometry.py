@@ -92,7 +92,8 @@ def _nearest_by_product(points: Moved, centers: Moved) -> tuple[NDArray[np.intp]
     best = bounds[rows, labels]
     bounds[rows, labels] = np.inf
     second = bounds[rows, bounds.argmin(axis=1)]
-    return labels, second - best > points.margins() + centers.margins()[labels]
+    with np.errstate(invalid="ignore"):  # infinite only where a margin is not a number
+        return labels, second - best > points.margins() + centers.margins()[labels]
 
 
 def _nearest_more_exactly(points: Points, centers: Points) -> NDArray[np.intp]:
@@ -138,11 +139,16 @@ class Moved(NamedTuple):
 
 def move(points: Points, origin: Points) -> Moved:
     """See points from an origin: an offset that they share, however large, costs no precision afterwards."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        coordinates = points - origin
-        norms = np.einsum("nf,nf->n", coordinates, coordinates)
-        norms[norms > np.finfo(norms.dtype).max / 4] = np.nan
+    coordinates = shift(points, origin)
+    norms = np.einsum("nf,nf->n", coordinates, coordinates)
+    norms[norms > np.finfo(norms.dtype).max / 4] = np.nan
     return Moved(coordinates, norms)
+
+
+def shift(points: Points, origin: Points) -> Points:
+    """Coordinates of points as seen from an origin."""
+    with np.errstate(over="ignore"):  # then the norm overflows too
+        return points - origin
 
 
 def middle(points: Points) -> Points:

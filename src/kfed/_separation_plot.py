@@ -36,15 +36,14 @@ def plot_ratios(report: SeparationReport, path: Path | None, ax: Axes | None) ->
     ratios = [report.separation_ratios[pairs] for _, pairs, _ in kinds]
     needed = [_needed(report)[pairs] for _, pairs, _ in kinds]
     drawn = [_drawable(own) for own in ratios]
-    if kinds and any(map(len, drawn)):
+    if kinds:
         edges = _bins(ax, np.concatenate([*drawn, *map(_drawable, needed)]))
         labels = [f"{len(own):,} {name} pairs{_left_out(own)}" for (name, _, _), own in zip(kinds, ratios, strict=True)]
         colors = [color for _, _, color in kinds]
         ax.hist(drawn, edges.tolist(), stacked=True, color=colors, label=labels, edgecolor="white", linewidth=0.5)
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, borderaxespad=0.2)
     for (name, _, color), least in zip(kinds, needed, strict=True):
         _mark_needed(ax, name, least, color)
-    if kinds:
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, borderaxespad=0.2)
     _label(ax, f"{report.n_clusters} clusters: {report.verdict.partition(':')[0]}", "pairs of clusters")
     return _saved(ax, path)
 
@@ -105,7 +104,7 @@ def _bins(ax: Axes, shown: Array) -> Array:
     """Set an axis that suits the numbers shown, and give the edges of bars along it, (n_bins + 1,)."""
     from matplotlib.ticker import LogLocator
 
-    low, high = shown.min(), shown.max()
+    low, high = shown.min(initial=np.inf), shown.max(initial=0.0) or 1.0
     if high <= LOG_RANGE * low:
         ax.set_xlim(0, high * 1.1)
         return np.linspace(0, high * 1.1, N_BINS + 1)
@@ -120,7 +119,7 @@ def _bins(ax: Axes, shown: Array) -> Array:
 
 def _mark_needed(ax: Axes, name: str, needed: Array, color: str) -> None:
     low, high = needed.min(), needed.max()
-    if not np.isfinite(high):
+    if not 0 < high < np.inf:
         return
     if high > 1.01 * low:
         ax.axvspan(low, high, color=color, alpha=0.15, linewidth=0)

@@ -20,7 +20,7 @@ from kfed._geometry import Points
 Rows = NDArray[np.intp]
 
 _FIRST_DEPTH = 1 / 64  # how far the front reaches below the highest bound, as a share of it; adapts
-_LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 2
+_LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
 _PART_ELEMENTS = 2**24  # coordinates that one worker searches for the front at a time
 
 
@@ -40,9 +40,7 @@ class Traversal:
     distances: NDArray[np.float64]
 
 
-def farthest_first(
-    points: Points, n_picks: int, start: Sequence[int] | Rows, n_jobs: int | None = None
-) -> Traversal:
+def farthest_first(points: Points, n_picks: int, start: Sequence[int] | Rows, n_jobs: int | None = None) -> Traversal:
     """Grow M from `start` to `n_picks` rows, each time by the row farthest from M, ties to the lowest index.
 
     Once all rows coincide with rows of M, the lowest rows not in M follow, at distance zero.
@@ -138,7 +136,7 @@ class _Bounds:
         self.points = points
         self.upper = np.full(n_points, np.inf)
         self.settled = np.zeros(n_points, dtype=np.bool_)  # whether the bound is the textbook's distance
-        self._seen = np.zeros(n_points, dtype=np.min_scalar_type(n_picks))  # how many picks it accounts for
+        self._seen = np.zeros(n_points, dtype=np.int32)  # how many picks it accounts for
         self.picks = np.empty(n_picks, dtype=np.intp)
         self._n_members = 0
         self._origin = _geometry.middle(points[start])
@@ -148,19 +146,19 @@ class _Bounds:
         self._half_norms[start] = _geometry.move(points[start], self._origin).half_norms(+1)
         self.admit(start)
         _pool.consume(_pool.map_in_order(self._open, _pool.blocks(n_points, self._rows_per_block), n_jobs))
-        self.upper[start] = -1
 
     def _open(self, block: slice) -> None:
         """See a block for the first time: its norms, and its bounds to the start."""
         moved = _geometry.move(self.points[block], self._origin)
         self._half_norms[block] = moved.half_norms(+1)
         self._lower_bounds(block, moved.coordinates, 0)
+        self._seen[block] = self._n_members
 
     def admit(self, rows: Rows) -> None:
         """Let rows into M, never to be picked again."""
         added = slice(self._n_members, self._n_members + len(rows))
         self.picks[added] = rows
-        self._members[added] = self.points[rows] - self._origin
+        self._members[added] = _geometry.shift(self.points[rows], self._origin)
         self.upper[rows] = -1
         self._n_members = added.stop
 
@@ -177,17 +175,20 @@ class _Bounds:
         self._update(self._measure, rows)
 
     def _update(self, kernel: Callable[[Rows, int], None], rows: Rows) -> None:
-        """Run a kernel over rows, the most stale first, so that the rows of a block miss about the same picks."""
-        rows = rows[self._seen[rows].argsort(kind="stable")]
-        for block in _pool.blocks(len(rows), self._rows_per_block):
-            kernel(rows[block], int(self._seen[rows[block.start]]))
-            self._seen[rows[block]] = self._n_members
+        """Run a kernel over rows, each time over those that miss more than half as many picks as the stalest."""
+        while rows.size > 0:
+            missing = self._n_members - self._seen[rows]
+            most = int(missing.max())
+            alike = missing > most // 2
+            group = rows[alike]
+            for block in _pool.blocks(len(group), self._rows_per_block):
+                kernel(group[block], self._n_members - most)
+            self._seen[group] = self._n_members
+            rows = rows[~alike]
 
     def _bound(self, rows: Rows, first: int) -> None:
         """Account for the picks from `first` on by product."""
-        coordinates = self.points.take(rows, axis=0)
-        coordinates -= self._origin
-        self._lower_bounds(rows, coordinates, first)
+        self._lower_bounds(rows, _geometry.shift(self.points.take(rows, axis=0), self._origin), first)
 
     def _lower_bounds(self, rows: Rows | slice, coordinates: Points, first: int) -> None:
         members = slice(first, self._n_members)

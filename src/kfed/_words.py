@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from kfed._conditions import Presence, is_met_in_text_only
 
 Array = npt.NDArray[Any]
 
@@ -46,6 +48,18 @@ def pairs_too_near(attained: Array, names: Sequence[object], about: str = "") ->
     ]
     are = "is" if len(shares) == 1 else "are"
     return f"{len(shares):,} of {n_pairs:,} pairs of clusters {are} nearer than the main theorem asks: {listed(worst)}"
+
+
+def caveats(presence: Presence, attained: Array) -> Iterator[str]:
+    """Say what to know of the conditions before relying on a verdict."""
+    if not presence.is_heterogeneous:
+        yield "k' is more than sqrt(k): the network is not heterogeneous, and the corollary does not apply"
+    n_doubtful = np.count_nonzero(np.triu(is_met_in_text_only(attained, presence), 1))
+    if n_doubtful:
+        yield (
+            f"{n_doubtful:,} inactive pairs are far enough apart by the words of the theorem, but not by its proof, "
+            "which takes no cluster to be smaller than the smallest device"
+        )
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -115,7 +115,7 @@ class Certificate:
         return cls(
             verdict=_verdict(failures, gaps),
             is_guaranteed=False if failures else None if gaps else True,
-            notes=(*_notes(presence, bounded.spreads), WITHHELD),
+            notes=(*_words.caveats(presence, attained.lower), *_notes(bounded.spreads), WITHHELD),
             required_ratio=required_ratio,
             spectral_deviation=bounded.deviation,
             separation_ratios=Bounds(*map(_checks.frozen, ratios)),
@@ -196,7 +196,7 @@ def _failures(gathering: Gathering, presence: Presence, attained: Bounds) -> Ite
 
 def _gaps(gathering: Gathering, attained: Bounds, spreads: Spreads) -> Iterator[str]:
     """Name what keeps the messages from telling."""
-    n_open = np.count_nonzero(np.triu(attained.lower < 1, 1))
+    n_open, n_pairs = (np.count_nonzero(np.triu(chosen, 1)) for chosen in (attained.lower < 1, attained.lower >= 0))
     if n_open == 0:
         return
     silent = spreads.is_silent & ~spreads.is_impossible
@@ -205,20 +205,13 @@ def _gaps(gathering: Gathering, attained: Bounds, spreads: Spreads) -> Iterator[
     if spreads.is_impossible.any():
         yield f"{_named(gathering, spreads.is_impossible)} sent a spectral deviation that can't be"
     if not spreads.is_silent.any():
-        yield f"the messages leave open whether {n_open:,} pairs of clusters are far enough apart"
+        yield f"the messages leave open whether {n_open:,} of {n_pairs:,} pairs of clusters are far enough apart"
 
 
-def _notes(presence: Presence, spreads: Spreads) -> Iterator[str]:
+def _notes(spreads: Spreads) -> Iterator[str]:
     if spreads.is_loose.any():
-        yield (
-            f"{np.count_nonzero(spreads.is_loose):,} devices sent sums of squares but no spectral deviation; "
-            "the upper bound is looser for it"
-        )
-    if not presence.is_heterogeneous:
-        yield "k' is more than sqrt(k): the network is not heterogeneous, and the corollary does not apply"
-    sizes = presence.cluster_sizes
-    if ((sizes > 0) & (sizes < presence.smallest_device)).any():
-        yield "a cluster is smaller than the smallest device, where the proof for inactive pairs takes it to be larger"
+        n_loose = np.count_nonzero(spreads.is_loose)
+        yield f"{n_loose:,} devices sent sums of squares but no spectral deviation; the upper bound is looser for it"
 
 
 def _named(gathering: Gathering, chosen: Array) -> str:

@@ -89,8 +89,10 @@ def separation_report(
             if local.n_clusters > 1:
                 fails_locally[own] = local.fails_proximity()
         norm, apart = problem.spectral_deviation, problem.distances
+        required = _conditions.required_separations(norm, presence, required_ratio)
         return SeparationReport(
             required_ratio=required_ratio,
+            notes=tuple(_words.caveats(presence, _conditions.over(apart, required))),
             clusters=data.clusters,
             device_ids=data.device_ids,
             spectral_deviation=norm,
@@ -104,7 +106,7 @@ def separation_report(
             inactive_pairs=_checks.frozen(presence.inactive_pairs),
             distances=_checks.frozen(apart),
             separation_ratios=_checks.frozen(_conditions.separation_ratios(apart, norm, presence)),
-            required_separations=_checks.frozen(_conditions.required_separations(norm, presence, required_ratio)),
+            required_separations=_checks.frozen(required),
             corollary_separations=_checks.frozen(_conditions.corollary_separations(norm, presence, required_ratio)),
             fails_globally=_checks.frozen(data.as_given(problem.fails_proximity())),
             fails_locally=_checks.frozen(data.as_given(fails_locally)),
@@ -123,6 +125,8 @@ class SeparationReport:
     ----------
     required_ratio : float
         c of the main theorem.
+    notes : tuple of str
+        What else to know before relying on the verdict.
     clusters : tuple
         The distinct target labels, sorted.
     device_ids : tuple of str
@@ -160,6 +164,7 @@ class SeparationReport:
     """
 
     required_ratio: float
+    notes: tuple[str, ...] = field(repr=False)
     clusters: tuple[Any, ...] = field(repr=False)
     device_ids: tuple[str, ...] = field(repr=False)
     spectral_deviation: float
@@ -236,8 +241,9 @@ class SeparationReport:
             ("points that fail proximity", _share(self.fails_globally)),
             ("... in their device's own problem", _share(self.fails_locally)),
         ]
-        pairs = _words.table([PAIRS_HEADER, *self._pair_rows()]) if self.n_clusters > 1 else []
-        return "\n".join([self.verdict, "", *_words.facts(about), "", *pairs]).rstrip()
+        pairs = ["", *_words.table([PAIRS_HEADER, *self._pair_rows()])] if self.n_clusters > 1 else []
+        notes = ["", *(f"note: {note}" for note in self.notes)] if self.notes else []
+        return "\n".join([self.verdict, "", *_words.facts(about), *pairs, *notes])
 
     def _pair_rows(self) -> Iterator[tuple[str, ...]]:
         for name, pairs in [("active", self.active_pairs), ("inactive", self.inactive_pairs)]:
