@@ -16,6 +16,7 @@ of Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clusteri
 
 from typing import TYPE_CHECKING, Any
 
+from kfed._auto_k import KChoice
 from kfed.certificate import Certificate
 from kfed.device import cluster_device
 from kfed.errors import (
@@ -25,6 +26,7 @@ from kfed.errors import (
     KFedError,
     MessageError,
     MissingExtraError,
+    NoReliableKError,
     OutputExistsError,
     TooFewCentersError,
     UnknownDeviceError,
@@ -35,7 +37,7 @@ from kfed.identity import Identity
 from kfed.local import LocalClustering
 from kfed.message import DeviceMessage
 from kfed.separation import SeparationReport, separation_report
-from kfed.server import Aggregation, aggregate
+from kfed.server import Aggregation, aggregate, choose_n_clusters
 
 if TYPE_CHECKING:
     from kfed.estimator import KFed, LocalKMeans
@@ -50,18 +52,21 @@ __all__ = [
     "FeatureMismatchError",
     "Identity",
     "InvalidInputError",
+    "KChoice",
     "KFed",
     "KFedError",
     "LocalClustering",
     "LocalKMeans",
     "MessageError",
     "MissingExtraError",
+    "NoReliableKError",
     "OutputExistsError",
     "SeparationReport",
     "TooFewCentersError",
     "UnknownDeviceError",
     "VersionError",
     "aggregate",
+    "choose_n_clusters",
     "cluster_device",
     "cluster_fleet",
     "separation_report",

@@ -60,11 +60,11 @@ class CenterSpread:
 
 
 def directional_deviation(gathering: Gathering, variance: float, devices: Array) -> float:
-    """Standard deviation of the points of one cluster along the direction in which they spread most.
+    """Estimate the standard deviation of the points of one cluster along their widest direction.
 
-    The norm of n rows of noise is about the deviation along the widest direction times sqrt(n), plus the root of their
-    total variance; so the latter is taken off what each of the `devices` measured, and the median of them is taken. It
-    is at least what the variance is per feature, and that if no device measured its norm.
+    The norm of n rows of noise is about sqrt(n) times the deviation along the widest direction, plus the root of the
+    total variance. So that root is taken off what each of the `devices` measured, and the median is taken of what is
+    left. The answer is no less than the variance per feature says, and just that if no device measured its norm.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def directional_deviation(gathering: Gathering, variance: float, devices: Array)
 def chance_factor(n_centers: int, n_features: float) -> float:
     """How many times its mean the squared distance of two centers of one cluster gets, of many pairs, by chance.
 
-    It is a multiple of a chi-squared variable with `n_features` degrees of freedom, whose tail is bounded by Laurent and
-    Massart, "Adaptive estimation of a quadratic functional by model selection", Annals of Statistics 28 (2000), lemma 1.
+    For Gaussian noise it is a chi-squared variable with `n_features` degrees of freedom, and this bounds its tail
+    (Laurent and Massart, "Adaptive estimation of a quadratic functional by model selection", Ann. Stat. 2000, lemma 1).
 
     Examples
     --------

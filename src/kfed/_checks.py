@@ -6,7 +6,7 @@ Every message says what is wrong, what it must be, what came, and what to do, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,7 @@ def is_tame(points: Any, weights: Array | None = None) -> bool:
 def feature_names_of(points: object) -> tuple[str, ...] | None:
     """Column names of a pandas or polars frame whose names are all strings, as scikit-learn takes them."""
     columns = getattr(points, "columns", None)
-    if columns is None or not hasattr(points, "__dataframe__") and not hasattr(points, "to_numpy"):
+    if columns is None or (not hasattr(points, "__dataframe__") and not hasattr(points, "to_numpy")):
         return None
     names = tuple(columns)
     return names if names and all(isinstance(name, str) for name in names) else None
@@ -101,6 +101,15 @@ def positive_integer(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise InvalidInputError(f"{name} must be a whole number of at least 1, and is {_shown(value)}")
     return int(value)
+
+
+def positive_integer_or_auto(value: Any, name: str) -> int | Literal["auto"]:
+    """Give a whole number of at least one, or the word "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return "auto"
+    if isinstance(value, str):
+        raise InvalidInputError(f"{name} must be a whole number of at least 1 or 'auto', and is {_shown(value)}")
+    return positive_integer(value, name)
 
 
 def positive_number(value: Any, name: str) -> float:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -29,8 +28,9 @@ def encode(arrays: Mapping[str, Array], facts: Mapping[str, Any] | None = None) 
 
 
 def decode(payload: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Unpack what `encode` packed; raises `MessageError` on anything else. Nothing is run and nothing is trusted:
-    safetensors checks that the shapes fit the bytes that are there before any memory is taken.
+    """Unpack what `encode` packed; raises `MessageError` on anything else.
+
+    Nothing is run and nothing is trusted: safetensors checks that shapes fit the bytes before any memory is taken.
     """
     try:
         arrays = load(payload)

@@ -37,7 +37,7 @@ class Gathering:
         by_id: dict[str, DeviceMessage] = {}
         for message in messages:
             if not isinstance(message, DeviceMessage):
-                raise InvalidInputError(f"messages must be DeviceMessage objects, and one is a {type(message).__name__}")
+                raise InvalidInputError(f"messages must be DeviceMessages, and one is a {type(message).__name__}")
             if by_id.setdefault(message.device_id, message) != message:
                 raise DuplicateDeviceError(
                     f"two different messages came from device {message.device_id!r}; keep the one that is meant, "

@@ -117,8 +117,9 @@ def _leading(coordinates: Array, weights: Array, n_directions: int) -> tuple[Arr
 
 
 def _orthonormal(vectors: Array) -> Array:
-    """An orthonormal basis of the span of `vectors` (n_devices, m, n_features), by a Cholesky factor of their Gram
-    matrix; a small ridge turns directions that repeat others into vectors near zero instead of an error.
+    """Orthonormal bases of the spans of `vectors` (n_devices, m, n_features), by Cholesky factors of Gram matrices.
+
+    A small ridge turns directions that repeat others into vectors near zero instead of an error.
     """
     largest = np.abs(vectors).max(axis=2, keepdims=True)
     vectors = vectors / np.where(largest > 0, largest, 1)  # so that no square overflows

@@ -307,7 +307,8 @@ class SparseRows(Rows):
             return np.asarray(sparse.T @ scaled - centers.T @ by_cluster)
 
         if self.n_points <= 2:
-            return np.atleast_1d(np.linalg.norm(np.stack([transposed_times(unit) for unit in np.eye(self.n_points)]), 2))
+            residuals = np.stack([transposed_times(unit) for unit in np.eye(self.n_points)])
+            return np.atleast_1d(np.linalg.norm(residuals, 2))
         operator = LinearOperator(sparse.shape, matvec=times, rmatvec=transposed_times, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(min(sparse.shape))
         return np.asarray(svds(operator, k=1, return_singular_vectors=False, v0=start))

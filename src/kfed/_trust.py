@@ -33,7 +33,7 @@ BLOCK_ELEMENTS = 2**18
 
 
 def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = None) -> Array:
-    """Centers of few points that no one else found, as a mask of shape (n_device_centers,).
+    """Find centers of few points that no one else found, as a mask of shape (n_device_centers,).
 
     A tiny center is kept if those of at least three devices (its own among them) lie within half of its distance to the
     nearest center that is not tiny.
@@ -57,7 +57,7 @@ def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = No
 
 
 def _n_devices_within(points: Array, owners: Array, reach: Array) -> Array:
-    """For each point, how many devices have one of these points within its reach."""
+    """Count, for each point, how many devices have one of these points within its reach."""
     n_devices = np.empty(len(points), np.intp)
     for block in _blocks(len(points), len(points)):
         near = _distances(points[block], points) <= reach[block, None]
@@ -66,7 +66,7 @@ def _n_devices_within(points: Array, owners: Array, reach: Array) -> Array:
 
 
 def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | None = None) -> Array:
-    """Centers that are means of several clusters, as a mask of shape (n_device_centers,).
+    """Find centers that are means of several clusters, as a mask of shape (n_device_centers,).
 
     A center is one if there are two others, a and b, such that it sees them at a right angle or more, farther away than
     chance puts it, and the total variance of its points exceeds theirs by about the product of its distances to them:
@@ -87,13 +87,14 @@ def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | 
     for block in _blocks(len(centers), len(landmarks)):
         rows = np.arange(block.start, block.stop)
         distances = _distances(centers[rows], centers[landmarks])  # (n_rows, n_landmarks)
-        errors = chance * (spread.errors[rows, None] + spread.errors[landmarks])
-        found[rows] = _lie_between(distances, between, errors, spread.variances[rows], spread.variances[landmarks])
+        errors = chance * (spread.errors[rows, None] + spread.errors[landmarks]) + spread.rounding**2
+        with np.errstate(over="ignore", invalid="ignore"):  # of variances beyond reason
+            found[rows] = _lie_between(distances, between, errors, spread.variances[rows], spread.variances[landmarks])
     return found
 
 
 def _lie_between(distances: Array, between: Array, errors: Array, variances: Array, of_landmarks: Array) -> Array:
-    """Which rows are mixtures of the nearest landmark that can be a part of them, and of another; (n_rows,)."""
+    """Tell which rows are mixtures of the nearest landmark that can be a part of them, and of another; (n_rows,)."""
     squares = distances**2
     is_apart = squares > errors
     can_be_part = is_apart & (variances[:, None] - of_landmarks >= LEAST_EXPLAINED * squares)
@@ -108,11 +109,11 @@ def _lie_between(distances: Array, between: Array, errors: Array, variances: Arr
         & (extra >= LEAST_EXPLAINED * distances * to_first)
         & (extra <= MOST_EXPLAINED * squares)
     )
-    return can_be_part.any(axis=1) & is_second.any(axis=1)
+    return np.asarray(can_be_part.any(axis=1) & is_second.any(axis=1))
 
 
 def _distances(points: Array, others: Array) -> Array:
-    """Distances by product in double precision, (n_points, n_others): what is asked of them here can bear rounding."""
+    """Measure distances by product in double precision, (n_points, n_others): what is asked of them here can bear rounding."""
     origin = _geometry.middle(others).astype(np.float64)
     left, right = points - origin, others - origin
     with _pool.one_blas_thread():

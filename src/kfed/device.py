@@ -200,18 +200,23 @@ def _measure(rows: Rows, solution: Solution, n_clusters: int, settings: Settings
         return members.sum(axis=2), spread, *on_center, members.max(axis=2)
 
     by_block = zip(*rows.map_blocks(of_block), strict=True)
-    weights, spread, near, equal = (np.sum(next(by_block), axis=0, dtype=np.float64) for _ in range(4))
+    weights, spread, near, equal = (_summed(next(by_block)) for _ in range(4))
     heaviest = np.max(next(by_block), axis=0)
     least = settings.min_cluster_size
     withheld = (weights == 0) | (weights < least * heaviest)
     for on_center in (near, equal):
         withheld |= (on_center > 0) & (on_center < least)
-    counts = weights if settings.weighted else np.rint(weights).astype(np.int64)
+    counts: Array = weights if settings.weighted else np.rint(weights).astype(np.int64)
     deviations: Sequence[float | None] = [None] * rows.n_devices
     if settings.measure_deviation:
         sent = np.take_along_axis(~withheld, labels.astype(np.intp), axis=1)
         deviations = _deviation(rows, centers, labels, rows.weights * sent, spread * ~withheld)
     return _Facts(_readonly(counts), _readonly(spread.astype(rows.dtype)), _readonly(withheld), deviations)
+
+
+def _summed(parts: Sequence[Array]) -> Array:
+    """The sum over blocks, in double precision."""
+    return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
 
 
 def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array, origins: Array) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@
     ├── InvalidInputError (ValueError)     an argument or a table is not what it must be
     │   ├── FeatureMismatchError           two parties do not speak of the same features
     │   ├── TooFewCentersError             more clusters asked for than device centers came
+    │   ├── NoReliableKError               k was to be found, and the device centers do not show it
     │   └── DuplicateDeviceError           two different messages claim one device id
     ├── MessageError (ValueError)          bytes that are not a sound kfed file
     │   └── VersionError                   a kfed file of a version this kfed does not read
@@ -33,6 +34,10 @@ class FeatureMismatchError(InvalidInputError):
 
 class TooFewCentersError(InvalidInputError):
     """More clusters were asked for than device centers came."""
+
+
+class NoReliableKError(InvalidInputError):
+    """The number of clusters was to be found, and the device centers do not show it clearly."""
 
 
 class DuplicateDeviceError(InvalidInputError):

@@ -131,9 +131,8 @@ class _Device:
 
 def _device(position: int, points: Any, weights: Any, n_clusters: Any, key: np.uint64) -> _Device:
     """A device whose points have the right form; whether they are finite is checked by the batch."""
-    device = _Device(
-        position, points, None, _checks.positive_integer(n_clusters, "n_local_clusters"), key, _checks.feature_names_of(points)
-    )
+    n_clusters = _checks.positive_integer(n_clusters, "n_local_clusters")
+    device = _Device(position, points, None, n_clusters, key, _checks.feature_names_of(points))
     device.points = _checks.table(points, device.name)
     device.weights = _checks.sample_weight(weights, device.points.shape[0], device.points.dtype)
     return device

@@ -10,17 +10,18 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kfed import _checks, _files, _geometry, _robust
+from kfed._auto_k import KChoice, choose_k
 from kfed._averages import means_by_label
 from kfed._gathering import Gathering
 from kfed._traversal import farthest_first
 from kfed.certificate import Certificate
-from kfed.errors import InvalidInputError, MessageError, TooFewCentersError, UnknownDeviceError
+from kfed.errors import InvalidInputError, MessageError, NoReliableKError, TooFewCentersError, UnknownDeviceError
 from kfed.identity import Identity
 from kfed.message import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage
 
@@ -31,7 +32,7 @@ VERSION = 1
 
 def aggregate(
     messages: Iterable[DeviceMessage],
-    n_clusters: int,
+    n_clusters: int | Literal["auto"],
     *,
     rule: str = "paper",
     first_device: str | None = None,
@@ -43,8 +44,8 @@ def aggregate(
     ----------
     messages : iterable of DeviceMessage
         One message a device, in any order: the answer depends on the set of messages alone.
-    n_clusters : int
-        Number of global clusters, k.
+    n_clusters : int or "auto"
+        Number of global clusters, k. ``"auto"`` finds it, see `choose_n_clusters`; the answer says how, in `k_choice`.
     rule : {"paper", "robust"}
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
         ``"robust"`` weighs centers by their counts, sets tiny stray ones aside, tries several seedings and runs Lloyd
@@ -58,6 +59,11 @@ def aggregate(
     Returns
     -------
     Aggregation
+
+    Raises
+    ------
+    NoReliableKError
+        If `n_clusters` is "auto" and the centers do not show it clearly: then it has to be given.
 
     References
     ----------
@@ -73,9 +79,38 @@ def aggregate(
     >>> result.cluster_sizes
     array([30,  5, 10])
     """
-    n_clusters = _checks.positive_integer(n_clusters, "n_clusters")
+    n_clusters = _checks.positive_integer_or_auto(n_clusters, "n_clusters")
     rule = _checks.one_of(rule, list(RULES), "rule")
     return _aggregate(Gathering.of(messages), n_clusters, rule, first_device, n_jobs)
+
+
+def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None = None) -> KChoice:
+    """Find the number of global clusters, k, that the device centers show, and say how clearly they do.
+
+    If clusters are as far apart as the paper asks, the farthest-first distances of the centers drop after the k-th pick.
+    Centers of few points, and those of several clusters in one, are set aside before. The number is reliable if the
+    drop is clear, if as many centers lie farther apart than centers of one cluster can, and if the clusters lie four
+    standard deviations apart, which parts of one cluster do not; or if all centers lie as near as those of one cluster.
+
+    Parameters
+    ----------
+    messages : iterable of DeviceMessage
+        One message a device, in any order. Those without `sums_of_squares` say little about k.
+    n_jobs : int, optional
+        Number of threads, by default one per core. It does not change the answer.
+
+    Returns
+    -------
+    KChoice
+
+    Examples
+    --------
+    >>> places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    >>> sent = [DeviceMessage(f"{i}", places + i / 10, [20] * 3, [40.0] * 3) for i in range(3)]
+    >>> choose_n_clusters(sent).n_clusters
+    3
+    """
+    return _choose(Gathering.of(messages), n_jobs)
 
 
 @dataclass(frozen=True)
@@ -117,17 +152,38 @@ RULES: dict[str, Callable[[Gathering, int, Array, int | None], Grouping]] = {
 
 
 def _aggregate(
-    gathering: Gathering, n_clusters: int, rule: str, first_device: str | None, n_jobs: int | None
+    gathering: Gathering, n_clusters: int | Literal["auto"], rule: str, first_device: str | None, n_jobs: int | None
 ) -> Aggregation:
-    n_centers = len(gathering.centers)
-    if n_centers < n_clusters:
+    choice = _choose(gathering, n_jobs) if n_clusters == "auto" else None
+    k = _reliable(choice) if choice else int(n_clusters)
+    if len(gathering.centers) < k:
         raise TooFewCentersError(
-            f"n_clusters must be at most the number of device centers, {n_centers} from "
-            f"{len(gathering.device_ids)} devices, and is {n_clusters}; ask for fewer clusters, wait for more devices, "
+            f"n_clusters must be at most the number of device centers, {len(gathering.centers)} from "
+            f"{len(gathering.device_ids)} devices, and is {k}; ask for fewer clusters, wait for more devices, "
             "or let devices look for more local clusters"
         )
-    start = _start(gathering, n_clusters, first_device)
-    return Aggregation(gathering, rule, first_device, RULES[rule](gathering, n_clusters, start, n_jobs))
+    start = _start(gathering, k, first_device)
+    return Aggregation(gathering, rule, first_device, RULES[rule](gathering, k, start, n_jobs), choice)
+
+
+def _choose(gathering: Gathering, n_jobs: int | None) -> KChoice:
+    if len(gathering.centers) == 0:
+        raise TooFewCentersError(
+            f"there must be device centers to find n_clusters from, and {len(gathering.device_ids)} devices sent none; "
+            "wait for more devices"
+        )
+    return choose_k(gathering, n_jobs)
+
+
+def _reliable(choice: KChoice) -> int:
+    """Give the number that was found, if it can be relied upon."""
+    if not choice.is_reliable:
+        seen = ", ".join(f"{k} ({ratio:.2f} times)" for k, ratio in choice.candidates) or "none"
+        raise NoReliableKError(
+            f"n_clusters='auto' found {choice}; candidates, and how many times distances drop after each: {seen}; "
+            "give n_clusters as a number"
+        )
+    return choice.n_clusters
 
 
 def _start(gathering: Gathering, n_clusters: int, first_device: str | None) -> Array:
@@ -157,6 +213,8 @@ class Aggregation:
     rule: str
     first_device: str | None
     _grouping: Grouping
+    k_choice: KChoice | None = None
+    """How `n_clusters` was found, if it was to be."""
 
     def __post_init__(self) -> None:
         for array in vars(self._grouping).values():
@@ -277,9 +335,10 @@ class Aggregation:
         return Identity(message.device_id, distances.argmin(axis=1), self.cluster_centers)
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
-        """The aggregation that this device never joined."""
+        """The aggregation that this device never joined; `n_clusters` is found anew, if it was to be found."""
         first_device = None if self.first_device == device_id else self.first_device
-        return _aggregate(self._gathering.without(device_id), self.n_clusters, self.rule, first_device, n_jobs)
+        n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
+        return _aggregate(self._gathering.without(device_id), n_clusters, self.rule, first_device, n_jobs)
 
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
@@ -302,6 +361,7 @@ class Aggregation:
             "traversal": grouping.traversal,
             "center_labels": grouping.center_labels.astype(np.int64),
             "cluster_centers": grouping.cluster_centers,
+            **(self.k_choice.tensors() if self.k_choice else {}),
         }
         facts = {
             "kind": "aggregation",
@@ -309,6 +369,7 @@ class Aggregation:
             "rule": self.rule,
             "first_device": self.first_device,
             "feature_names": self.feature_names,
+            "k_choice": self.k_choice.facts() if self.k_choice else None,
         }
         return _files.encode(tensors, facts)
 
@@ -337,9 +398,11 @@ class Aggregation:
             )
             _check_sound(gathering, grouping, facts["first_device"])
             rule = _checks.one_of(facts["rule"], list(RULES), "rule")
-        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            said = facts.get("k_choice")
+            choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise MessageError(f"this aggregation is not sound: {error}") from error
-        return cls(gathering, rule, facts["first_device"], grouping)
+        return cls(gathering, rule, facts["first_device"], grouping, choice)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, whole or not at all."""

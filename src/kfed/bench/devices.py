@@ -48,10 +48,11 @@ def fleet(
             contestants["faiss"] = faiss_fit
         seconds = race(contestants, rounds=3)
         each = {who: s / len(devices if who in ("kfed", "measured") else looped) * 1e3 for who, s in seconds.items()}
-        detail = ", ".join(f"{who} {each[who]:.3f} ms a device" for who in ("kfed", "scikit-learn", "faiss") if who in each)
-        yield Figure(name, "times as fast as scikit-learn", each["scikit-learn"] / each["kfed"], over_sklearn, True, detail)
-        if "faiss" in each:
-            yield Figure(name, "times as fast as faiss", each["faiss"] / each["kfed"], over_faiss, True, detail)
+        shown = [who for who in ("kfed", "scikit-learn", "faiss") if who in each]
+        detail = ", ".join(f"{who} {each[who]:.3f} ms a device" for who in shown)
+        for other, target in (("scikit-learn", over_sklearn), ("faiss", over_faiss)):
+            if other in each:
+                yield Figure(name, f"times as fast as {other}", each[other] / each["kfed"], target, True, detail)
         with_norm = f"with the spectral deviation measured {each['measured']:.3f} ms a device"
         yield Figure(name, "mean cost over scikit-learn's", float(cost / inertia), 1.0, False, with_norm)
 
@@ -80,7 +81,8 @@ def one_device(quick: bool) -> Iterator[Figure]:
     ours()
     peak = 1 + tracemalloc.get_traced_memory()[1] / points.nbytes
     tracemalloc.stop()
-    yield Figure("W4", "peak memory over the input's", peak, 2.0, False, f"input {points.nbytes / 1e6:.0f} MB, included")
+    size = f"input {points.nbytes / 1e6:.0f} MB, included"
+    yield Figure("W4", "peak memory over the input's", peak, 2.0, False, size)
 
 
 def _mixtures(n_devices: int, n_points: int, n_features: int, n_clusters: int) -> list[Array]:
@@ -107,7 +109,7 @@ def _alone(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def _faiss_loop(devices: list[Array], n_clusters: int) -> Callable[[], object] | None:
-    """faiss's k-means with one thread on each device, or None if it is not installed."""
+    """Faiss's k-means with one thread on each device, or None if it is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
