@@ -262,6 +262,18 @@ def test_even_if_all_rows_tie_at_every_step_a_traversal_computes_at_most_2_n_k_d
     assert counts.total() <= 2 * len(points) * 100
 
 
+def test_rows_that_coincide_with_picks_are_not_measured_again(counts: Counter[str]) -> None:
+    points = np.ones((300, 2))
+    farthest_first(points, 200, START)
+    assert counts.total() <= 3 * len(points) * len(START)
+
+
+def test_a_shared_offset_costs_few_direct_distances(counts: Counter[str]) -> None:
+    points = large_offset(np.random.default_rng(0)).astype(np.float32)
+    nearest(points, points[farthest_first(points, N_PICKS, START).picks])
+    assert counts["squared_distances"] <= 0.05 * len(points) * N_PICKS
+
+
 @pytest.mark.parametrize("kind", [separated, overlapping])
 def test_an_assignment_computes_n_times_k_distances_and_few_more(kind: Callable, counts: Counter[str]) -> None:
     points = kind(np.random.default_rng(0)).astype(np.float32)

@@ -177,7 +177,8 @@ class _Evidence:
         if self.is_one:
             return "no two centers lie farther apart than chance puts centers of one cluster"
         drop = f"farthest-first distances drop {self.ratios.max():.1f} times after pick {self.n_clusters}"
-        return f"{drop}, and as many centers lie farther apart than those of one cluster" * self.spread.is_known or drop
+        second = ", and as many centers lie farther apart than those of one cluster" if self.spread.is_known else ""
+        return drop + second
 
     def doubts(self) -> Iterator[str]:
         """Say what speaks against relying on the number."""

@@ -188,12 +188,12 @@ def _inverse_roots(sizes: Array) -> Array:
 
 def cluster_means(points: Any, labels: Array, weights: Array, n_clusters: int) -> Array:
     """Average the points of each cluster in double precision, (n_clusters, n_features), NaN if it has none."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array
 
     sums = np.zeros((n_clusters, points.shape[1]))
     for block in _pool.blocks(points.shape[0], max(1, _BLOCK_ELEMENTS // points.shape[1])):
         own = weights[block].astype(np.float64)
-        members = csr_array((own, (labels[block], np.arange(len(own)))), shape=(n_clusters, len(own)))
+        members = csc_array((own, labels[block], np.arange(len(own) + 1)), shape=(n_clusters, len(own)))
         partial = members @ points[block].astype(np.float64)
         sums += partial if isinstance(partial, np.ndarray) else partial.toarray()
     sizes = np.bincount(labels, weights, minlength=n_clusters)

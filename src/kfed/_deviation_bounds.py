@@ -42,14 +42,17 @@ ROUNDING = 512
 LARGEST_SINGLE_COUNT = 2**24
 """A device that counts further sends double precision, though it may have computed in single."""
 
-WIDE = 1024
+WIDE = 2048
 """If both sides of a matrix are longer than this, its norm is iterated for."""
+
+TOLERANCE = 1e-4
+"""Relative error of the square of a norm that was iterated for; most often it is far less."""
 
 LARGEST_LENGTH = 1e150
 """A length whose square would not be finite says nothing."""
 
-SOLVER_ROUNDING = 1e-7
-"""Relative error of a norm that was iterated for; it leaves room for that of all sums here, too."""
+SERVER_ROUNDING = 1e-9
+"""Relative error of all sums here, with room to spare."""
 
 _BLOCK_ELEMENTS = 2**20
 
@@ -78,13 +81,14 @@ def bound_deviation(gathering: Gathering, labels: Array, n_clusters: int) -> Bou
     spreads = Spreads.of(gathering)
     shifts = _Shifts(gathering, labels, means)
     slack = float(np.sqrt(spreads.rounding.sum()))
-    upper = spreads.most.sum() + (shifts.norm() + slack) ** 2
+    norm = shifts.norm()
+    upper = spreads.most.sum() + (norm.upper + slack) ** 2
     lower = max(
         spreads.least.max(),
         (spreads.total.sum() + max(0.0, shifts.root_of_trace() - slack) ** 2) / n_features,
-        spreads.least_along_any(n_features).sum() + max(0.0, shifts.norm() - slack) ** 2,
+        spreads.least_along_any(n_features).sum() + max(0.0, norm.lower - slack) ** 2,
     )
-    deviation = Bounds(float(np.sqrt(lower)) * (1 - SOLVER_ROUNDING), float(np.sqrt(upper)) * (1 + SOLVER_ROUNDING))
+    deviation = Bounds(float(np.sqrt(lower)) * (1 - SERVER_ROUNDING), float(np.sqrt(upper)) * (1 + SERVER_ROUNDING))
     sizes = np.bincount(labels, gathering.counts, minlength=n_clusters)
     return Bounded(deviation, means, slack / np.sqrt(np.where(sizes > 0, sizes, np.nan)), spreads)
 
@@ -136,31 +140,25 @@ class _Shifts:
     def __init__(self, gathering: Gathering, labels: Array, means: Array) -> None:
         self._centers, self._counts = gathering.centers, gathering.counts
         self._labels, self._means = labels, means
-        self._norm: float | None = None
 
-    def norm(self) -> float:
+    def norm(self) -> Bounds:
         """Give the root of norm(B)."""
         n_centers, n_features = self._centers.shape
-        if self._norm is None:
-            if n_features <= WIDE:
-                largest = np.linalg.eigvalsh(sum(part.T @ part for part in self._by_rows()))[-1]
-            elif n_centers <= WIDE:
-                largest = np.linalg.eigvalsh(sum(part @ part.T for part in self._by_columns()))[-1]
-            else:
-                largest = largest_eigenvalue(self._times, n_features)
-            self._norm = float(np.sqrt(max(0.0, largest)))
-        return self._norm
+        if n_features <= WIDE:
+            largest = np.linalg.eigvalsh(sum(part.T @ part for part in self._by_rows()))[-1]
+        elif n_centers <= WIDE:
+            largest = np.linalg.eigvalsh(sum(part @ part.T for part in self._by_columns()))[-1]
+        else:
+            largest = largest_eigenvalue(self._times, n_features)
+            return Bounds(np.sqrt(largest), np.sqrt(largest * (1 + TOLERANCE)))
+        return Bounds(*2 * [np.sqrt(max(0.0, largest))])
 
     def root_of_trace(self) -> float:
         """Give the root of trace(B)."""
         return float(np.sqrt(sum(np.einsum("sf,sf->", part, part) for part in self._by_rows())))
 
-    def _times(self, vector: Array) -> Array:
-        return np.asarray(sum(part.T @ (part @ vector) for part in self._by_rows()))
-
     def _by_rows(self) -> Iterator[Array]:
-        n_centers, n_features = self._centers.shape
-        for rows in _pool.blocks(n_centers, max(1, _BLOCK_ELEMENTS // n_features)):
+        for rows in _row_blocks(self._centers):
             yield self._part(rows, slice(None))
 
     def _by_columns(self) -> Iterator[Array]:
@@ -169,8 +167,18 @@ class _Shifts:
             yield self._part(slice(None), columns)
 
     def _part(self, rows: slice, columns: slice) -> Array:
-        shifts = self._centers[rows, columns].astype(np.float64) - self._means[self._labels[rows], columns]
+        shifts = self._centers[rows, columns].astype(np.float64) - self._means[:, columns][self._labels[rows]]
         return np.asarray(shifts * np.sqrt(self._counts[rows])[:, None])
+
+    def _times(self, vector: Array) -> Array:
+        """B times a vector; no delta_s is formed."""
+        means = np.nan_to_num(self._means)
+        along_means, product = means @ vector, np.zeros(len(vector))
+        for rows in _row_blocks(self._centers):
+            centers, labels = self._centers[rows].astype(np.float64), self._labels[rows]
+            along = self._counts[rows] * (centers @ vector - along_means[labels])
+            product += along @ centers - np.bincount(labels, along, minlength=len(means)) @ means
+        return product
 
 
 def largest_eigenvalue(times: Callable[[Array], Array], size: int) -> float:
@@ -181,8 +189,12 @@ def largest_eigenvalue(times: Callable[[Array], Array], size: int) -> float:
     if not times(start).any():
         return 0.0
     operator = LinearOperator((size, size), matvec=lambda vector: times(vector.ravel()), dtype=np.float64)
-    found = eigsh(operator, k=1, which="LA", tol=SOLVER_ROUNDING / 4, v0=start, return_eigenvectors=False)
-    return float(found[0])
+    found = eigsh(operator, k=1, which="LA", tol=TOLERANCE, v0=start, return_eigenvectors=False)
+    return max(0.0, float(found[0]))
+
+
+def _row_blocks(centers: Array) -> list[slice]:
+    return _pool.blocks(len(centers), max(1, _BLOCK_ELEMENTS // centers.shape[1]))
 
 
 def _squarable(lengths: Array) -> Array:
@@ -192,7 +204,7 @@ def _squarable(lengths: Array) -> Array:
 def _moments(gathering: Gathering) -> Array:
     """n_s times the squared length of each center, (n_device_centers,)."""
     squares = np.empty(len(gathering.centers))
-    for block in _pool.blocks(len(squares), max(1, _BLOCK_ELEMENTS // gathering.n_features)):
+    for block in _row_blocks(gathering.centers):
         centers = gathering.centers[block].astype(np.float64)
         squares[block] = np.einsum("sf,sf->s", centers, centers)
     return squares * gathering.counts

@@ -40,14 +40,14 @@ class Solution:
 
 def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_iterations: int) -> Solution:
     """Run Algorithm 1 on every device: project, seed, average the core sets, run Lloyd to convergence."""
-    draws = _Draws(keys, n_clusters, rows.dtype)
+    draws = Draws(keys, n_clusters, rows.dtype)
     projected = project(rows, n_clusters, draws.rows)  # step 2
-    seeds = approximate_centers(rows, projected, n_clusters, draws.seeds)
+    seeds = approximate_centers(projected, rows.weights, n_clusters, draws.seeds)
     centers = core_means(rows, projected, seeds)  # step 3
     return lloyd(rows, centers, max_iterations)  # step 4
 
 
-class _Draws:
+class Draws:
     """The random numbers of Algorithm 1: as many as `n_clusters` asks for, whatever the data."""
 
     def __init__(self, keys: npt.NDArray[np.uint64], n_clusters: int, dtype: np.dtype[Any]) -> None:
@@ -134,18 +134,20 @@ def _orthonormal(vectors: Array) -> Array:
 # Step 2, second half: the approximation -------------------------------------------------------------------------
 
 
-def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms: Array) -> Array:
+def approximate_centers(
+    projected: Array, weights: Array, n_clusters: int, uniforms: Array, n_steps: int = N_POLISHING_STEPS
+) -> Array:
     """Centers nu of the projected points, (n_devices, n_clusters, k).
 
     Each of several tries is a greedy k-means++ seeding and a few Lloyd steps among the projected points; the one of the
     lowest cost is kept.
     """
-    projected, weights = _seeding.coreset(projected, rows.weights)
+    projected, weights = _seeding.coreset(projected, weights)
     picks = _seeding.greedy_seeds(projected, weights, n_clusters, N_TRIES, uniforms)
     tries = _seeding.points_at(projected, picks.reshape(len(picks), -1))  # (n_devices, n_tries * n_clusters, k)
     by_try = (len(picks) * N_TRIES, n_clusters, -1)
     try_weights = np.repeat(weights, N_TRIES, axis=0)
-    for _ in range(N_POLISHING_STEPS):
+    for _ in range(n_steps):
         labels = nearest(squared_distances(projected, tries).reshape(by_try))
         members = memberships(labels, try_weights, n_clusters).reshape(*tries.shape[:2], -1)
         sums = np.matmul(members, projected.transpose(0, 2, 1))  # the last of a lifted point is 1: sums to the size

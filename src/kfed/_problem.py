@@ -69,7 +69,7 @@ class Problem:
         gaps = _conditions.proximity_gaps(self.spectral_deviation, self.sizes)
         needed = np.where(self.distances >= gaps, gaps * self.distances, np.inf)  # of the difference of squares
         np.fill_diagonal(needed, -np.inf)
-        origin = np.average(self.means, axis=0, weights=self.sizes)[None]
+        origin = (self.sizes @ self.means)[None] / len(self.labels)
 
         def of_block(block: slice) -> Array:
             squares = scores(_rows(self.points[block]), self.means[None], origin)[0].T  # up to a constant of the point

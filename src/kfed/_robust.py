@@ -11,37 +11,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kfed import _geometry, _random, _seeding
+from kfed import _geometry, _pool, _random, _seeding, _trust
 from kfed._averages import means_by_label
 
 Array = npt.NDArray[Any]
 
 N_GREEDY_SEEDINGS = 10
 MAX_EXAMINED = 2048
-"""Seeds are looked for among at most this many centers: building medoids needs all their pairwise distances."""
+"""Seeds are looked for among at most this many centers, or four for each cluster if that is more."""
 
 MAX_ITERATIONS = 300
 
 
-def without_strays(centers: Array, counts: Array, owners: Array, n_clusters: int) -> Array:
-    """Rows of the centers that may choose clusters.
-
-    A center of few points is a stray, unless centers of at least three devices (its own among them) lie within half of
-    its distance to the nearest center that is not tiny: a small cluster that several devices found is no accident.
-    """
-    tiny = np.flatnonzero(counts < max(2.0, 0.1 * float(np.median(counts))))
-    large = np.setdiff1d(np.arange(len(centers)), tiny)
-    if len(tiny) == 0 or len(large) < n_clusters:
-        return np.arange(len(centers))
-    to_large = _geometry.squared_distances(centers[tiny], centers[large]).min(axis=1)
-    kept = [row for row, reach in zip(tiny, to_large / 4, strict=True) if _n_devices_near(centers, owners, row, reach) >= 3]
-    return np.sort(np.concatenate([large, np.array(kept, dtype=np.intp)]))
+def without_strays(centers: Array, counts: Array, owners: Array, n_clusters: int, n_jobs: int | None = None) -> Array:
+    """Rows of the centers that may choose clusters: all but strays, or all if too few would be left."""
+    kept = np.flatnonzero(~_trust.strays(centers, counts, owners, n_jobs))
+    return kept if len(kept) >= n_clusters else np.arange(len(centers))
 
 
 def best_centers(centers: Array, counts: Array, farthest_first: Array, n_jobs: int | None) -> Array:
     """Cluster centers of the lowest weighted cost among several seedings; farthest-first wins a tie."""
     n_clusters = len(farthest_first)
-    sample = _sample(centers, counts)
+    sample = _sample(centers, counts, n_clusters)
     seedings = [farthest_first, _medoids(*sample, n_clusters), *_greedy(*sample, n_clusters)]
     finished = [weighted_lloyd(*sample, seeds, n_jobs) for seeds in seedings]
     costs = [cost for _, cost in finished]
@@ -61,29 +52,40 @@ def weighted_lloyd(points: Array, weights: Array, centers: Array, n_jobs: int | 
     return centers, float(np.einsum("nd,nd,n->", differences, differences, weights, dtype=np.float64))
 
 
-def _n_devices_near(centers: Array, owners: Array, row: np.intp, squared_reach: float) -> int:
-    distances = _geometry.squared_distances(centers, centers[[row]])[:, 0]
-    return len(np.unique(owners[distances <= squared_reach]))
-
-
-def _sample(centers: Array, counts: Array) -> tuple[Array, Array]:
-    """The centers and weights that seedings compete on: all, or as many as can be examined pairwise."""
-    if len(centers) <= MAX_EXAMINED:
-        return centers, counts.astype(np.float64)
-    lifted, weights = _seeding.coreset(_lifted(centers), counts.astype(np.float64)[None], MAX_EXAMINED)
+def _sample(centers: Array, counts: Array, n_clusters: int) -> tuple[Array, Array]:
+    """The centers and weights that seedings compete on: all, or a sample that stands for them."""
+    weights, size = counts.astype(np.float64), max(MAX_EXAMINED, 4 * n_clusters)
+    if len(centers) <= size:
+        return centers, weights
+    lifted, weights = _seeding.coreset(_lifted(centers), weights[None], size)
     points = lifted[0, :-2].T + centers.mean(axis=0, dtype=np.float64)
     return np.ascontiguousarray(points, dtype=centers.dtype), weights[0]
 
 
 def _medoids(points: Array, weights: Array, n_clusters: int) -> Array:
-    """Add the point that lowers the weighted cost most, one at a time (the BUILD phase of PAM)."""
-    distances = _geometry.squared_distances(points, points)
-    chosen = [int((weights @ distances).argmin())]
-    nearest = distances[:, chosen[0]]
+    """Add the point that lowers the weighted cost most, one at a time (the BUILD phase of PAM).
+
+    What a point would save only falls as others are added, so only the one that seems to save most is measured anew,
+    until it still does.
+    """
+    lifted = _lifted(points)
+    blocks = [np.arange(block.start, block.stop) for block in _pool.blocks(len(points), MAX_EXAMINED // 8)]
+    chosen = [int(np.concatenate([_squares(lifted, rows) @ weights for rows in blocks]).argmin())]
+    costs = _squares(lifted, chosen)[0]
+    savings = np.concatenate([np.maximum(costs - _squares(lifted, rows), 0) @ weights for rows in blocks])
     while len(chosen) < n_clusters:
-        chosen.append(int((weights @ np.minimum(distances, nearest[:, None])).argmin()))
-        nearest = np.minimum(nearest, distances[:, chosen[-1]])
+        best = int(savings.argmax())
+        squares = _squares(lifted, [best])[0]
+        savings[best] = np.maximum(costs - squares, 0) @ weights
+        if best == savings.argmax():
+            chosen.append(best)
+            costs = np.minimum(costs, squares)
     return points[chosen]
+
+
+def _squares(lifted: Array, rows: Array | list[int]) -> Array:
+    """Squared distances of some points to all, (n_rows, n_points)."""
+    return _seeding.squared_distances(lifted, _seeding.points_at(lifted, np.asarray(rows)[None]))[0]
 
 
 def _greedy(points: Array, weights: Array, n_clusters: int) -> list[Array]:

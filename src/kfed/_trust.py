@@ -24,7 +24,7 @@ COMPANY = 3
 """Devices that must have found a tiny cluster in the same place for it to be no accident."""
 
 MAX_LANDMARKS = 512
-"""Centers that a mixture is looked for between; they are chosen far from each other."""
+"""Centers, chosen far from each other, that stand for all in questions of where a center lies among them."""
 
 LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 2.0
 """The extra variance of a mixture, over what its place between two centers explains, is about 1."""
@@ -35,8 +35,8 @@ BLOCK_ELEMENTS = 2**18
 def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = None) -> Array:
     """Find centers of few points that no one else found, as a mask of shape (n_device_centers,).
 
-    A tiny center is kept if those of at least three devices (its own among them) lie within half of its distance to the
-    nearest center that is not tiny.
+    A tiny center is no stray if tiny centers of at least three devices (its own among them) lie within half of its
+    distance to the nearest center that is not tiny, or to the nearest landmark among those if they are many.
 
     Parameters
     ----------
@@ -49,20 +49,20 @@ def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = No
     if not is_tiny.any() or is_tiny.all():
         return np.zeros(len(centers), bool)
     tiny, others = centers[is_tiny], centers[~is_tiny]
-    nearest = others[_geometry.nearest(tiny, others, n_jobs)]
-    reach = np.linalg.norm(tiny.astype(np.float64) - nearest, axis=1) / 2
+    landmarks = others[_landmarks(others, counts[~is_tiny], n_jobs)]
     is_stray = is_tiny.copy()
-    is_stray[is_tiny] = _n_devices_within(tiny, owners[is_tiny], reach) < COMPANY
+    is_stray[is_tiny] = [
+        len(np.unique(owners[is_tiny][near])) < COMPANY
+        for block in _blocks(len(tiny), max(len(tiny), len(landmarks)))
+        for near in _distances(tiny[block], tiny) <= _distances(tiny[block], landmarks).min(axis=1, keepdims=True) / 2
+    ]
     return is_stray
 
 
-def _n_devices_within(points: Array, owners: Array, reach: Array) -> Array:
-    """Count, for each point, how many devices have one of these points within its reach."""
-    n_devices = np.empty(len(points), np.intp)
-    for block in _blocks(len(points), len(points)):
-        near = _distances(points[block], points) <= reach[block, None]
-        n_devices[block] = [len(np.unique(owners[row])) for row in near]
-    return n_devices
+def _landmarks(centers: Array, counts: Array, n_jobs: int | None) -> Array:
+    """Choose rows of centers far from each other, beginning with that of most points."""
+    n_landmarks = min(len(centers), MAX_LANDMARKS)
+    return farthest_first(centers, n_landmarks, [int(counts.argmax())], n_jobs).picks
 
 
 def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | None = None) -> Array:
@@ -79,8 +79,7 @@ def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | 
     spread : CenterSpread
         Of these centers.
     """
-    start = [int(counts.argmax())]
-    landmarks = farthest_first(centers, min(len(centers), MAX_LANDMARKS), start, n_jobs).picks
+    landmarks = _landmarks(centers, counts, n_jobs)
     between = _distances(centers[landmarks], centers[landmarks])
     chance = chance_factor(len(centers), centers.shape[1])
     found = np.zeros(len(centers), bool)
@@ -113,7 +112,7 @@ def _lie_between(distances: Array, between: Array, errors: Array, variances: Arr
 
 
 def _distances(points: Array, others: Array) -> Array:
-    """Measure distances by product in double precision, (n_points, n_others): what is asked of them here can bear rounding."""
+    """Measure distances by product, (n_points, n_others): what is asked of them here can bear rounding."""
     origin = _geometry.middle(others).astype(np.float64)
     left, right = points - origin, others - origin
     with _pool.one_blas_thread():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kfed import _checks, _conditions, _words
+from kfed import _checks, _conditions, _pool, _words
 from kfed._conditions import Presence
 from kfed._deviation_bounds import Bounds, Spreads, bound_deviation
 from kfed._gathering import Gathering
@@ -97,7 +97,8 @@ class Certificate:
         """Judge the clustering that puts device center s in cluster ``center_labels[s]``."""
         required_ratio = _checks.positive_number(required_ratio, "required_ratio")
         presence = Presence.of(gathering.owners, center_labels, gathering.counts, n_clusters=n_clusters)
-        bounded = bound_deviation(gathering, center_labels, n_clusters)
+        with _pool.one_blas_thread():
+            bounded = bound_deviation(gathering, center_labels, n_clusters)
         distances = _conditions.distances_of(bounded.means)
         errors = _conditions.sums_of_pairs(bounded.mean_errors)
         extremes = [  # the smallest ratios come of the shortest distances and the largest deviation

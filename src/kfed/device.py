@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kfed import _checks, _pool, _random
+from kfed._auto_local_k import MAX_LOCAL_CLUSTERS, choose_local_k
 from kfed._local_kmeans import Solution, local_kmeans, memberships, nearest, scores
 from kfed._random import RandomState
 from kfed._rows import BlockedRows, DenseRows, Rows, SparseRows
@@ -26,8 +27,9 @@ LARGE_BYTES = 2**23
 
 def cluster_device(
     points: Any,
-    n_local_clusters: int,
+    n_local_clusters: int | Literal["auto"],
     *,
+    max_local_clusters: int = MAX_LOCAL_CLUSTERS,
     sample_weight: Any = None,
     random_state: RandomState = None,
     device_id: str = "",
@@ -42,8 +44,11 @@ def cluster_device(
     ----------
     points : array, sparse matrix or data frame of shape (n_points, n_features)
         A^(z). float32 is computed in float32, anything else in float64; sparse rows stay sparse.
-    n_local_clusters : int
-        k^(z). More than there are distinct points is allowed: the clusters too many stay empty.
+    n_local_clusters : int or "auto"
+        k^(z). More than there are distinct points is allowed: the clusters too many stay empty. ``"auto"`` is the
+        largest number of clusters that lie at least four standard deviations apart, see the notes.
+    max_local_clusters : int
+        The most clusters that ``"auto"`` looks for.
     sample_weight : array of shape (n_points,), optional
         A weight of N equals N copies of the point.
     random_state : int, Generator, RandomState or None
@@ -65,6 +70,13 @@ def cluster_device(
     -------
     LocalClustering
 
+    Notes
+    -----
+    With ``"auto"`` the points are clustered for every number of clusters up to `max_local_clusters` (and a fifth of the
+    points), in the directions in which they spread wider than noise does. The largest number is taken for which every
+    two clusters lie four standard deviations apart, or more if they have few points, along the line through their
+    centers; parts of one cluster do not, whatever its shape. The answer is what that number would give.
+
     References
     ----------
     Awasthi and Sheffet, "Improved spectral-norm bounds for clustering", APPROX 2012; as Algorithm 1 in Dennis, Li and
@@ -81,11 +93,12 @@ def cluster_device(
     """
     names = _checks.feature_names_of(points)
     points = _checks.table(points, "points")
-    n_local_clusters = _checks.positive_integer(n_local_clusters, "n_local_clusters")
+    n_local_clusters = _checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters")
     weights = _checks.sample_weight(sample_weight, points.shape[0], points.dtype)
     _checks.finite(points, "points", weights)
     _checks.device_ids([device_id])
     settings = Settings(
+        max_local_clusters=_checks.positive_integer(max_local_clusters, "max_local_clusters"),
         min_cluster_size=_checks.positive_integer(min_cluster_size, "min_cluster_size"),
         max_iterations=_checks.positive_integer(max_iterations, "max_iterations"),
         measure_deviation=measure_deviation,
@@ -101,6 +114,7 @@ def cluster_device(
 class Settings:
     """What is the same for all devices of a fleet."""
 
+    max_local_clusters: int = MAX_LOCAL_CLUSTERS
     min_cluster_size: int = MIN_CLUSTER_SIZE
     max_iterations: int = MAX_ITERATIONS
     measure_deviation: bool = True
@@ -203,7 +217,8 @@ def _measure(rows: Rows, solution: Solution, n_clusters: int, settings: Settings
     weights, spread, near, equal = (_summed(next(by_block)) for _ in range(4))
     heaviest = np.max(next(by_block), axis=0)
     least = settings.min_cluster_size
-    withheld = (weights == 0) | (weights < least * heaviest)
+    enough = least - min(1e-6 * least, 0.5)  # a sum of equal weights may fall short of their multiple by its rounding
+    withheld = (weights == 0) | (weights < enough * heaviest)
     for on_center in (near, equal):
         withheld |= (on_center > 0) & (on_center < least)
     counts: Array = weights if settings.weighted else np.rint(weights).astype(np.int64)

@@ -135,7 +135,7 @@ def paper_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int 
 
 def robust_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
     """Algorithm 2 for data that is not clean: see `kfed._robust`."""
-    kept = _robust.without_strays(gathering.centers, gathering.counts, gathering.owners, n_clusters)
+    kept = _robust.without_strays(gathering.centers, gathering.counts, gathering.owners, n_clusters, n_jobs)
     start = np.flatnonzero(np.isin(kept, start))
     if len(start) == 0:
         start = np.array([gathering.counts[kept].argmax()])
