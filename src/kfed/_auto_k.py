@@ -26,7 +26,10 @@ Array = npt.NDArray[Any]
 CLEAR_RATIO = 1.5
 """Distances must drop at least this many times after the k-th pick."""
 
-CLEAR_RATIO_ALONE = 4.0
+CLEAR_RATIO_LONE = 2.0
+"""The same, if a cluster would rest on one device alone."""
+
+CLEAR_RATIO_UNSEEN = 4.0
 """The same, if messages lack the sums of squares that a second opinion is formed from."""
 
 APART = 4.0
@@ -187,7 +190,7 @@ class _Evidence:
         if len(self.ratios) == 0:
             yield f"{len(self.centers)} centers are too few to tell several clusters from one"
             return
-        clear = CLEAR_RATIO if self.spread.is_known else CLEAR_RATIO_ALONE
+        clear = CLEAR_RATIO if self.spread.is_known else CLEAR_RATIO_UNSEEN
         if self.ratios.max() < clear:
             yield f"farthest-first distances never drop clearly ({clear:g} times from one to the next)"
         if self.spread.is_known and self.second != self.n_clusters:
@@ -208,17 +211,19 @@ class _Evidence:
         apart = _geometry.squared_distances(means, means)[np.triu_indices(len(means), 1)].min()
         if apart < APART**2 * (self.deviation**2 + max(0.0, float(shift))):
             yield f"some clusters would lie nearer than {APART:g} standard deviations, as parts of one cluster do"
-        if self._rests_on_one_wide_center(labels):
+        pairs = np.unique(np.stack([labels, self.owners]), axis=1)
+        is_lone = np.bincount(pairs[0]) == 1
+        is_narrow = np.bincount(labels[~self._are_wide()], minlength=self.n_clusters) > 0
+        if (is_lone & ~is_narrow).any():
             yield "a cluster would rest on one device, whose points there spread as if of several clusters"
+        elif is_lone.any() and self.ratios.max() < CLEAR_RATIO_LONE:
+            yield f"a cluster would rest on one device, and distances do not drop {CLEAR_RATIO_LONE:g} times after it"
 
-    def _rests_on_one_wide_center(self, labels: Array) -> bool:
+    def _are_wide(self) -> Array:
+        """Tell whose points spread much wider than the median does."""
         variances = self.spread.variances
         median = np.median(variances)
-        is_wide = variances > median + 5 * max(float(np.median(np.abs(variances - median))), 0.01 * median)
-        pairs = np.unique(np.stack([labels, self.owners]), axis=1)
-        n_devices = np.bincount(pairs[0], minlength=self.n_clusters)
-        n_narrow = np.bincount(labels[~is_wide], minlength=self.n_clusters)
-        return bool(((n_devices == 1) & (n_narrow == 0)).any())
+        return np.asarray(variances > median + 5 * max(np.median(np.abs(variances - median)), 0.01 * median))
 
 
 def _traverse(centers: Array, counts: Array, n_jobs: int | None) -> Traversal:

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _random, _seeding
-from kfed._local_kmeans import N_TRIES, Draws, approximate_centers, memberships, nearest, project
+from kfed._local_kmeans import N_TRIES, Draws, cheapest_try, memberships, nearest, project
 from kfed._rows import Rows
 
 Array = npt.NDArray[Any]
 
-MAX_LOCAL_CLUSTERS = 10
+MAX_LOCAL_CLUSTERS = 16
 
 POINTS_PER_CLUSTER = 5
 """A device with fewer points than this for each cluster does not get as many clusters."""
@@ -48,8 +48,8 @@ def choose_local_k(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) 
     signal, weights = _signal(rows, max_clusters, most, keys)
     for n_clusters in range(2, int(most.max()) + 1):
         uniforms = _random.uniforms(keys, _seeding.n_draws(n_clusters, N_TRIES))
-        centers = approximate_centers(signal, weights, n_clusters, uniforms, N_STEPS)
-        chosen[(n_clusters <= most) & _are_apart(signal, weights, centers)] = n_clusters
+        centers = cheapest_try(signal, weights, n_clusters, uniforms, N_STEPS)
+        chosen[(n_clusters <= most) & _are_apart(signal, weights, centers, _rounding(signal, rows.dtype))] = n_clusters
     return chosen
 
 
@@ -94,8 +94,13 @@ def _standing_for_all(signal: Array, weights: Array) -> tuple[Array, Array]:
     return sample, sample_weights * (weights.sum(axis=1) / sample_weights.sum(axis=1))[:, None]
 
 
-def _are_apart(signal: Array, weights: Array, centers: Array) -> Array:
-    """Whether every two clusters of a device lie apart, (n_devices,)."""
+def _rounding(signal: Array, dtype: np.dtype[Any]) -> Array:
+    """Squared distance, (n_devices,), at which points are the same but for rounding."""
+    return np.asarray((64 * np.finfo(dtype).eps) ** 2 * signal[:, -2].max(axis=1))
+
+
+def _are_apart(signal: Array, weights: Array, centers: Array, rounding: Array) -> Array:
+    """Tell whether every two clusters of a device lie apart, (n_devices,)."""
     n_clusters = centers.shape[1]
     coordinates = signal[:, :-2]
     members = memberships(nearest(_seeding.squared_distances(signal, centers)), weights, n_clusters)
@@ -111,7 +116,6 @@ def _are_apart(signal: Array, weights: Array, centers: Array) -> Array:
     # each spread is still times the squared gap, for want of dividing the line by its length
     spreads = (own + own.transpose(0, 2, 1) + BORROWED * every / n_all) / (np.maximum(n_pair - 2, 0) + BORROWED)
     asked = (APART * (1 + CAUTION / np.maximum(n_pair, 1))) ** 2 * spreads
-    rounding = (64 * np.finfo(signal.dtype).eps) ** 2 * signal[:, -2].max(axis=1)
     is_apart = (gaps**2 >= asked) & (gaps > rounding[:, None, None])
     return np.asarray((is_apart | np.eye(n_clusters, dtype=bool)).all(axis=(1, 2)) & (sizes > 0).all(axis=1))
 

@@ -42,7 +42,7 @@ def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_
     """Run Algorithm 1 on every device: project, seed, average the core sets, run Lloyd to convergence."""
     draws = Draws(keys, n_clusters, rows.dtype)
     projected = project(rows, n_clusters, draws.rows)  # step 2
-    seeds = approximate_centers(projected, rows.weights, n_clusters, draws.seeds)
+    seeds = approximate_centers(rows, projected, n_clusters, draws.seeds)
     centers = core_means(rows, projected, seeds)  # step 3
     return lloyd(rows, centers, max_iterations)  # step 4
 
@@ -134,15 +134,17 @@ def _orthonormal(vectors: Array) -> Array:
 # Step 2, second half: the approximation -------------------------------------------------------------------------
 
 
-def approximate_centers(
-    projected: Array, weights: Array, n_clusters: int, uniforms: Array, n_steps: int = N_POLISHING_STEPS
-) -> Array:
+def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms: Array) -> Array:
     """Centers nu of the projected points, (n_devices, n_clusters, k).
 
     Each of several tries is a greedy k-means++ seeding and a few Lloyd steps among the projected points; the one of the
     lowest cost is kept.
     """
-    projected, weights = _seeding.coreset(projected, weights)
+    return cheapest_try(*_seeding.coreset(projected, rows.weights), n_clusters, uniforms, N_POLISHING_STEPS)
+
+
+def cheapest_try(projected: Array, weights: Array, n_clusters: int, uniforms: Array, n_steps: int) -> Array:
+    """Run every try for `n_steps` Lloyd steps, and give the centers of the cheapest."""
     picks = _seeding.greedy_seeds(projected, weights, n_clusters, N_TRIES, uniforms)
     tries = _seeding.points_at(projected, picks.reshape(len(picks), -1))  # (n_devices, n_tries * n_clusters, k)
     by_try = (len(picks) * N_TRIES, n_clusters, -1)

@@ -1,7 +1,7 @@
 """``rule="robust"``: grouping device centers that are not all to be trusted.
 
-Beyond the paper. Three things differ from Algorithm 2: tiny stray centers do not choose clusters, a center weighs as much
-as the points it speaks for, and several seedings compete, each followed by Lloyd to convergence.
+Beyond the paper. Three things differ from Algorithm 2: tiny stray centers do not choose clusters, a center weighs as
+much as the points it speaks for, and several seedings compete, each followed by Lloyd to convergence.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _medoids(points: Array, weights: Array, n_clusters: int) -> Array:
 
 def _squares(lifted: Array, rows: Array | list[int]) -> Array:
     """Squared distances of some points to all, (n_rows, n_points)."""
-    return _seeding.squared_distances(lifted, _seeding.points_at(lifted, np.asarray(rows)[None]))[0]
+    return np.asarray(_seeding.squared_distances(lifted, _seeding.points_at(lifted, np.asarray(rows)[None]))[0])
 
 
 def _greedy(points: Array, weights: Array, n_clusters: int) -> list[Array]:

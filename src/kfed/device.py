@@ -165,13 +165,15 @@ def stacked(
 
 def cluster_rows(
     rows: Rows,
-    n_clusters: int,
+    n_clusters: int | Literal["auto"],
     keys: npt.NDArray[np.uint64],
     settings: Settings,
     sizes: Sequence[int],
     names: Sequence[tuple[str, ...] | None],
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on a batch and say what came of it, device by device; `sizes` are their points less padding."""
+    if n_clusters == "auto":
+        return _cluster_by_choice(rows, keys, settings, sizes, names)
     solution = local_kmeans(rows, n_clusters, keys, settings.max_iterations)
     facts = _measure(rows, solution, n_clusters, settings)
     labels = _readonly(solution.labels.astype(np.int32))
@@ -189,6 +191,24 @@ def cluster_rows(
         )
         for device, size in enumerate(sizes)
     ]
+
+
+def _cluster_by_choice(
+    rows: Rows,
+    keys: npt.NDArray[np.uint64],
+    settings: Settings,
+    sizes: Sequence[int],
+    names: Sequence[tuple[str, ...] | None],
+) -> list[LocalClustering]:
+    """Choose a number of clusters for each device, and cluster together those that got the same."""
+    chosen = choose_local_k(rows, settings.max_local_clusters, keys)
+    found: dict[int, LocalClustering] = {}
+    for n_clusters in np.unique(chosen).tolist():
+        own = [device for device, k in enumerate(chosen.tolist()) if k == n_clusters]
+        own_sizes, own_names = [sizes[device] for device in own], [names[device] for device in own]
+        clusterings = cluster_rows(rows.select(np.array(own)), n_clusters, keys[own], settings, own_sizes, own_names)
+        found.update(zip(own, clusterings, strict=True))
+    return [found[device] for device in range(rows.n_devices)]
 
 
 @dataclass(frozen=True)

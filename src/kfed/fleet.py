@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kfed import _checks, _pool, _progress, _random
+from kfed._auto_local_k import MAX_LOCAL_CLUSTERS
 from kfed._random import RandomState
 from kfed._rows import Rows
 from kfed.device import (
@@ -41,8 +42,9 @@ BATCH_BYTES = 2**23
 
 def cluster_fleet(
     points: Sequence[Any] | Mapping[str, Any] | Array,
-    n_local_clusters: int | Sequence[int],
+    n_local_clusters: int | Literal["auto"] | Sequence[int | Literal["auto"]],
     *,
+    max_local_clusters: int = MAX_LOCAL_CLUSTERS,
     device_ids: Sequence[str] | None = None,
     sample_weights: Sequence[Any] | None = None,
     random_state: RandomState = None,
@@ -58,15 +60,15 @@ def cluster_fleet(
     ----------
     points : sequence of (n_points, n_features) arrays, or mapping from device id to such
         The points of each device: dense, sparse or data frames, of any sizes.
-    n_local_clusters : int or sequence of int
-        k^(z), one for all or one a device.
+    n_local_clusters : int, "auto", or sequence of such
+        k^(z), one for all or one a device; ``"auto"`` is chosen for each device alone.
     device_ids : sequence of str, optional
         Names of the devices, which their random numbers depend on. Without names, on the seed alone.
     sample_weights : sequence of arrays, optional
         Weights of each device's points.
     progress : bool, optional
         Show a progress bar; by default on a terminal, when it takes a while.
-    random_state, min_cluster_size, max_iterations, measure_deviation, n_jobs
+    max_local_clusters, random_state, min_cluster_size, max_iterations, measure_deviation, n_jobs
         As in `cluster_device`.
 
     Returns
@@ -91,6 +93,7 @@ def cluster_fleet(
         if len(values) != n_devices:  # type: ignore[arg-type]
             raise InvalidInputError(f"{name} must have one entry for each of {n_devices} devices")
     settings = Settings(
+        max_local_clusters=_checks.positive_integer(max_local_clusters, "max_local_clusters"),
         min_cluster_size=_checks.positive_integer(min_cluster_size, "min_cluster_size"),
         max_iterations=_checks.positive_integer(max_iterations, "max_iterations"),
         measure_deviation=measure_deviation,
@@ -112,7 +115,7 @@ class _Device:
     position: int
     points: Any
     weights: Array | None
-    n_clusters: int
+    n_clusters: int | Literal["auto"]
     key: np.uint64
     names: tuple[str, ...] | None
 
@@ -131,7 +134,7 @@ class _Device:
 
 def _device(position: int, points: Any, weights: Any, n_clusters: Any, key: np.uint64) -> _Device:
     """A device whose points have the right form; whether they are finite is checked by the batch."""
-    n_clusters = _checks.positive_integer(n_clusters, "n_local_clusters")
+    n_clusters = _checks.positive_integer_or_auto(n_clusters, "n_local_clusters")
     device = _Device(position, points, None, n_clusters, key, _checks.feature_names_of(points))
     device.points = _checks.table(points, device.name)
     device.weights = _checks.sample_weight(weights, device.points.shape[0], device.points.dtype)

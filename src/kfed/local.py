@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kfed import _checks, _files, _geometry
+from kfed import _checks, _files, _geometry, _refine
 from kfed.errors import FeatureMismatchError, InvalidInputError, MessageError
 from kfed.identity import Identity
 from kfed.message import DeviceMessage
@@ -91,13 +91,39 @@ class LocalClustering:
             self.feature_names,
         )
 
-    def induced_labels(self, identity: Identity) -> Array:
+    def induced_labels(self, identity: Identity, *, refine: Any = None) -> Array:
         """Global cluster of every point, (n_points,): the induced clustering of the paper.
 
         A point goes where the server put the center of its local cluster. A local cluster that was withheld goes to the
         nearest of the global centers, which came with the identity.
+
+        Parameters
+        ----------
+        identity : Identity
+            The server's answer to this device.
+        refine : array, sparse matrix or data frame of shape (n_points, n_features), optional
+            The points that were clustered, which are not kept here. With them, each goes to the nearest of the global
+            clusters that the device plausibly holds: those that its local clusters became, and those nearest of all to
+            at least three, and a quarter, of the points of one local cluster. This goes beyond the paper. It mends a
+            local cluster that is two global ones.
         """
-        return np.asarray(self.global_clusters(identity)[self.labels])
+        own = self.global_clusters(identity)
+        if refine is None:
+            return np.asarray(own[self.labels])
+        return _refine.refine(self._checked_points(refine), self.labels, own, identity.cluster_centers)
+
+    def _checked_points(self, points: Any) -> Any:
+        if isinstance(points, bool | np.bool_):
+            raise InvalidInputError(
+                "refine must be the points that were clustered, since they are not kept here; give refine=points"
+            )
+        points = _checks.points(points, "refine")
+        if points.shape != (self.n_points, self.n_features):
+            raise InvalidInputError(
+                f"refine must be the {self.n_points} points of {self.n_features} features that were clustered, "
+                f"and has shape {points.shape}"
+            )
+        return points
 
     def global_clusters(self, identity: Identity) -> Array:
         """Global cluster of every local cluster, (n_local_clusters,)."""

@@ -87,7 +87,7 @@ def aggregate(
 def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None = None) -> KChoice:
     """Find the number of global clusters, k, that the device centers show, and say how clearly they do.
 
-    If clusters are as far apart as the paper asks, the farthest-first distances of the centers drop after the k-th pick.
+    If clusters are as far apart as the paper asks, farthest-first distances of the centers drop after the k-th pick.
     Centers of few points, and those of several clusters in one, are set aside before. The number is reliable if the
     drop is clear, if as many centers lie farther apart than centers of one cluster can, and if the clusters lie four
     standard deviations apart, which parts of one cluster do not; or if all centers lie as near as those of one cluster.
@@ -415,7 +415,9 @@ class Aggregation:
 
     def _spokesman(self) -> DeviceMessage:
         """A message with the features that all devices agreed on."""
-        return DeviceMessage(self.device_ids[0], self.cluster_centers[:0], np.empty(0), feature_names=self.feature_names)
+        return DeviceMessage(
+            self.device_ids[0], self.cluster_centers[:0], np.empty(0), feature_names=self.feature_names
+        )
 
 
 def _check_sound(gathering: Gathering, grouping: Grouping, first_device: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from importlib import metadata
 
-from kfed import _checks, _progress
+from kfed import _checks, _pool, _progress
 from kfed.bench import devices, messages, servers
 from kfed.bench.figures import Figure
 
@@ -40,11 +42,30 @@ def as_json(figures: Sequence[Figure]) -> str:
 
 
 def as_markdown(figures: Sequence[Figure]) -> str:
-    """The figures as a table for the documentation."""
-    lines = ["| workload | measure | reached | must be | | |", "|---|---|---|---|---|---|"]
+    """The figures as a page of the documentation."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `kfed bench --markdown`. Every figure is a size, or a ratio to a competitor in the same run.",
+        "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
+        "fit the devices of a fleet one after the other with one thread, kfed with all cores; `kfed.bench` says more.",
+        "",
+        f"{_pool.available_cores()} cores, {_versions('numpy', 'scikit-learn', 'faiss-cpu', 'safetensors')}.",
+        "",
+        "| workload | measure | reached | must be | | |",
+        "|---|---|---|---|---|---|",
+    ]
     for figure in figures:
         sign = "≥" if figure.higher_is_better else "≤"
         verdict = "yes" if figure.reached else "**no**"
         cells = [figure.workload, figure.measure, f"{figure.value:,.4g}", f"{sign} {figure.target:g}", verdict]
         lines.append(f"| {' | '.join([*cells, figure.detail])} |")
     return "\n".join(lines)
+
+
+def _versions(*packages: str) -> str:
+    found = []
+    for package in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found.append(f"{package} {metadata.version(package)}")
+    return ", ".join(found)
