@@ -1,4 +1,4 @@
-"""The messages of many devices as columns, in the order of their ids: what Algorithm 2 starts from."""
+"""What Algorithm 2 starts from, the messages of many devices as columns, and what it ends with, their grouping."""
 
 from __future__ import annotations
 
@@ -116,6 +116,16 @@ class Gathering:
             is_double=_readonly(self.is_double[others]),
             feature_names=self.feature_names if self.is_named[others].any() else None,
         )
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What a rule answers."""
+
+    initial_centers: Array  # M: (n_clusters, n_features)
+    traversal: Array  # farthest-first distances, (n_clusters - n_start,)
+    center_labels: Array  # tau: (n_device_centers,)
+    cluster_centers: Array  # mu(tau): (n_clusters, n_features)
 
 
 def _readonly(array: Array) -> Array:

@@ -6,7 +6,6 @@ a device works: it must not import `kfed.device`.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,15 +14,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kfed import _checks, _files, _geometry, _robust
+from kfed import _aggregation_file, _checks, _files, _geometry, _robust
 from kfed._auto_k import KChoice, choose_k
 from kfed._averages import means_by_label
-from kfed._gathering import Gathering
+from kfed._gathering import Gathering, Grouping
 from kfed._traversal import farthest_first
 from kfed.certificate import Certificate
 from kfed.errors import InvalidInputError, MessageError, NoReliableKError, TooFewCentersError, UnknownDeviceError
 from kfed.identity import Identity
-from kfed.message import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage
+from kfed.message import DeviceMessage
 
 Array = npt.NDArray[Any]
 
@@ -111,16 +110,6 @@ def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None =
     3
     """
     return _choose(Gathering.of(messages), n_jobs)
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """What a rule answers."""
-
-    initial_centers: Array  # M: (n_clusters, n_features)
-    traversal: Array  # farthest-first distances, (n_clusters - n_start,)
-    center_labels: Array  # tau: (n_device_centers,)
-    cluster_centers: Array  # mu(tau): (n_clusters, n_features)
 
 
 def paper_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
@@ -346,32 +335,17 @@ class Aggregation:
 
     def to_bytes(self) -> bytes:
         """Everything, as safetensors."""
-        gathering, grouping = self._gathering, self._grouping
-        device_ids = np.frombuffer(json.dumps(gathering.device_ids).encode(), np.uint8)
-        tensors = {
-            "device_ids": device_ids,
-            "device_centers": gathering.centers,
-            "center_owners": gathering.owners.astype(np.int64),
-            "center_counts": gathering.counts,
-            "sums_of_squares": gathering.sums_of_squares,
-            "spectral_deviations": gathering.spectral_deviations,
-            "is_named": gathering.is_named,
-            "is_double": gathering.is_double,
-            "initial_centers": grouping.initial_centers,
-            "traversal": grouping.traversal,
-            "center_labels": grouping.center_labels.astype(np.int64),
-            "cluster_centers": grouping.cluster_centers,
-            **(self.k_choice.tensors() if self.k_choice else {}),
-        }
+        tensors = _aggregation_file.columns(self._gathering, self._grouping)
+        choice = self.k_choice
         facts = {
             "kind": "aggregation",
             "version": VERSION,
             "rule": self.rule,
             "first_device": self.first_device,
             "feature_names": self.feature_names,
-            "k_choice": self.k_choice.facts() if self.k_choice else None,
+            "k_choice": choice.facts() if choice else None,
         }
-        return _files.encode(tensors, facts)
+        return _files.encode(tensors | (choice.tensors() if choice else {}), facts)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Aggregation:
@@ -379,28 +353,13 @@ class Aggregation:
         tensors, facts = _files.decode(payload)
         _files.check_kind(facts, "aggregation", VERSION)
         try:
-            gathering = Gathering(
-                device_ids=tuple(json.loads(tensors["device_ids"].tobytes())),
-                centers=_checks.frozen(tensors["device_centers"]),
-                owners=_checks.frozen(tensors["center_owners"]),
-                counts=_checks.frozen(tensors["center_counts"]),
-                sums_of_squares=_checks.frozen(tensors["sums_of_squares"]),
-                spectral_deviations=_checks.frozen(tensors["spectral_deviations"]),
-                is_named=_checks.frozen(tensors["is_named"]),
-                is_double=_checks.frozen(tensors["is_double"]),
-                feature_names=_checks.feature_names(facts["feature_names"], tensors["device_centers"].shape[1]),
-            )
-            grouping = Grouping(
-                initial_centers=_checks.frozen(tensors["initial_centers"]),
-                traversal=_checks.frozen(tensors["traversal"]),
-                center_labels=_checks.frozen(tensors["center_labels"]),
-                cluster_centers=_checks.frozen(tensors["cluster_centers"]),
-            )
-            _check_sound(gathering, grouping, facts["first_device"])
+            gathering, grouping = _aggregation_file.restored(tensors, facts["feature_names"])
+            if facts["first_device"] is not None:
+                gathering.position(facts["first_device"])
             rule = _checks.one_of(facts["rule"], list(RULES), "rule")
             said = facts.get("k_choice")
             choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise MessageError(f"this aggregation is not sound: {error}") from error
         return cls(gathering, rule, facts["first_device"], grouping, choice)
 
@@ -418,48 +377,3 @@ class Aggregation:
         return DeviceMessage(
             self.device_ids[0], self.cluster_centers[:0], np.empty(0), feature_names=self.feature_names
         )
-
-
-def _check_sound(gathering: Gathering, grouping: Grouping, first_device: Any) -> None:
-    """Raise unless the columns of a file fit together."""
-    n_centers, n_features = gathering.centers.shape
-    n_clusters, n_devices = len(grouping.cluster_centers), len(gathering.device_ids)
-    expected = [
-        (gathering.centers, "f", (n_centers, max(1, n_features)), None),
-        (gathering.owners, "i", (n_centers,), n_devices),
-        (gathering.counts, "fi", (n_centers,), None),
-        (gathering.sums_of_squares, "f", (n_centers,), None),
-        (gathering.spectral_deviations, "f", (n_devices,), None),
-        (gathering.is_named, "b", (n_devices,), None),
-        (gathering.is_double, "b", (n_devices,), None),
-        (grouping.center_labels, "i", (n_centers,), n_clusters),
-        (grouping.cluster_centers, "f", (max(1, n_clusters), n_features), None),
-        (grouping.initial_centers, "f", (n_clusters, n_features), None),
-        (grouping.traversal, "f", (grouping.traversal.size,), None),
-    ]
-    for array, kinds, shape, n_values in expected:
-        if array.shape != shape or array.dtype.kind not in kinds:
-            raise InvalidInputError(f"its columns must fit together, and one is {array.dtype} of shape {array.shape}")
-        if n_values is not None and array.size and not 0 <= array.min() <= array.max() < n_values:
-            raise InvalidInputError("its columns must fit together, and one points outside another")
-    for device_id in gathering.device_ids:
-        _checks.device_id(device_id)
-    if first_device is not None and first_device not in gathering.device_ids:
-        raise InvalidInputError("its first device must be one of its devices")
-    if list(gathering.device_ids) != sorted(set(gathering.device_ids)) or (np.diff(gathering.owners) < 0).any():
-        raise InvalidInputError("its devices must be distinct and in order")
-    single = gathering.centers[~gathering.is_double[gathering.owners]]
-    for array, limit in (
-        (single, LARGEST_SINGLE),
-        (gathering.centers, MAX_VALUE),
-        (grouping.cluster_centers, MAX_VALUE),
-        (grouping.initial_centers, MAX_VALUE),
-        (grouping.traversal, np.inf),
-    ):
-        if not (np.isfinite(array) & (np.abs(array) <= np.float64(limit))).all():
-            raise InvalidInputError("its centers must be finite, and some are not")
-    if not ((gathering.counts > 0) & (gathering.counts <= MAX_COUNT)).all():
-        raise InvalidInputError("its counts must be finite and greater than zero, and some are not")
-    for array in (gathering.sums_of_squares, gathering.spectral_deviations):
-        if not (np.isnan(array) | ((array >= 0) & (array < np.inf))).all():
-            raise InvalidInputError("its statistics must be finite and not negative, and some are not")
