@@ -1,7 +1,8 @@
 """``n_clusters="auto"``: the number of global clusters, k, read off the farthest-first distances of device centers.
 
 Under the paper's separation every center is near one of the first k picks, and the picks are far from each other: the
-distances drop right after the k-th. So k is where they drop most; it is relied upon only if other signs agree with it.
+distances drop right after the k-th. Messages also say how far apart the centers of one cluster can be, and k is the
+number of centers that are farther apart. It is relied upon only if these two, and a few other signs, agree.
 Beyond the paper, which takes k as given. Like the server, this file knows devices by their messages only.
 """
 
@@ -164,7 +165,21 @@ class _Evidence:
         self.chance = self._chance()  # (n_candidates,)
         self.is_one = bool((distances <= self.chance).all())
         self.second = 1 + int(np.count_nonzero(distances > np.hypot(self.chance, APART * self.deviation)))
-        self.n_clusters = 1 if self.is_one or len(self.ratios) == 0 else int(self.ratios.argmax()) + 2
+        self.n_clusters = self._best()
+
+    @property
+    def drop(self) -> float:
+        """How many times distances drop after the pick that is the number of clusters."""
+        return float(self.ratios[self.n_clusters - 2])
+
+    def _best(self) -> int:
+        """Give the number that the second rule names, if distances drop clearly there; else where they drop most."""
+        if self.is_one or len(self.ratios) == 0:
+            return 1
+        names_a_drop = self.spread.is_known and 2 <= self.second < len(self.ratios) + 2
+        if names_a_drop and self.ratios[self.second - 2] >= CLEAR_RATIO:
+            return self.second
+        return int(self.ratios.argmax()) + 2
 
     def _chance(self) -> Array:
         """How far each pick and the nearest pick before it would be by chance, if of one cluster."""
@@ -179,7 +194,7 @@ class _Evidence:
         """Say what speaks for the number."""
         if self.is_one:
             return "no two centers lie farther apart than chance puts centers of one cluster"
-        drop = f"farthest-first distances drop {self.ratios.max():.1f} times after pick {self.n_clusters}"
+        drop = f"farthest-first distances drop {self.drop:.1f} times after pick {self.n_clusters}"
         second = ", and as many centers lie farther apart than those of one cluster" if self.spread.is_known else ""
         return drop + second
 
@@ -191,7 +206,7 @@ class _Evidence:
             yield f"{len(self.centers)} centers are too few to tell several clusters from one"
             return
         clear = CLEAR_RATIO if self.spread.is_known else CLEAR_RATIO_UNSEEN
-        if self.ratios.max() < clear:
+        if self.drop < clear:
             yield f"farthest-first distances never drop clearly ({clear:g} times from one to the next)"
         if self.spread.is_known and self.second != self.n_clusters:
             yield (
@@ -216,7 +231,7 @@ class _Evidence:
         is_narrow = np.bincount(labels[~self._are_wide()], minlength=self.n_clusters) > 0
         if (is_lone & ~is_narrow).any():
             yield "a cluster would rest on one device, whose points there spread as if of several clusters"
-        elif is_lone.any() and self.ratios.max() < CLEAR_RATIO_LONE:
+        elif is_lone.any() and self.drop < CLEAR_RATIO_LONE:
             yield f"a cluster would rest on one device, and distances do not drop {CLEAR_RATIO_LONE:g} times after it"
 
     def _are_wide(self) -> Array:
