@@ -129,9 +129,7 @@ def test_separated_clusters_are_found(mixture, table, groups, rule):
 
 
 @pytest.mark.parametrize("max_iter", [1, 300])
-@pytest.mark.parametrize(
-    "convert", [np.asarray, sparse.csr_array, np.float32], ids=["dense", "sparse", "single"]
-)
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, np.float32], ids=["dense", "sparse", "single"])
 def test_labels_of_one_device_are_what_predict_says(convert, max_iter):
     X = convert(load_digits().data)
     for model in models(n_clusters=10, max_iter=max_iter):
@@ -269,9 +267,7 @@ def test_each_device_can_look_for_its_own_number_of_clusters(table, groups):
     assert sent.tolist() == numbers
     assert_same_model(federated(n_local_clusters=named).fit(table, groups=sites), model)
     by_position = federated(n_local_clusters=np.array(numbers)).fit(table, groups=groups)
-    assert_same_model(
-        federated(n_local_clusters=dict(enumerate(numbers))).fit(table, groups=groups), by_position
-    )
+    assert_same_model(federated(n_local_clusters=dict(enumerate(numbers))).fit(table, groups=groups), by_position)
 
 
 def test_a_device_with_fewer_rows_than_local_clusters_is_served(mixture):

@@ -61,8 +61,7 @@ class Devices:
             weights = np.asarray(sample_weight)
             if weights.shape != (self.n_rows,):
                 raise InvalidInputError(
-                    f"sample_weight must have one weight for each of {self.n_rows} rows, "
-                    f"and has shape {weights.shape}"
+                    f"sample_weight must have one weight for each of {self.n_rows} rows, and has shape {weights.shape}"
                 )
             each = [weights[own] for own in self.rows]
         for device_id, table, own in zip(self.ids, self.tables, each, strict=True):
@@ -79,9 +78,7 @@ class Devices:
             by_id = {str(device): number for device, number in value.items()}
             absent = [device_id for device_id in self.ids if device_id not in by_id]
             if absent:
-                raise InvalidInputError(
-                    f"{name} must have an entry for each device, and has none for {absent[0]!r}"
-                )
+                raise InvalidInputError(f"{name} must have an entry for each device, and has none for {absent[0]!r}")
             return [by_id[device_id] for device_id in self.ids]
         each = [value] * len(self.ids) if isinstance(value, Integral) else list(value)
         if len(each) != len(self.ids):
@@ -105,7 +102,5 @@ def _n_axes(entry: Any) -> int:
 
 def _name(group: Any) -> str:
     if not isinstance(group, str) and str(group) in _MISSING:
-        raise InvalidInputError(
-            "groups must name the device of every row, and some are missing; fill or drop them"
-        )
+        raise InvalidInputError("groups must name the device of every row, and some are missing; fill or drop them")
     return _checks.device_id(str(group))

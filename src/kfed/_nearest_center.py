@@ -109,9 +109,7 @@ class NearestCenter(
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Check rows as scikit-learn does, keeping CSR and float32; `reset` if these are to be learnt."""
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
-        )
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
 
     def _checked(self, X: Any) -> Any:
         """Check new rows, and give them a dtype that loses nothing of them or of the centers."""
@@ -119,9 +117,7 @@ class NearestCenter(
         X = self._validated(X, reset=False)
         return X.astype(np.result_type(X.dtype, self.cluster_centers_.dtype), copy=False)
 
-    def _fit_one_device(
-        self, X: Any, sample_weight: Any, *, measure_deviation: bool = False
-    ) -> LocalClustering:
+    def _fit_one_device(self, X: Any, sample_weight: Any, *, measure_deviation: bool = False) -> LocalClustering:
         """Learn from one checked table by Algorithm 1. Nothing is sent, so no cluster is too small."""
         weights = weights_of_rows(sample_weight, X)
         local = cluster_device(

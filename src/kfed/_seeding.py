@@ -46,9 +46,7 @@ def n_draws(n_clusters: int, n_tries: int) -> int:
     return n_tries * (1 + (n_clusters - 1) * _n_candidates(n_clusters))
 
 
-def greedy_seeds(
-    lifted: Array, weights: Array, n_clusters: int, n_tries: int, uniforms: Array
-) -> Array:
+def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, uniforms: Array) -> Array:
     """Seeds of several tries, as indices of points (n_problems, n_tries, n_clusters).
 
     Each next seed is the best of a few candidates, which are drawn in proportion to the cost of the points so far.

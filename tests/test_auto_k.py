@@ -1,0 +1,458 @@
+"""`n_clusters="auto"`: k is found when the centers show it, and not guessed when they do not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+import kfed
+from kfed import _auto_k, _files, _trust
+from kfed._center_spread import CenterSpread, chance_factor, directional_deviation
+from kfed._gathering import Gathering
+from worlds import gatherings, mixture_world, rotation, theorem_world
+
+
+def with_outliers(world, n_outliers, seed=0, reach=200.0):
+    """Put some points of random devices far out, each in a direction of its own."""
+    rng = np.random.default_rng(seed)
+    points = [own.copy() for own in world.points]
+    for _ in range(n_outliers):
+        own = points[rng.integers(len(points))]
+        direction = rng.normal(size=own.shape[1])
+        own[rng.integers(len(own))] = direction * (rng.uniform(0.5, 2) * reach / np.linalg.norm(direction))
+    return replace(world, points=points)
+
+
+def unequal(world, seed=0):
+    """Take points away, of each cluster of each device another share, up to four fifths."""
+    rng = np.random.default_rng(seed)
+    kept = [rng.random(len(t)) < rng.uniform(0.2, 1, world.n_clusters)[t] for t in world.targets]
+    parts = zip(world.points, world.targets, kept, strict=True)
+    points, targets = zip(*((own[k], t[k]) for own, t, k in parts), strict=True)
+    return replace(world, points=list(points), targets=list(targets))
+
+
+def shared_digits(n_devices, n_local_clusters, n_shards=0, seed=0):
+    """Messages about the digits of scikit-learn, spread at random or by `n_shards` sorted runs a device."""
+    points, digits = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(points))
+    if n_shards:
+        runs = np.array_split(order[np.argsort(digits[order], kind="stable")], n_shards * n_devices)
+        rows = [np.concatenate([runs[i] for i in own]) for own in np.split(rng.permutation(len(runs)), n_devices)]
+    else:
+        rows = np.array_split(order, n_devices)
+    found = kfed.cluster_fleet([points[own] for own in rows], n_local_clusters, random_state=seed)
+    return [local.to_message(f"{i}") for i, local in enumerate(found)]
+
+
+def changed(message, **values):
+    """The same message but for some of what it says."""
+    names = ("device_id", "centers", "counts", "sums_of_squares", "spectral_deviation", "feature_names")
+    return kfed.DeviceMessage(**({name: getattr(message, name) for name in names} | values))
+
+
+def assert_same_choice(one, other):
+    assert one.facts() == other.facts()
+    np.testing.assert_array_equal(one.distances, other.distances)
+    np.testing.assert_array_equal(one.ratios, other.ratios)
+
+
+# Right ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("required_ratio", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_the_separation_of_the_theorem_k_is_found(required_ratio, seed):
+    choice = kfed.choose_n_clusters(theorem_world(required_ratio, seed).messages())
+    assert choice.n_clusters == 16
+    assert choice.is_reliable
+    assert choice.agreement
+    assert choice.candidates[0][0] == 16
+
+
+@pytest.mark.parametrize("gap", [10.0, 20.0])
+@pytest.mark.parametrize("what", ["as it is", "unequal", "one more local cluster", "1 outlier", "5 outliers"])
+def test_k_is_found_through_what_real_devices_do(what, gap):
+    for seed in range(3):
+        world = mixture_world(gap=gap, points_per_cluster=40, devices_per_group=5, seed=seed)
+        if what == "unequal":
+            world = unequal(world, seed)
+        if "outlier" in what:
+            world = with_outliers(world, int(what[0]), seed)
+        if "more" in what:
+            world = replace(world, n_local_clusters=world.n_local_clusters + 1)
+        assert kfed.aggregate(world.messages(seed), "auto").n_clusters == 16
+
+
+def test_k_is_found_though_outliers_are_sent():
+    world = with_outliers(mixture_world(gap=10.0, points_per_cluster=40, devices_per_group=5), 5)
+    found = world.clusterings(min_cluster_size=1)
+    choice = kfed.choose_n_clusters(local.to_message(name) for local, name in zip(found, world.ids, strict=True))
+    assert choice.is_reliable
+    assert (choice.n_clusters, choice.n_strays) == (16, 5)
+    assert choice.n_mixtures >= 4
+    assert "5 of 80 centers, of few points, were set aside" in choice.reason
+
+
+def test_one_cluster_is_one():
+    for n_features in (1, 2, 30):
+        rng = np.random.default_rng(n_features)
+        fleet = [rng.normal(size=(60, n_features)) for _ in range(30)]
+        sent = [local.to_message(f"{i}") for i, local in enumerate(kfed.cluster_fleet(fleet, 1, random_state=0))]
+        choice = kfed.choose_n_clusters(sent)
+        assert (choice.n_clusters, choice.is_reliable) == (1, True)
+        assert kfed.aggregate(sent, "auto").n_clusters == 1
+
+
+def test_a_single_center_is_one_cluster():
+    choice = kfed.choose_n_clusters([kfed.DeviceMessage("a", [[1.0, 2.0]], [9], [3.0])])
+    assert (choice.n_clusters, choice.is_reliable, len(choice.distances), choice.candidates) == (1, True, 0, [])
+
+
+def test_clusters_without_any_spread_are_counted():
+    places = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    sent = [kfed.DeviceMessage(f"{i}", places, [5] * 3, [0.0] * 3) for i in range(4)]
+    assert kfed.choose_n_clusters(sent).n_clusters == 3
+    same = [kfed.DeviceMessage(f"{i}", places[:1], [5]) for i in range(4)]
+    assert kfed.aggregate(same, "auto").n_clusters == 1
+
+
+def test_a_cluster_wider_than_the_others_counts_too():
+    rng = np.random.default_rng(0)
+    places = 20 * rotation(30, 0)[:6]
+    widths = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 2.5])
+    fleet = [
+        np.concatenate([places[r] + widths[r] * rng.normal(size=(40, 30)) for r in own])
+        for own in ([0, 1, 2], [3, 4, 5]) * 4
+    ]
+    sent = [local.to_message(f"{i}") for i, local in enumerate(kfed.cluster_fleet(fleet, 3, random_state=0))]
+    choice = kfed.choose_n_clusters(sent)
+    assert (choice.n_clusters, choice.is_reliable, choice.n_mixtures) == (6, True, 0)
+
+
+def test_a_small_cluster_that_several_devices_found_counts_too():
+    world = mixture_world(gap=20.0, points_per_cluster=60, devices_per_group=5)
+    kept = [(t != 7) | (np.cumsum(t == 7) <= 4) for t in world.targets]
+    world = replace(world, points=[own[k] for own, k in zip(world.points, kept, strict=True)])
+    choice = kfed.choose_n_clusters(world.messages())
+    assert (choice.n_clusters, choice.n_strays) == (16, 0)
+
+
+# Unsure ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_shards", [0, 1, 2])
+@pytest.mark.parametrize("n_local_clusters", [2, 4, 10])
+def test_digits_have_no_reliable_k(n_shards, n_local_clusters):
+    sent = shared_digits(15, n_local_clusters, n_shards)
+    with pytest.raises(kfed.NoReliableKError, match=r"times\).*give n_clusters as a number") as caught:
+        kfed.aggregate(sent, "auto")
+    choice = kfed.choose_n_clusters(sent)
+    assert not choice.is_reliable
+    assert choice.reason in str(caught.value)
+    for k, ratio in choice.candidates:
+        assert f"{k} ({ratio:.2f} times)" in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", ["long", "round", "uniform"])
+@pytest.mark.parametrize("n_local_clusters", [2, 3, 5])
+def test_parts_of_one_cluster_are_not_called_clusters(shape, n_local_clusters):
+    rng = np.random.default_rng(n_local_clusters)
+    for _ in range(3):
+        if shape == "uniform":
+            fleet = [rng.uniform(size=(200, 2)) for _ in range(20)]
+        else:
+            widths = np.r_[6.0 if shape == "long" else 1.0, np.ones(9)]
+            fleet = [widths * rng.normal(size=(200, 10)) for _ in range(20)]
+        found = kfed.cluster_fleet(fleet, n_local_clusters, random_state=0)
+        choice = kfed.choose_n_clusters(local.to_message(f"{i}") for i, local in enumerate(found))
+        assert not choice.is_reliable
+
+
+def test_two_centers_far_apart_are_too_few():
+    sent = [kfed.DeviceMessage("a", [[0.0], [9.0]], [50, 50], [50.0, 50.0])]
+    with pytest.raises(kfed.NoReliableKError, match="2 centers are too few"):
+        kfed.aggregate(sent, "auto")
+
+
+def test_a_lone_center_of_several_clusters_in_one_makes_the_choice_unsure():
+    world = mixture_world(gap=20.0, points_per_cluster=40, devices_per_group=5)
+    sent = world.messages()
+    wide = sent[0]
+    squares = np.array(wide.sums_of_squares)
+    squares[0] *= 30  # much wider than any mixture of clusters 20 apart, and alone where it lies
+    centers = np.array(wide.centers)
+    centers[0] += 15 * rotation(24, 0)[20]
+    sent[0] = changed(wide, centers=centers, sums_of_squares=squares)
+    with pytest.raises(kfed.NoReliableKError, match="rest on one device"):
+        kfed.aggregate(sent, "auto")
+
+
+# Messages that say little ---------------------------------------------------------------------------------------
+
+
+def without_squares(messages):
+    return [changed(message, sums_of_squares=None, spectral_deviation=None) for message in messages]
+
+
+def test_without_sums_of_squares_a_clear_drop_is_relied_upon_and_it_is_said_what_lacks():
+    choice = kfed.choose_n_clusters(without_squares(mixture_world(gap=40.0).messages()))
+    assert (choice.n_clusters, choice.is_reliable, choice.agreement) == (16, True, None)
+    assert "lack sums of squares" in choice.reason
+
+
+def test_without_sums_of_squares_a_drop_that_is_not_clear_is_not():
+    sent = mixture_world(gap=10.0).messages()
+    assert kfed.choose_n_clusters(sent).is_reliable
+    with pytest.raises(kfed.NoReliableKError, match="lack sums of squares"):
+        kfed.aggregate(without_squares(sent), "auto")
+
+
+def test_some_messages_without_sums_of_squares_do_not_matter():
+    sent = mixture_world().messages()
+    some = [*without_squares(sent[:3]), *sent[3:]]
+    choice = kfed.choose_n_clusters(some)
+    assert (choice.n_clusters, choice.is_reliable, choice.agreement) == (16, True, True)
+
+
+def test_without_spectral_deviations_k_is_found_from_the_sums_of_squares():
+    sent = [changed(message, spectral_deviation=None) for message in mixture_world().messages()]
+    assert kfed.aggregate(sent, "auto").n_clusters == 16
+
+
+def test_there_must_be_a_center():
+    nothing = kfed.DeviceMessage("a", np.empty((0, 2)), [])
+    for function in (kfed.choose_n_clusters, lambda sent: kfed.aggregate(sent, "auto")):
+        with pytest.raises(kfed.TooFewCentersError, match="sent none"):
+            function([nothing])
+
+
+@pytest.mark.parametrize("value", ["automatic", "", "16", None, 2.5, 0, True])
+def test_another_word_or_number_is_refused(value):
+    with pytest.raises(kfed.InvalidInputError, match="n_clusters must be a whole number"):
+        kfed.aggregate(mixture_world().messages(), value)
+
+
+# Laws -----------------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data(), gathering=gatherings())
+@settings(deadline=None, max_examples=80)
+def test_any_messages_get_a_choice_that_does_not_depend_on_their_order(data, gathering):
+    sent, _ = gathering
+    choice = kfed.choose_n_clusters(sent)
+    assert 1 <= choice.n_clusters <= max(1, sum(message.n_local_clusters for message in sent))
+    assert np.isfinite(choice.distances).all()
+    assert np.isfinite(choice.ratios).all()
+    assert len(choice.ratios) == max(0, len(choice.distances) - 1)
+    assert (np.diff(choice.distances) <= 0).all()
+    assert_same_choice(choice, kfed.choose_n_clusters(data.draw(st.permutations(sent))))
+
+
+@given(seed=st.integers(0, 10**6), exponent=st.integers(-20, 20), gap=st.sampled_from([5.0, 10.0, 20.0]))
+@settings(deadline=None, max_examples=15)
+def test_rotating_or_scaling_the_centers_does_not_change_the_choice(seed, exponent, gap):
+    sent = mixture_world(gap=gap, seed=seed).messages(seed)
+    scale, turn = 2.0**exponent, rotation(24, seed)
+    turned = [
+        changed(
+            message,
+            centers=scale * message.centers @ turn,
+            sums_of_squares=scale**2 * message.sums_of_squares,
+            spectral_deviation=scale * message.spectral_deviation,
+        )
+        for message in sent
+    ]
+    one, other = kfed.choose_n_clusters(sent), kfed.choose_n_clusters(turned)
+    assert one.facts() == other.facts()
+    np.testing.assert_allclose(scale * one.distances, other.distances, rtol=1e-9)
+
+
+def test_more_threads_do_not_change_the_choice():
+    sent = with_outliers(mixture_world(points_per_cluster=30), 4).messages()
+    assert_same_choice(kfed.choose_n_clusters(sent, n_jobs=1), kfed.choose_n_clusters(sent, n_jobs=4))
+
+
+def test_blocks_do_not_change_the_choice(monkeypatch):
+    sent = with_outliers(mixture_world(points_per_cluster=30), 4).messages()
+    whole = kfed.choose_n_clusters(sent)
+    monkeypatch.setattr(_trust, "BLOCK_ELEMENTS", 64)
+    assert_same_choice(whole, kfed.choose_n_clusters(sent))
+
+
+# On the aggregation ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["paper", "robust"])
+def test_auto_is_the_aggregation_with_that_k_but_for_saying_how_it_was_found(rule):
+    sent = mixture_world().messages()
+    found, given_k = (kfed.aggregate(sent, k, rule=rule) for k in ("auto", 16))
+    assert given_k.k_choice is None
+    assert found.k_choice.n_clusters == found.n_clusters == 16
+    np.testing.assert_array_equal(found.center_labels, given_k.center_labels)
+    np.testing.assert_array_equal(found.cluster_centers, given_k.cluster_centers)
+    assert found != given_k
+
+
+def test_how_k_was_found_is_saved_and_loaded(tmp_path):
+    result = kfed.aggregate(mixture_world().messages(), "auto")
+    result.save(tmp_path / "clusters.kfed")
+    loaded = kfed.Aggregation.load(tmp_path / "clusters.kfed")
+    assert loaded == result
+    assert_same_choice(loaded.k_choice, result.k_choice)
+    assert not loaded.k_choice.distances.flags.writeable
+    assert kfed.Aggregation.from_bytes(kfed.aggregate(mixture_world().messages(), 16).to_bytes()).k_choice is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"n_clusters": 15},
+        {"n_clusters": "16"},
+        {"is_reliable": 3},
+        {"reason": None},
+        {"extra": 1},
+    ],
+)
+def test_a_damaged_choice_is_not_sound(damage):
+    tensors, facts = _files.decode(kfed.aggregate(mixture_world().messages(), "auto").to_bytes())
+    for wrong in ({**facts["k_choice"], **damage}, "sixteen", []):
+        with pytest.raises(kfed.MessageError, match="not sound"):
+            kfed.Aggregation.from_bytes(_files.encode(tensors, {**facts, "k_choice": wrong}))
+    missing = {name: tensor for name, tensor in tensors.items() if name != "k_choice_ratios"}
+    with pytest.raises(kfed.MessageError, match="not sound"):
+        kfed.Aggregation.from_bytes(_files.encode(missing, facts))
+
+
+def test_a_file_from_before_choices_were_kept_still_loads():
+    result = kfed.aggregate(mixture_world().messages(), 16)
+    tensors, facts = _files.decode(result.to_bytes())
+    del facts["k_choice"]
+    assert kfed.Aggregation.from_bytes(_files.encode(tensors, facts)) == result
+
+
+def test_without_a_device_k_is_found_as_if_it_had_never_joined():
+    sent = mixture_world().messages()
+    far = kfed.DeviceMessage("far", [[500.0] * 24, [-500.0] * 24], [30, 30], [700.0, 700.0], 7.0)
+    twin = changed(far, device_id="twin", centers=far.centers + 0.1)
+    result = kfed.aggregate([*sent, far, twin], "auto")
+    assert result.n_clusters == 18
+    smaller = result.without("far").without("twin")
+    assert smaller.n_clusters == 16
+    assert smaller == kfed.aggregate(sent, "auto")
+
+
+def test_without_a_device_there_may_be_no_reliable_k_any_more():
+    centers = np.array([[0.0, 0.0], [50.0, 0.0]])
+    sent = [kfed.DeviceMessage(f"{i}", centers + i / 100, [50, 50], [100.0, 100.0], 10.0) for i in range(2)]
+    result = kfed.aggregate(sent, "auto")
+    assert result.n_clusters == 2
+    with pytest.raises(kfed.NoReliableKError, match="too few"):
+        result.without("0")
+
+
+def test_a_choice_reads_well():
+    choice = kfed.choose_n_clusters(mixture_world().messages())
+    assert str(choice).startswith("16 clusters: farthest-first distances drop")
+    unsure = kfed.choose_n_clusters(shared_digits(10, 4))
+    assert str(unsure).startswith("no reliable number of clusters: ")
+
+
+# Steps ----------------------------------------------------------------------------------------------------------
+
+
+def gathering(centers, variances, counts=None):
+    """A device for each center, of 100 points unless it is said."""
+    counts = [100] * len(centers) if counts is None else counts
+    sent = [
+        kfed.DeviceMessage(f"{i:02}", [center], [count], [variance * (count - 1)])
+        for i, (center, variance, count) in enumerate(zip(centers, variances, counts, strict=True))
+    ]
+    return Gathering.of(sent)
+
+
+def mixtures_of(*arguments):
+    found = gathering(*arguments)
+    return _trust.mixtures(found.centers, found.counts, CenterSpread.of(found)).tolist()
+
+
+def test_a_center_between_two_others_whose_spread_says_so_is_a_mixture():
+    # a quarter of the points at the right, the rest at the left: variance 3/16 of the squared distance, 100
+    assert mixtures_of([[0.0, 0.0], [10.0, 0.0], [2.5, 0.0]], [1.0, 1.0, 1.0 + 18.75]) == [False, False, True]
+    assert mixtures_of([[0.0, 0.0], [10.0, 0.0], [2.5, 0.0]], [1.0, 1.0, 1.0]) == [False, False, False]
+
+
+def test_a_mixture_of_three_is_one_also_where_two_of_them_are_mixed_elsewhere():
+    corners = 10 * np.eye(3)
+    centers = [*corners, corners[:2].mean(axis=0), corners.mean(axis=0)]
+    between_two, between_three = 50.0, 200 / 3
+    assert mixtures_of(centers, [1, 1, 1, 1 + between_two, 1 + between_three]) == [False] * 3 + [True] * 2
+
+
+def test_a_wide_cluster_apart_from_the_others_is_no_mixture():
+    assert mixtures_of([[0.0, 0.0], [10.0, 0.0], [5.0, 9.0]], [1.0, 1.0, 60.0]) == [False] * 3
+    assert mixtures_of([[0.0], [10.0], [20.0]], [1.0, 6.0, 1.0]) == [False] * 3
+
+
+def test_chance_puts_centers_of_one_cluster_no_farther_apart_than_is_allowed_for():
+    rng = np.random.default_rng(0)
+    for n_features in (1, 3, 50):
+        centers = rng.normal(size=(200, n_features))
+        squares = ((centers[:, None] - centers) ** 2).sum(axis=2)
+        assert squares.max() < 2 * n_features * chance_factor(200, n_features)
+
+
+def test_the_directional_deviation_sees_the_widest_direction():
+    rng = np.random.default_rng(0)
+    widths = np.r_[5.0, np.ones(29)]
+    fleet = [widths * rng.normal(size=(300, 30)) for _ in range(5)]
+    found = kfed.cluster_fleet(fleet, 1, random_state=0)
+    gathered = Gathering.of(local.to_message(f"{i}") for i, local in enumerate(found))
+    variance = float(np.median(CenterSpread.of(gathered).variances))
+    assert variance == pytest.approx(25 + 29, rel=0.1)
+    assert directional_deviation(gathered, variance, np.ones(5, bool)) == pytest.approx(5, rel=0.15)
+    assert directional_deviation(gathered, variance, np.zeros(5, bool)) == pytest.approx(np.sqrt(54 / 30), rel=0.1)
+
+
+def test_no_more_candidates_are_looked_at_than_the_bound(monkeypatch):
+    monkeypatch.setattr(_auto_k, "MAX_CANDIDATES", 8)
+    choice = kfed.choose_n_clusters(mixture_world().messages())
+    assert len(choice.distances) == 8
+    assert not choice.is_reliable
+
+
+# Statistics -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gap", [10.0, 20.0])
+def test_k_is_found_in_99_of_100_worlds_and_never_wrong(gap):
+    n_right = n_wrong = n_worlds = 0
+    for seed in range(25):
+        world = mixture_world(16, 100, gap=gap, points_per_cluster=100, devices_per_group=5, seed=seed)
+        more = replace(world, n_local_clusters=5)
+        for shown in (unequal(world, seed), more, with_outliers(world, 1, seed), with_outliers(world, 5, seed)):
+            choice = kfed.choose_n_clusters(shown.messages(seed))
+            n_worlds += 1
+            n_right += choice.is_reliable and choice.n_clusters == 16
+            n_wrong += choice.is_reliable and choice.n_clusters != 16
+    assert n_wrong == 0
+    assert n_right >= 0.99 * n_worlds
+
+
+@pytest.mark.slow
+def test_at_five_standard_deviations_k_is_mostly_found_and_hardly_ever_wrong():
+    choices = [
+        kfed.choose_n_clusters(shown.messages(seed))
+        for seed in range(15)
+        for world in [mixture_world(16, 100, gap=5.0, points_per_cluster=100, devices_per_group=5, seed=seed)]
+        for shown in (world, with_outliers(world, 1, seed), with_outliers(world, 5, seed))
+    ]
+    n_right = sum(choice.is_reliable and choice.n_clusters == 16 for choice in choices)
+    n_wrong = sum(choice.is_reliable and choice.n_clusters != 16 for choice in choices)
+    assert n_right >= 0.6 * len(choices)
+    assert n_wrong <= 0.02 * len(choices)
