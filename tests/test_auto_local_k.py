@@ -159,6 +159,15 @@ def test_large_devices_in_a_fleet_get_what_they_get_alone(monkeypatch):
         assert_same_clustering(local, kfed.cluster_device(points, "auto", random_state=0, n_jobs=2))
 
 
+@pytest.mark.parametrize("n_local_clusters", [3, "auto"])
+def test_devices_of_so_many_points_that_a_sample_is_seeded_from_may_share_a_batch(n_local_clusters):
+    rng = np.random.default_rng(0)
+    fleet = [np.concatenate([rng.normal(size=(n, 1)), rng.normal(8, 1, size=(40_000 - n, 1))]) for n in (9_000, 22_000)]
+    found = kfed.cluster_fleet(fleet, n_local_clusters, random_state=0)
+    for points, local in zip(fleet, found, strict=True):
+        assert_same_clustering(local, kfed.cluster_device(points, n_local_clusters, random_state=0))
+
+
 def test_a_fleet_may_have_numbers_for_some_devices():
     fleet = [device("isotropic", k, n_features=20)[0] for k in (2, 3, 3)]
     found = kfed.cluster_fleet(fleet, ["auto", 2, "auto"], random_state=0)

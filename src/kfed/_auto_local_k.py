@@ -41,44 +41,41 @@ EDGE_SLACK = 4.0
 
 def choose_local_k(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
     """Choose k^(z) for every device of a batch, (n_devices,), from 1 to `max_clusters`."""
-    most = np.clip(rows.weights.sum(axis=1, dtype=np.float64) // POINTS_PER_CLUSTER, 1, max_clusters)
+    n_points = rows.weights.sum(axis=1, dtype=np.float64)
+    most = np.clip(n_points // POINTS_PER_CLUSTER, 1, max_clusters).astype(np.intp)
     chosen = np.ones(rows.n_devices, np.intp)
-    if most.max() < 2:
+    if most.max() == 1:
         return chosen
-    signal, weights = _signal(rows, max_clusters, most, keys)
-    for n_clusters in range(2, int(most.max()) + 1):
-        uniforms = _random.uniforms(keys, _seeding.n_draws(n_clusters, N_TRIES))
-        centers = cheapest_try(signal, weights, n_clusters, uniforms, N_STEPS)
-        chosen[(n_clusters <= most) & _are_apart(signal, weights, centers, _rounding(signal, rows.dtype))] = n_clusters
+    coordinates, variances = _principal_coordinates(rows, max_clusters, keys)
+    n_directions = _n_above_noise(rows, variances, n_points, most - 1)
+    for n_wide in np.unique(n_directions[n_directions > 0]):  # a device shares arrays with its like only
+        own = np.flatnonzero(n_directions == n_wide)
+        signal = np.empty((len(own), n_wide + 2, rows.n_points))
+        signal[:, :-2] = coordinates[own, :n_wide]
+        sample = _standing_for_all(_seeding.lift(signal), rows.weights[own].astype(np.float64))
+        chosen[own] = _most_apart(*sample, most[own], keys[own], np.finfo(rows.dtype).eps)
     return chosen
 
 
-def _signal(rows: Rows, max_clusters: int, most: Array, keys: npt.NDArray[np.uint64]) -> tuple[Array, Array]:
-    """Points along the directions that rise above the noise, lifted, and their weights; zero along others.
-
-    Of many points it is a sample that stands for all.
-    """
+def _principal_coordinates(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) -> tuple[Array, Array]:
+    """Points along the directions in which they spread most, the widest first, and their variances along these."""
     lifted = project(rows, max_clusters + 1, Draws(keys, max_clusters + 1, rows.dtype).rows)
-    coordinates, n_points = lifted[:, :-2].astype(np.float64), rows.weights.sum(axis=1, dtype=np.float64)
+    coordinates = lifted[:, :-2].astype(np.float64)
     moments = np.matmul(coordinates * rows.weights[:, None], coordinates.transpose(0, 2, 1))
-    variances, vectors = np.linalg.eigh(moments / n_points[:, None, None])
-    variances, vectors = variances[:, ::-1], vectors[:, :, ::-1]  # the widest first
-    squares = rows.squared_residuals(rows.mean[:, None], np.zeros(rows.weights.shape, np.int8))
-    total = np.einsum("bn,bn->b", squares, rows.weights, dtype=np.float64) / n_points
-    n_directions = _n_above_noise(variances, total, n_points, most - 1, rows)
-    vectors = vectors * (np.arange(vectors.shape[2]) < n_directions[:, None])[:, None]
-    signal = np.zeros((rows.n_devices, max(1, int(n_directions.max())) + 2, rows.n_points))
-    np.matmul(vectors[:, :, : signal.shape[1] - 2].transpose(0, 2, 1), coordinates, out=signal[:, :-2])
-    return _standing_for_all(_seeding.lift(signal), rows.weights.astype(np.float64))
+    sums_of_squares, vectors = np.linalg.eigh(moments)
+    coordinates = np.matmul(vectors[:, :, ::-1].transpose(0, 2, 1), coordinates)
+    return coordinates, sums_of_squares[:, ::-1] / rows.weights.sum(axis=1, dtype=np.float64)[:, None]
 
 
-def _n_above_noise(variances: Array, total: Array, n_points: Array, most: Array, rows: Rows) -> Array:
+def _n_above_noise(rows: Rows, variances: Array, n_points: Array, most: Array) -> Array:
     """How many directions spread wider than noise does, (n_devices,), and at most `most`.
 
     Noise of one variance in all directions gives sample variances up to the edge that Marchenko and Pastur found
     ("Distribution of eigenvalues for some sets of random matrices", 1967). For each number of directions the variance
     of noise is taken from what the others leave.
     """
+    squares = rows.squared_residuals(rows.mean[:, None], np.zeros(rows.weights.shape, np.int8))
+    total = np.einsum("bn,bn->b", squares, rows.weights, dtype=np.float64) / n_points
     before = np.arange(variances.shape[1])
     n_left = rows.n_features - before
     left = np.maximum(total[:, None] - np.cumsum(variances, axis=1), 0) / np.maximum(n_left - 1, 1)
@@ -90,17 +87,26 @@ def _n_above_noise(variances: Array, total: Array, n_points: Array, most: Array,
 
 
 def _standing_for_all(signal: Array, weights: Array) -> tuple[Array, Array]:
+    """Take a sample of many points, whose weights add up to those of all."""
     sample, sample_weights = _seeding.coreset(signal, weights)
     return sample, sample_weights * (weights.sum(axis=1) / sample_weights.sum(axis=1))[:, None]
 
 
-def _rounding(signal: Array, dtype: np.dtype[Any]) -> Array:
-    """Squared distance, (n_devices,), at which points are the same but for rounding."""
-    return np.asarray((64 * np.finfo(dtype).eps) ** 2 * signal[:, -2].max(axis=1))
+def _most_apart(
+    signal: Array, weights: Array, most: Array, keys: npt.NDArray[np.uint64], precision: float
+) -> npt.NDArray[np.intp]:
+    """Find the largest number of clusters that all lie apart, (n_devices,); `signal` is lifted."""
+    chosen = np.ones(len(signal), np.intp)
+    rounding = (64 * precision) ** 2 * signal[:, -2].max(axis=1)
+    for n_clusters in range(2, int(most.max()) + 1):
+        uniforms = _random.uniforms(keys, _seeding.n_draws(n_clusters, N_TRIES))
+        centers = cheapest_try(signal, weights, n_clusters, uniforms, N_STEPS)
+        chosen[(n_clusters <= most) & _are_apart(signal, weights, centers, rounding)] = n_clusters
+    return chosen
 
 
 def _are_apart(signal: Array, weights: Array, centers: Array, rounding: Array) -> Array:
-    """Tell whether every two clusters of a device lie apart, (n_devices,)."""
+    """Tell whether every two clusters of a device lie apart, (n_devices,): farther than `rounding`, squared, too."""
     n_clusters = centers.shape[1]
     coordinates = signal[:, :-2]
     members = memberships(nearest(_seeding.squared_distances(signal, centers)), weights, n_clusters)

@@ -31,13 +31,33 @@ def map_in_order(
     function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None = None
 ) -> Iterator[Result]:
     """Yield ``function(item)`` in the order of `items`, computed by `n_jobs` threads (default: one per core)."""
-    n_workers = min(n_jobs or available_cores(), len(items))
+    n_workers = 1 if _worker.is_one else min(n_jobs or available_cores(), len(items))
     with one_blas_thread():
         if n_workers <= 1:
             yield from map(function, items)
         else:
-            with ThreadPoolExecutor(n_workers) as pool:
-                yield from pool.map(function, items)
+            yield from _executor(n_workers).map(function, items)
+
+
+@functools.cache
+def _executor(n_workers: int) -> ThreadPoolExecutor:
+    """Threads that wait for work, since starting them takes as long as a small task."""
+    return ThreadPoolExecutor(n_workers, thread_name_prefix="kfed", initializer=_worker.enlist)
+
+
+class _Worker(threading.local):
+    """Whether this thread is a worker, which does its work by itself: waiting for others could take forever."""
+
+    is_one = False
+
+    def enlist(self) -> None:
+        """Make this thread a worker."""
+        self.is_one = True
+
+
+_worker = _Worker()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_executor.cache_clear)  # a child has none of the threads
 
 
 def blocks(n_rows: int, rows_per_block: int) -> list[slice]:

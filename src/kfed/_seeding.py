@@ -79,7 +79,7 @@ def stratified(uniforms: Array) -> Array:
 
 
 def coreset(lifted: Array, weights: Array, size: int = CORESET_SIZE) -> tuple[Array, Array]:
-    """Points and weights to seed from: all of them or, for one large problem, a lightweight coreset.
+    """Points and weights to seed from: all of them or, of large problems, a lightweight coreset of each.
 
     Half of a point's chance to be in it is its share of the weight, half its share of the cost about the mean, so that
     small clusters far out are in it too (Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight
@@ -87,13 +87,19 @@ def coreset(lifted: Array, weights: Array, size: int = CORESET_SIZE) -> tuple[Ar
     """
     if weights.shape[1] <= size:
         return lifted, weights
-    mass = weights[0].astype(np.float64)
-    cost = mass * lifted[0, -2]
+    parts = [_coreset_of_one(*problem, size) for problem in zip(lifted, weights, strict=True)]
+    points, sample_weights = zip(*parts, strict=True)
+    return np.stack(points), np.stack(sample_weights)
+
+
+def _coreset_of_one(lifted: Array, weights: Array, size: int) -> tuple[Array, Array]:
+    mass = weights.astype(np.float64)
+    cost = mass * lifted[-2]
     chance = mass / mass.sum() + cost / max(cost.sum(), np.finfo(np.float64).tiny)
     cumulative = np.cumsum(chance)
     marks = (np.arange(size) + 0.5) * (cumulative[-1] / size)
     sample = np.searchsorted(cumulative, marks, side="right")
-    return lifted[:, :, sample], (mass[sample] / chance[sample]).astype(weights.dtype)[None]
+    return lifted[:, sample], (mass[sample] / chance[sample]).astype(weights.dtype)
 
 
 def _n_candidates(n_clusters: int) -> int:

@@ -139,7 +139,7 @@ class _Bounds:
         self._seen = np.zeros(n_points, dtype=np.int32)  # how many picks it accounts for
         self.picks = np.empty(n_picks, dtype=np.intp)
         self._n_members = 0
-        self._origin = _geometry.middle(points[start])
+        self._origin = _geometry.origin_amid(points)
         self._half_norms = np.empty(n_points, dtype=points.dtype)  # from the origin, with margin
         self._members = np.empty((n_picks, n_features), dtype=points.dtype)  # from the origin
         self._rows_per_block = _geometry.rows_per_block(1, n_features)
