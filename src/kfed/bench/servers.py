@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _geometry
-from kfed._gathering import Gathering
+from kfed._traversal import farthest_first
 from kfed.bench.figures import Figure, race
-from kfed.server import paper_rule
 
 Array = npt.NDArray[Any]
 
@@ -60,21 +59,10 @@ def _kinds(n_centers: int, n_features: int, n_clusters: int) -> Iterator[tuple[s
     yield "overlapping", noise
 
 
-def _group(centers: Array, n_clusters: int) -> Any:
-    """Steps 2 to 8 of Algorithm 2 on centers that are there."""
-    n_centers = len(centers)
-    gathering = Gathering(
-        device_ids=("bench",),
-        centers=centers,
-        owners=np.zeros(n_centers, np.intp),
-        counts=np.ones(n_centers),
-        sums_of_squares=np.zeros(n_centers),
-        spectral_deviations=np.zeros(1),
-        is_named=np.zeros(1, bool),
-        is_double=np.zeros(1, bool),
-        feature_names=None,
-    )
-    return paper_rule(gathering, n_clusters, np.arange(N_START), None)
+def _group(centers: Array, n_clusters: int) -> tuple[Array, Array]:
+    """Steps 2 to 7 of Algorithm 2: the rows of M, and the label of every center."""
+    picks = farthest_first(centers, n_clusters, np.arange(N_START)).picks
+    return picks, _geometry.nearest(centers, centers[picks])
 
 
 def _textbook(centers: Array, n_clusters: int) -> tuple[list[int], Array]:
@@ -94,15 +82,14 @@ def _passes(centers: Array, n_passes: int) -> list[Array]:
 
 def _agreement(name: str, centers: Array, n_clusters: int, start: Array) -> Figure:
     """The share of picks and labels that are those of direct differences in double precision."""
-    grouping = _group(centers, n_clusters)
+    picks, found = _group(centers, n_clusters)
     nearest = _geometry.squared_distances(centers, centers[start])
     labels, distances = nearest.argmin(axis=1), nearest.min(axis=1)
-    same_picks = True
     for cluster in range(len(start), n_clusters):
-        pick = centers[[int(distances.argmax())]]
-        same_picks = same_picks and np.array_equal(pick[0], grouping.initial_centers[cluster])
-        to_pick = _geometry.squared_distances(centers, pick)[:, 0]
+        if picks[cluster] != distances.argmax():
+            return Figure(name, "share of the textbook's answer", 0.0, 1.0, True, f"another pick at step {cluster}")
+        to_pick = _geometry.squared_distances(centers, centers[picks[[cluster]]])[:, 0]
         labels[to_pick < distances] = cluster
         distances = np.minimum(distances, to_pick)
-    same = float(np.mean(grouping.center_labels == labels)) if same_picks else 0.0
+    same = float(np.mean(found == labels))
     return Figure(name, "share of the textbook's answer", same, 1.0, True, "picks and labels, by direct differences")
