@@ -87,12 +87,12 @@ def nearest(points: Points, centers: Points, n_jobs: int | None = None) -> NDArr
 
 def _nearest_by_product(points: Moved, centers: Moved) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Nearest centers by lower bounds, and for which points no other center can be as near."""
-    bounds = product_distances(points.coordinates, centers.coordinates, centers.half_norms(-1))
-    rows, labels = np.arange(len(bounds)), bounds.argmin(axis=1)
-    best = bounds[rows, labels]
-    bounds[rows, labels] = np.inf
-    second = bounds[rows, bounds.argmin(axis=1)]
-    with np.errstate(invalid="ignore"):  # infinite only where a margin is not a number
+    with np.errstate(over="ignore", invalid="ignore"):  # where a margin is not a number
+        bounds = product_distances(points.coordinates, centers.coordinates, centers.half_norms(-1))
+        rows, labels = np.arange(len(bounds)), bounds.argmin(axis=1)
+        best = bounds[rows, labels]
+        bounds[rows, labels] = np.inf
+        second = bounds[rows, bounds.argmin(axis=1)]
         return labels, second - best > points.margins() + centers.margins()[labels]
 
 
@@ -107,11 +107,11 @@ def product_distances(left: Points, right: Points, half_norms: Points) -> Points
     """Half of each squared distance by one matrix product, less half the squared norm of one side.
 
     ``|x - c|^2 / 2 = |x|^2 / 2 + |c|^2 / 2 - x . c``: `half_norms` is of the side that varies in a comparison,
-    shaped to broadcast; the other side's, the same for all that are compared, is left to the caller.
+    shaped to broadcast; the other side's, the same for all that are compared, is left to the caller. Where they are
+    not a number, the product may overflow: the caller says that this is expected.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        products: Points = left @ right.T  # (n_left, n_right)
-        return np.subtract(half_norms, products, out=products)
+    products: Points = left @ right.T  # (n_left, n_right)
+    return np.subtract(half_norms, products, out=products)
 
 
 class Moved(NamedTuple):

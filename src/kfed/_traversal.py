@@ -8,7 +8,8 @@ that compete for a pick are *settled* by the textbook's distance, so the picks a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ Rows = NDArray[np.intp]
 _FIRST_DEPTH = 1 / 64  # how far the front reaches below the highest bound, as a share of it; adapts
 _LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
 _PART_ELEMENTS = 2**24  # coordinates that one worker searches for the front at a time
+_expect_overflow = functools.partial(np.errstate, over="ignore", invalid="ignore")  # such a bound is not used
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def farthest_first(points: Points, n_picks: int, start: Sequence[int] | Rows, n_
     Traversal(picks=array([0, 2, 3]), distances=array([9., 4.]))
     """
     squared = np.empty(n_picks - len(start))
-    with _pool.one_blas_thread():
+    with _pool.one_blas_thread(), _expect_overflow():
         bounds = _Bounds(points, n_picks, np.asarray(start, dtype=np.intp), n_jobs)
         front = _Front(bounds, n_jobs)
         for step in range(len(squared)):
@@ -72,49 +74,52 @@ def farthest_first(points: Points, n_picks: int, start: Sequence[int] | Rows, n_
 
 
 class _Front:
-    """The rows whose bounds are at least the floor: the farthest is one of them, or the floor is too high."""
+    """The rows whose bounds were at least the floor: while one's still is, the farthest is among them."""
 
     def __init__(self, bounds: _Bounds, n_jobs: int | None) -> None:
         self._bounds = bounds
         self._n_jobs = n_jobs
-        self._rows = np.empty(0, dtype=np.intp)  # ascending
+        self._rows = np.zeros(1, dtype=np.intp)  # ascending, at least one; none is above an infinite floor
         self._floor = np.inf
         self._depth = _FIRST_DEPTH
 
-    def farthest(self) -> int:
+    def farthest(self) -> np.intp:
         """Lowest of the rows farthest from M and not in it; its bound is then its squared distance."""
-        self._keep_up()
+        bounds = self._bounds
+        if self._floor > 0:  # else all bounds are zero and stay so
+            bounds.refresh(self._rows)
         while True:
-            while self._rows.size == 0:
-                self._lower_floor()
-            top = self._rows[self._bounds.upper[self._rows].argmax()]
-            if self._bounds.settled[top]:
-                return int(top)
-            self._settle(top)
+            top: np.intp = self._rows[bounds.upper[self._rows].argmax()]
+            if bounds.upper[top] < self._floor:
+                self._renew()
+            elif bounds.is_settled(top):
+                return top
+            else:
+                self._settle(top)
 
-    def _keep_up(self) -> None:
-        """Bring the front up to date; if that costs more than to look for a new one, make it shallower first."""
-        upper = self._bounds.upper
-        if self._rows.size * self._bounds.points.shape[1] > upper.size:
-            self._depth = max(self._depth / 2, _LEAST_DEPTH)
-            self._floor = max(self._floor, upper[self._rows].max() * (1 - self._depth))
-        self._rows = self._above_floor(self._rows)
-        if self._floor > 0:  # else all are zero and stay so
-            self._bounds.refresh(self._rows)
-        self._rows = self._above_floor(self._rows)
-
-    def _lower_floor(self) -> None:
-        """Look for a new front under the highest bound; if no row stays in it, look deeper the next time."""
-        self._floor = self._bounds.upper.max() * (1 - self._depth)
-        n_points, n_features = self._bounds.points.shape
-        parts = _pool.blocks(n_points, max(1, _PART_ELEMENTS // n_features))
-        self._rows = np.concatenate(list(_pool.map_in_order(self._search, parts, self._n_jobs)))
-        if self._rows.size == 0:
+    def _renew(self) -> None:
+        """Look for the rows close under the highest bound: deeper if none are, less deep if too many are."""
+        upper, (n_points, n_features) = self._bounds.upper, self._bounds.points.shape
+        self._rows = self._close_under_highest()
+        while self._rows.size == 0:
             self._depth = min(self._depth * 2, _GREATEST_DEPTH)
+            self._rows = self._close_under_highest()
+        while self._rows.size * n_features > n_points and self._depth > _LEAST_DEPTH:
+            self._depth /= 2  # to keep them up would cost more than to look for others
+            self._floor = max(self._floor, upper[self._rows].max() * (1 - self._depth))
+            self._rows = self._above_floor(self._rows)
+
+    def _close_under_highest(self) -> Rows:
+        """Rows at least at a floor that is put close under the highest bound, once they are up to date."""
+        n_points, n_features = self._bounds.points.shape
+        self._floor = self._bounds.upper.max() * (1 - self._depth)
+        parts = _pool.blocks(n_points, max(1, _PART_ELEMENTS // n_features))
+        return np.concatenate(list(_pool.map_in_order(self._search, parts, self._n_jobs)))
 
     def _search(self, part: slice) -> Rows:
         rows = part.start + np.flatnonzero(self._bounds.upper[part] >= self._floor)
-        self._bounds.refresh(rows)
+        with _expect_overflow():  # in a worker thread
+            self._bounds.refresh(rows)
         return self._above_floor(rows)
 
     def _above_floor(self, rows: Rows) -> Rows:
@@ -122,10 +127,11 @@ class _Front:
 
     def _settle(self, top: np.intp) -> None:
         """Settle the top row, then the rows that may still be farther."""
-        upper, settled = self._bounds.upper, self._bounds.settled
         self._bounds.settle(np.array([top]))
-        self._bounds.settle(self._rows[(upper[self._rows] >= upper[top]) & ~settled[self._rows]])
-        self._rows = self._above_floor(self._rows)
+        upper = self._bounds.upper
+        rivals = self._rows[upper[self._rows] >= upper[top]]
+        if rivals.size > 1:
+            self._bounds.settle(rivals)
 
 
 class _Bounds:
@@ -135,10 +141,10 @@ class _Bounds:
         n_points, n_features = points.shape
         self.points = points
         self.upper = np.full(n_points, np.inf)
-        self.settled = np.zeros(n_points, dtype=np.bool_)  # whether the bound is the textbook's distance
-        self._seen = np.zeros(n_points, dtype=np.int32)  # how many picks it accounts for
         self.picks = np.empty(n_picks, dtype=np.intp)
         self._n_members = 0
+        self._bounded = np.zeros(n_points, dtype=np.int32)  # how many picks the bound accounts for
+        self._settled = np.zeros(n_points, dtype=np.int32)  # how many of them by the textbook's distance
         self._origin = _geometry.origin_amid(points)
         self._half_norms = np.empty(n_points, dtype=points.dtype)  # from the origin, with margin
         self._members = np.empty((n_picks, n_features), dtype=points.dtype)  # from the origin
@@ -151,8 +157,9 @@ class _Bounds:
         """See a block for the first time: its norms, and its bounds to the start."""
         moved = _geometry.move(self.points[block], self._origin)
         self._half_norms[block] = moved.half_norms(+1)
-        self._lower_bounds(block, moved.coordinates, 0)
-        self._seen[block] = self._n_members
+        with _expect_overflow():  # in a worker thread
+            self._lower_bounds(block, moved.coordinates, 0)
+        self._bounded[block] = self._n_members
 
     def admit(self, rows: Rows) -> None:
         """Let rows into M, never to be picked again."""
@@ -163,32 +170,30 @@ class _Bounds:
         self._n_members = added.stop
 
     def refresh(self, rows: Rows) -> None:
-        """Make bounds account for all of M."""
-        stale = rows[self._seen[rows] < self._n_members]
-        settled = self.settled[stale]
-        self._update(self._measure, stale[settled])
-        self._update(self._bound, stale[~settled])
+        """Make bounds account for all of M, by product."""
+        for group, first in self._missing_alike(rows, self._bounded):
+            coordinates = _geometry.shift(self.points.take(group, axis=0), self._origin)
+            self._lower_bounds(group, coordinates, first)
 
     def settle(self, rows: Rows) -> None:
-        """Replace bounds by the textbook's distances; from now on they are kept up as such."""
-        self.upper[rows], self._seen[rows], self.settled[rows] = np.inf, 0, True
-        self._update(self._measure, rows)
+        """Make bounds the textbook's distances to M."""
+        for group, first in self._missing_alike(rows, self._settled):
+            members = self.points[self.picks[first : self._n_members]]
+            distances = _geometry.squared_distances(self.points[group], members).min(axis=1)
+            self.upper[group] = np.minimum(self.upper[group], distances)
 
-    def _update(self, kernel: Callable[[Rows, int], None], rows: Rows) -> None:
-        """Run a kernel over rows, each time over those that miss more than half as many picks as the stalest."""
-        while rows.size > 0:
-            missing = self._n_members - self._seen[rows]
-            most = int(missing.max())
-            alike = missing > most // 2
-            group = rows[alike]
-            for block in _pool.blocks(len(group), self._rows_per_block):
-                kernel(group[block], self._n_members - most)
-            self._seen[group] = self._n_members
-            rows = rows[~alike]
+    def is_settled(self, row: np.intp) -> bool:
+        """Whether the bound of a row is the textbook's distance to M."""
+        return bool(self._settled[row] == self._n_members or self.upper[row] == 0)
 
-    def _bound(self, rows: Rows, first: int) -> None:
-        """Account for the picks from `first` on by product."""
-        self._lower_bounds(rows, _geometry.shift(self.points.take(rows, axis=0), self._origin), first)
+    def _missing_alike(self, rows: Rows, seen: NDArray[np.int32]) -> Iterator[tuple[Rows, int]]:
+        """Rows that have not seen all of M, together those that miss about as many picks, and the first pick missed."""
+        while rows.size > 0 and (first := int(seen[rows].min())) < self._n_members:
+            alike = seen[rows] <= (first + self._n_members - 1) // 2
+            group, rows = rows[alike], rows[~alike]
+            for block in _pool.blocks(group.size, self._rows_per_block):
+                yield group[block], first
+            seen[group] = self._n_members
 
     def _lower_bounds(self, rows: Rows | slice, coordinates: Points, first: int) -> None:
         members = slice(first, self._n_members)
@@ -196,9 +201,3 @@ class _Bounds:
         halves = _geometry.product_distances(self._members[members], coordinates, member_norms).min(axis=0)
         bounds = 2 * (halves + self._half_norms[rows])
         self.upper[rows] = np.fmin(self.upper[rows], bounds)  # where not a number, the old bound stands
-
-    def _measure(self, rows: Rows, first: int) -> None:
-        """Account for the picks from `first` on by the textbook's distance."""
-        members = self.points[self.picks[first : self._n_members]]
-        distances = _geometry.squared_distances(self.points[rows], members).min(axis=1)
-        self.upper[rows] = np.minimum(self.upper[rows], distances)
