@@ -209,17 +209,20 @@ def _fits_single(table: Array) -> bool:
 
 def _check_table(table: Array) -> None:
     """Raise unless a table, wherever it came from, is one that a device may send."""
-    centers = table[:, :-N_STATISTICS]
-    if not (float(centers.max(initial=0)) <= MAX_VALUE and float(centers.min(initial=0)) >= -MAX_VALUE):
-        raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size, and some are not")
-    statistics = table[:, -N_STATISTICS:].tolist()
-    if not all(0 < count <= MAX_COUNT for count, _, _ in statistics):
+    if not float(np.vdot(table, table)) <= MAX_VALUE:  # else no center is larger, as most often
+        _check_centers(table[:, :-N_STATISTICS])
+    counts, sums_of_squares, deviations = table[:, -N_STATISTICS:].T.tolist()
+    if not all(0 < count <= MAX_COUNT for count in counts):
         raise InvalidInputError("counts must be greater than zero and at most 2^53, and some are not")
-    _check_statistic([squares for _, squares, _ in statistics], "sums_of_squares")
-    deviations = [deviation for _, _, deviation in statistics]
+    _check_statistic(sums_of_squares, "sums_of_squares")
     _check_statistic(deviations, "spectral_deviation")
     if deviations and not math.isnan(deviations[0]) and deviations.count(deviations[0]) != len(deviations):
         raise InvalidInputError("spectral_deviation must be the same in every row, and is not")
+
+
+def _check_centers(centers: Array) -> None:
+    if not (float(centers.max(initial=0)) <= MAX_VALUE and float(centers.min(initial=0)) >= -MAX_VALUE):
+        raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size, and some are not")
 
 
 def _check_statistic(numbers: list[float], name: str) -> None:
