@@ -24,8 +24,8 @@ N_TRIES = 4
 N_POWER_ITERATIONS = 2
 """Subspace iterations: with the extra directions, enough for clusters that can be told apart."""
 
-N_POLISHING_STEPS = 2
-"""Lloyd steps among the projected points: each costs far less than the step on the original points it saves."""
+N_POLISHING_STEPS = 1
+"""Lloyd steps among the projected points: one costs far less than the step on the original points it saves."""
 
 
 @dataclass(frozen=True)

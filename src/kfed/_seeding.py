@@ -26,14 +26,15 @@ def lift(lifted: Array) -> Array:
 
 
 def squared_distances(lifted: Array, centers: Array) -> Array:
-    """Squared distances of lifted points to `centers` (n_problems, m, n_features): (n_problems, m, n_points)."""
+    """Squared distances of lifted points to `centers` (n_problems, m, n_features): (n_problems, m, n_points).
+
+    Rounding may leave those near zero a little below it.
+    """
     query = np.empty((*centers.shape[:2], centers.shape[2] + 2), centers.dtype)
     np.multiply(centers, -2, out=query[:, :, :-2])
     query[:, :, -2] = 1
     np.einsum("bmd,bmd->bm", centers, centers, out=query[:, :, -1])
-    distances: Array = np.matmul(query, lifted)
-    np.maximum(distances, 0, out=distances)
-    return distances
+    return np.asarray(np.matmul(query, lifted))
 
 
 def points_at(lifted: Array, indices: Array) -> Array:
@@ -58,6 +59,7 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
     picks[:, :, 0] = draw(weights, stratified(first))
     costs = squared_distances(lifted, points_at(lifted, picks[:, :, 0]))  # (n_problems, n_tries, n_points)
     for step in range(1, n_clusters):
+        np.maximum(costs, 0, out=costs)
         candidates = draw(costs * weights[:, None], rest[:, step - 1])
         best = _potentials(lifted, weights, candidates, costs).argmin(axis=2)
         picks[:, :, step] = candidates[problems, tries, best]
