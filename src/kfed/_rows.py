@@ -27,9 +27,11 @@ Result = TypeVar("Result")
 BLOCK_BYTES = 2**21
 """Bytes of points that are worked on at a time, so that they stay in the cache while they are."""
 
-
 SMALL_BYTES = 2**18
 """Bytes of points that are copied at a time, where a copy is needed."""
+
+FEW = 4
+"""Fewer vectors than this are multiplied one by one, since BLAS takes longer over a matrix of two or three rows."""
 
 NARROW = 64
 """Sparse rows with at most this many features may be made dense, if what is asked of them needs it."""
@@ -127,11 +129,15 @@ class DenseRows(Rows):
 
     def along(self, vectors: Array, out: Array | None = None) -> Array:
         """See `Rows.along`."""
+        if vectors.shape[1] < FEW:
+            return _row_by_row(vectors, self.points.transpose(0, 2, 1), out)
         products = np.matmul(self.points, vectors.transpose(0, 2, 1)).transpose(0, 2, 1)
         return _copied(products, out)
 
     def total(self, weights: Array) -> Array:
         """See `Rows.total`."""
+        if weights.shape[1] < FEW:
+            return _row_by_row(weights, self.points)
         return np.asarray(np.matmul(weights, self.points))
 
     def take(self, indices: Array) -> Array:
@@ -197,7 +203,7 @@ class BlockedRows(Rows):
         products = np.empty((1, vectors.shape[1], self.n_points), self.dtype) if out is None else out
 
         def fill(block: slice) -> None:
-            products[0, :, block] = np.matmul(self.points[block], vectors[0].T).T
+            self.part(block).along(vectors, out=products[:, :, block])
 
         self.map_blocks(fill)
         return products
@@ -312,6 +318,14 @@ class SparseRows(Rows):
         operator = LinearOperator(sparse.shape, matvec=times, rmatvec=transposed_times, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(min(sparse.shape))
         return np.asarray(svds(operator, k=1, return_singular_vectors=False, v0=start))
+
+
+def _row_by_row(rows: Array, matrices: Array, out: Array | None = None) -> Array:
+    """``rows @ matrices`` for stacks of both."""
+    products = np.empty((*rows.shape[:2], matrices.shape[2]), rows.dtype) if out is None else out
+    for row in range(rows.shape[1]):
+        products[:, row] = np.matmul(rows[:, row, None], matrices)[:, 0]
+    return products
 
 
 def _copied(array: Array, out: Array | None) -> Array:
