@@ -108,6 +108,17 @@ def test_one_cluster_is_one():
         assert kfed.aggregate(sent, "auto").n_clusters == 1
 
 
+@pytest.mark.parametrize("apart", [5.0, 6.0])
+def test_clusters_that_every_device_mixed_up_are_not_called_one(apart):
+    rng = np.random.default_rng(0)
+    means = apart / 2**0.5 * np.eye(16, 100)
+    fleet = [np.repeat(means, 20, axis=0) + rng.normal(size=(320, 100)) for _ in range(20)]
+    sent = [local.to_message(f"{i}") for i, local in enumerate(kfed.cluster_fleet(fleet, 1, random_state=0))]
+    choice = kfed.choose_n_clusters(sent)
+    assert (choice.n_clusters, choice.is_reliable) == (1, False)
+    assert "as those of several clusters do" in choice.reason
+
+
 def test_a_single_center_is_one_cluster():
     choice = kfed.choose_n_clusters([kfed.DeviceMessage("a", [[1.0, 2.0]], [9], [3.0])])
     assert (choice.n_clusters, choice.is_reliable, len(choice.distances), choice.candidates) == (1, True, 0, [])

@@ -36,6 +36,9 @@ CLEAR_RATIO_UNSEEN = 4.0
 APART = 4.0
 """Standard deviations between two clusters. Halves of one Gaussian lie 2.7 apart, halves of one uniform 3.5."""
 
+ROUND = 1.05
+"""One cluster alone is told from clusters that devices mixed up by its shape: wider than this along no direction."""
+
 MAX_CANDIDATES = 512
 """The largest k that is looked for; a larger one has to be given."""
 
@@ -157,6 +160,7 @@ class _Evidence:
         variance = float(np.median(self.spread.variances))
         devices = is_pure if is_pure[self.owners].any() else np.ones_like(is_pure)
         self.deviation = directional_deviation(gathering, variance, devices)
+        self.is_round = self.deviation <= ROUND * np.sqrt(variance / gathering.n_features)
         self.n_dimensions = min(gathering.n_features, max(1.0, variance / max(self.deviation**2, 1e-300)))
 
         self.traversal = _traverse(self.centers, self.counts, n_jobs)
@@ -201,6 +205,8 @@ class _Evidence:
     def doubts(self) -> Iterator[str]:
         """Say what speaks against relying on the number."""
         if self.is_one:
+            if not self.is_round:
+                yield "all centers coincide, but points spread wider one way than others, as those of several clusters do"
             return
         if len(self.ratios) == 0:
             yield f"{len(self.centers)} centers are too few to tell several clusters from one"
