@@ -20,6 +20,7 @@ from kfed._auto_k import KChoice
 from kfed.certificate import Certificate
 from kfed.device import cluster_device
 from kfed.errors import (
+    AggregationWarning,
     DuplicateDeviceError,
     FeatureMismatchError,
     InvalidInputError,
@@ -46,6 +47,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aggregation",
+    "AggregationWarning",
     "Certificate",
     "DeviceMessage",
     "DuplicateDeviceError",

@@ -206,7 +206,7 @@ class _Evidence:
         """Say what speaks against relying on the number."""
         if self.is_one:
             if not self.is_round:
-                yield "all centers coincide, but points spread wider one way than others, as those of several clusters do"
+                yield "all centers coincide, but points spread wider one way, as those of several clusters do"
             return
         if len(self.ratios) == 0:
             yield f"{len(self.centers)} centers are too few to tell several clusters from one"

@@ -60,6 +60,16 @@ class CsvTable:
         )
         return values, None if row_ids is None else tuple(row_ids.tolist()), weights
 
+    def column(self, name: str) -> tuple[str, ...]:
+        """One column as text."""
+        position = self.names.index(name)
+        cells = []
+        for line, row in self._lines():
+            if len(row) != len(self.names):
+                raise InvalidInputError(_uneven(self._path, len(self.names), line, len(row)))
+            cells.append(row[position].strip())
+        return tuple(cells)
+
     def _records(self, choice: Choice) -> Array:
         """All lines, (n_rows,) of records with a field for each column: numbers, ids, or next to nothing."""
         formats = dict.fromkeys(choice.numeric, self._dtype) | {choice.id_column: np.dtype(object)}
@@ -79,10 +89,7 @@ class CsvTable:
         faults: dict[int, tuple[int, str]] = {}
         for line, row in self._lines():
             if len(row) != len(self.names):
-                return (
-                    f"{self._path}: every line must have {len(self.names)} cells, and line {line} has "
-                    f"{len(row)}; quote cells that hold a separator"
-                )
+                return _uneven(self._path, len(self.names), line, len(row))
             for position in positions:
                 fault = _fault_of(row[position])
                 if fault:
@@ -127,6 +134,13 @@ class CsvTable:
                 yield file
         except (UnicodeDecodeError, csv.Error):
             raise InvalidInputError(f"{self._path}: a CSV file must be text in UTF-8, and this is not") from None
+
+
+def _uneven(path: str, n_columns: int, line: int, n_cells: int) -> str:
+    return (
+        f"{path}: every line must have {n_columns} cells, and line {line} has {n_cells}; "
+        "quote cells that hold a separator"
+    )
 
 
 def _fault_of(cell: str) -> str | None:

@@ -13,6 +13,7 @@ from kfed import _conditions, plots
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from kfed.certificate import Certificate
     from kfed.separation import SeparationChoice, SeparationReport
 
 Array = npt.NDArray[Any]
@@ -31,21 +32,39 @@ LOG_RANGE = 20.0
 def plot_ratios(report: SeparationReport, path: Path | None, ax: Axes | None) -> Axes:
     """Draw a histogram of c_rs, inactive pairs on active ones, and how large it must be for either."""
     ax = _axes(ax, path)
-    both = [("active", report.active_pairs, ACTIVE), ("inactive", report.inactive_pairs, INACTIVE)]
-    kinds = [(name, tuple(pairs.T), color) for name, pairs, color in both if len(pairs)]
-    ratios = [report.separation_ratios[pairs] for _, pairs, _ in kinds]
-    needed = [_needed(report)[pairs] for _, pairs, _ in kinds]
-    drawn = [_drawable(own) for own in ratios]
-    if kinds:
-        edges = _bins(ax, np.concatenate([*drawn, *map(_drawable, needed)]))
-        labels = [f"{len(own):,} {name} pairs{_left_out(own)}" for (name, _, _), own in zip(kinds, ratios, strict=True)]
-        colors = [color for _, _, color in kinds]
-        ax.hist(drawn, edges.tolist(), stacked=True, color=colors, label=labels, edgecolor="white", linewidth=0.5)
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, borderaxespad=0.2)
-    for (name, _, color), least in zip(kinds, needed, strict=True):
-        _mark_needed(ax, name, least, color)
+    lengths = 2 * np.sqrt(report.size_imbalance) * _conditions.sums_of_pairs(report.active_scales)
+    needed = _conditions.over(report.required_separations, lengths)
+    _draw_pairs(ax, report.separation_ratios, needed, report.active_pairs)
     _label(ax, f"{report.n_clusters} clusters: {report.verdict.partition(':')[0]}", "pairs of clusters")
     return _saved(ax, path)
+
+
+def plot_bounds(certificate: Certificate, path: Path | None, ax: Axes | None) -> Axes:
+    """Draw the same of the lower bounds of c_rs that messages give."""
+    ax = _axes(ax, path)
+    needed = _conditions.over(certificate.separation_ratios.upper, certificate.attained.upper)
+    _draw_pairs(ax, certificate.separation_ratios.lower, needed, certificate.active_pairs)
+    verdict = certificate.verdict.partition(":")[0]
+    _label(ax, f"{certificate.n_clusters} clusters: {verdict}", "pairs of clusters", "lower bound of the ")
+    return _saved(ax, path)
+
+
+def _draw_pairs(ax: Axes, ratios: Array, needed: Array, active_pairs: Array) -> None:
+    is_active = np.zeros(ratios.shape, bool)
+    is_active[tuple(active_pairs.T)] = True
+    exists = np.triu(~np.isnan(ratios), 1)
+    both = [("active", exists & is_active, ACTIVE), ("inactive", exists & ~is_active, INACTIVE)]
+    kinds = [(name, ratios[pairs], needed[pairs], color) for name, pairs, color in both if pairs.any()]
+    drawn = [_drawable(own) for _, own, _, _ in kinds]
+    if kinds:
+        edges = _bins(ax, np.concatenate([*drawn, *(_drawable(least) for _, _, least, _ in kinds)]))
+        labels = [f"{len(own):,} {name} pairs{_left_out(own)}" for name, own, _, _ in kinds]
+        colors = [color for *_, color in kinds]
+        ax.hist(drawn, edges.tolist(), stacked=True, color=colors, label=labels, edgecolor="white", linewidth=0.5)
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, borderaxespad=0.2)
+        ax.locator_params(axis="y", integer=True)
+    for name, _, least, color in kinds:
+        _mark_needed(ax, name, _drawable(least), color)
 
 
 def plot_choice(choice: SeparationChoice, path: Path | None, ax: Axes | None) -> Axes:
@@ -85,12 +104,6 @@ def _saved(ax: Axes, path: Path | None) -> Axes:
     return ax
 
 
-def _needed(report: SeparationReport) -> Array:
-    """c_rs that the main theorem asks of each pair, (n_clusters, n_clusters)."""
-    lengths = 2 * np.sqrt(report.size_imbalance) * _conditions.sums_of_pairs(report.active_scales)
-    return _conditions.over(report.required_separations, lengths)
-
-
 def _drawable(ratios: Array) -> Array:
     return np.asarray(ratios[np.isfinite(ratios) & (ratios > 0)])
 
@@ -118,9 +131,9 @@ def _bins(ax: Axes, shown: Array) -> Array:
 
 
 def _mark_needed(ax: Axes, name: str, needed: Array, color: str) -> None:
-    low, high = needed.min(), needed.max()
-    if not 0 < high < np.inf:
+    if len(needed) == 0:
         return
+    low, high = needed.min(), needed.max()
     if high > 1.01 * low:
         ax.axvspan(low, high, color=color, alpha=0.15, linewidth=0)
     ax.axvline(high, color=color, linestyle="--", linewidth=1.2)
@@ -143,8 +156,11 @@ def _range(low: float, high: float) -> str:
     return texts[0] if texts[0] == texts[1] else " to ".join(texts)
 
 
-def _label(ax: Axes, title: str, height: str) -> None:
+def _label(ax: Axes, title: str, height: str, about: str = "") -> None:
     ax.set_title(title, loc="left")
-    ax.set_xlabel(r"separation ratio  $c_{rs} = \|\mu_r - \mu_s\| \;/\; 2\sqrt{m_0}\,(\Delta_r + \Delta_s)$")
+    ax.set_xlabel(
+        f"{about} " * bool(about)
+        + r"separation ratio  $c_{rs} = \|\mu_r - \mu_s\| \;/\; 2\sqrt{m_0}\,(\Delta_r + \Delta_s)$"
+    )
     ax.set_ylabel(height)
     ax.spines[["top", "right"]].set_visible(False)

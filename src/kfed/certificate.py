@@ -6,9 +6,10 @@ ratio c_rs of every pair of clusters that it found. Like the server, this file k
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ from kfed import _checks, _conditions, _pool, _words
 from kfed._conditions import Presence
 from kfed._deviation_bounds import Bounds, Spreads, bound_deviation
 from kfed._gathering import Gathering
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = npt.NDArray[Any]
 
@@ -138,16 +142,41 @@ class Certificate:
         return {name: _words.plain(value) for name, value in vars(self).items()}
 
     def __str__(self) -> str:
-        about = [
+        pairs = ["", *_words.table(self.pair_table())] if self.n_clusters > 1 else []
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([self.verdict, "", *_words.facts(self.facts()), *pairs, "", *notes])
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Give the numbers that are about all clusters, each with its name."""
+        return [
             ("clusters, k", str(self.n_clusters)),
             ("most on one device, k'", f"{self.max_local_clusters} (sqrt(k) is {self.n_clusters**0.5:.3g})"),
             ("size imbalance, m0", f"{self.size_imbalance:.4g}"),
             ("spectral deviation, norm(A - C)", _between(*self.spectral_deviation)),
             ("required ratio, c", f"{self.required_ratio:g}"),
         ]
-        pairs = ["", *_words.table([PAIRS_HEADER, *self._pair_rows()])] if self.n_clusters > 1 else []
-        notes = [f"note: {note}" for note in self.notes]
-        return "\n".join([self.verdict, "", *_words.facts(about), *pairs, "", *notes])
+
+    def pair_table(self) -> list[tuple[str, ...]]:
+        """Give a heading, and a row for the active and for the inactive pairs of clusters."""
+        return [PAIRS_HEADER, *self._pair_rows()]
+
+    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw how many pairs of clusters have which c_rs at least, active and inactive ones apart.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to save the picture (.png, .svg or .pdf), whole or not at all.
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from kfed import _separation_plot
+
+        return _separation_plot.plot_bounds(self, path, ax)
 
     def _pair_rows(self) -> Iterator[tuple[str, ...]]:
         active = np.zeros((self.n_clusters, self.n_clusters), bool)

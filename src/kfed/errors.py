@@ -14,6 +14,8 @@
     ├── OutputExistsError (OSError)        a file would be overwritten without leave
     └── MissingExtraError (ImportError)    an optional dependency is not installed
 
+    AggregationWarning (UserWarning)       clusters were found, and should be looked at before they are relied upon
+
 No text of an error holds a value of a data row: it names the row and the column.
 """
 
@@ -62,3 +64,7 @@ class OutputExistsError(KFedError, OSError):
 
 class MissingExtraError(KFedError, ImportError):
     """An optional dependency is not installed."""
+
+
+class AggregationWarning(UserWarning):
+    """Clusters were found, and should be looked at before they are relied upon."""

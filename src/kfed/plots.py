@@ -1,4 +1,4 @@
-"""Pictures of an aggregation: device centers in two dimensions, coloured by global cluster, size by count."""
+"""Pictures of an aggregation: its device centers in two dimensions, and how far apart they were picked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _files
+from kfed._auto_k import KChoice
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.server import Aggregation
 
@@ -25,6 +26,8 @@ FORMATS = ("png", "svg", "pdf")
 MARKERS = "osD^vPX"
 """Shapes that take turns when there are more clusters than colours that the eye keeps apart."""
 
+_CURVE, _DROP = "#2f6690", "#d1603d"
+_FEWEST_PICKS = 30
 _MANY = 10
 _MOST_NAMES = 40
 _LARGEST, _SMALLEST = 220.0, 12.0  # areas of dots, in points squared
@@ -73,6 +76,57 @@ def plot_centers(aggregation: Aggregation, path: str | os.PathLike[str] | None =
         )
     _mark_clusters(ax, view.of_clusters(aggregation), colors)
     _label_axes(ax, view, aggregation)
+    if path is not None:
+        save_figure(ax.figure, path)  # type: ignore[arg-type]
+    return ax
+
+
+def plot_traversal(
+    choice: KChoice, n_clusters: int | None = None, path: str | os.PathLike[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw the farthest-first distances of device centers, and where they drop.
+
+    Parameters
+    ----------
+    choice : KChoice
+        What `kfed.choose_n_clusters` found.
+    n_clusters : int, optional
+        A number of clusters that was asked for, to be marked too.
+    path : path, optional
+        Where to save the picture (.png, .svg or .pdf), whole or not at all.
+    ax : matplotlib Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if ax is None:
+        figure = new_figure(8.0, 4.4) if path is not None else _pyplot_figure(8.0, 4.4)
+        ax = figure.add_subplot()
+    k, asked = choice.n_clusters, n_clusters or choice.n_clusters
+    n_shown = min(len(choice.distances), max(_FEWEST_PICKS, 2 * max(k, asked)))
+    picks, distances = np.arange(2, n_shown + 2), choice.distances[:n_shown]
+    ax.plot(picks, distances, marker="o", markersize=4, linewidth=1.4, color=_CURVE)
+    if 2 <= k < n_shown + 1:
+        high, low = choice.distances[k - 2 : k]
+        ax.plot([k, k + 1], [high, low], color=_DROP, linewidth=3, marker="o", markersize=6)
+        clear = "clear" if choice.is_reliable else "not clear enough"
+        text = f"after pick {k} it drops {choice.ratios[k - 2]:.3g} times: {clear}"
+        ax.annotate(text, (k + 0.5, (high + low) / 2), (14, 8), textcoords="offset points", color=_DROP)
+    if asked != k:
+        ax.axvline(asked + 0.5, color="0.4", linestyle="--", linewidth=1.2)
+        place = (asked + 0.5, 0.97)
+        across = ax.get_xaxis_transform()
+        ax.annotate(
+            f" {asked} were asked for", place, xycoords=across, va="top", color="0.4", fontsize="small", rotation=90
+        )
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("pick")
+    ax.set_ylabel("distance to the picks before it")
+    found = f"{k} cluster{'s' * (k != 1)}" if choice.is_reliable else "no reliable number of clusters"
+    ax.set_title(f"farthest-first traversal: {found}", loc="left")
+    ax.spines[["top", "right"]].set_visible(False)
     if path is not None:
         save_figure(ax.figure, path)  # type: ignore[arg-type]
     return ax

@@ -227,8 +227,14 @@ class SeparationReport:
         return {name: _words.plain(value) for name, value in facts.items()}
 
     def __str__(self) -> str:
+        pairs = ["", *_words.table(self.pair_table())] if self.n_clusters > 1 else []
+        notes = ["", *(f"note: {note}" for note in self.notes)] if self.notes else []
+        return "\n".join([self.verdict, "", *_words.facts(self.facts()), *pairs, *notes])
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Give the numbers that are about all clusters, each with its name."""
         kind = "heterogeneous" if self.is_heterogeneous else "not heterogeneous"
-        about = [
+        return [
             ("points", f"{len(self.fails_locally):,}"),
             ("devices", f"{len(self.device_ids):,}, the smallest with {self.smallest_device:,} points"),
             ("clusters, k", str(self.n_clusters)),
@@ -241,9 +247,10 @@ class SeparationReport:
             ("points that fail proximity", _share(self.fails_globally)),
             ("... in their device's own problem", _share(self.fails_locally)),
         ]
-        pairs = ["", *_words.table([PAIRS_HEADER, *self._pair_rows()])] if self.n_clusters > 1 else []
-        notes = ["", *(f"note: {note}" for note in self.notes)] if self.notes else []
-        return "\n".join([self.verdict, "", *_words.facts(about), *pairs, *notes])
+
+    def pair_table(self) -> list[tuple[str, ...]]:
+        """Give a heading, and a row for the active and for the inactive pairs of clusters."""
+        return [PAIRS_HEADER, *self._pair_rows()]
 
     def _pair_rows(self) -> Iterator[tuple[str, ...]]:
         for name, pairs in [("active", self.active_pairs), ("inactive", self.inactive_pairs)]:

@@ -7,20 +7,30 @@ a device works: it must not import `kfed.device`.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kfed import _aggregation_file, _checks, _files, _geometry, _robust
+from kfed._advice import advice
 from kfed._auto_k import KChoice, choose_k
 from kfed._averages import means_by_label
 from kfed._gathering import Gathering, Grouping
 from kfed._traversal import farthest_first
 from kfed.certificate import Certificate
-from kfed.errors import InvalidInputError, MessageError, NoReliableKError, TooFewCentersError, UnknownDeviceError
+from kfed.errors import (
+    AggregationWarning,
+    InvalidInputError,
+    MessageError,
+    NoReliableKError,
+    TooFewCentersError,
+    UnknownDeviceError,
+)
 from kfed.identity import Identity
 from kfed.message import DeviceMessage
 
@@ -64,6 +74,12 @@ def aggregate(
     NoReliableKError
         If `n_clusters` is "auto" and the centers do not show it clearly: then it has to be given.
 
+    Warns
+    -----
+    AggregationWarning
+        If clusters rest on a single center, if devices are too alike for the paper's corollary, or if an "auto" number
+        of clusters has no second opinion; the texts are in `Aggregation.warnings`, too.
+
     References
     ----------
     Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clustering", ICML 2021, Algorithm 2.
@@ -80,7 +96,10 @@ def aggregate(
     """
     n_clusters = _checks.positive_integer_or_auto(n_clusters, "n_clusters")
     rule = _checks.one_of(rule, list(RULES), "rule")
-    return _aggregate(Gathering.of(messages), n_clusters, rule, first_device, n_jobs)
+    result = _aggregate(Gathering.of(messages), n_clusters, rule, first_device, n_jobs)
+    if result.warnings:
+        warnings.warn("; ".join(result.warnings), AggregationWarning, stacklevel=2)
+    return result
 
 
 def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None = None) -> KChoice:
@@ -278,6 +297,11 @@ class Aggregation:
     def traversal(self) -> Array:
         """How far from M each device center was when it joined M: never increasing."""
         return self._grouping.traversal
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to look at before relying on these clusters; see `kfed._advice`."""
+        return tuple(advice(self.center_owners, self.center_labels, self.n_clusters, self.k_choice))
 
     @property
     def cluster_sizes(self) -> Array:

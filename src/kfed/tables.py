@@ -114,15 +114,7 @@ def read_table(
     -------
     Table
     """
-    suffix = Path(path).suffix.lower()
-    if suffix in CSV_SUFFIXES:
-        file: CsvTable | ParquetTable | NpyTable = CsvTable(path, header, dtype)
-    elif suffix in PARQUET_SUFFIXES:
-        file = ParquetTable(path)
-    elif suffix == ".npy":
-        file = NpyTable(path)
-    else:
-        raise InvalidInputError(f"{path}: a table must end in .csv, .tsv, .txt, .parquet, .pq or .npy")
+    file = open_table(path, header, dtype)
     choice = Choice.of(file.names, columns, id_column, weight_column, os.fspath(path))
     values, row_ids, weights = file.read(choice)
     if len(values) == 0:
@@ -130,6 +122,43 @@ def read_table(
     values = np.ascontiguousarray(values, dtype=_float_dtype(values) if dtype is None else dtype)
     _check_finite(values, choice.features, os.fspath(path))
     return Table(values, choice.features, file.has_header, row_ids, id_column, weights)
+
+
+def read_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[str, ...]:
+    """Read one column as text: names of devices, or of clusters.
+
+    Parameters
+    ----------
+    path : path
+        As in `read_table`.
+    column : str, optional
+        Its name; by default the last.
+    """
+    file = open_table(path)
+    name = file.names[-1] if column is None else column
+    if name not in file.names:
+        raise InvalidInputError(f"{path}: there is no column {name!r}; the columns are {shown(file.names)}")
+    cells = file.column(name)
+    if "" in cells:
+        raise InvalidInputError(
+            f"{path}: column {name!r} must say something in every row, and is empty in row {cells.index('')} "
+            "(counted from 0); remove or fill those rows first"
+        )
+    return cells
+
+
+def open_table(
+    path: str | os.PathLike[str], header: bool | None = None, dtype: npt.DTypeLike | None = None
+) -> CsvTable | ParquetTable | NpyTable:
+    """Open a table by what its name ends in; its `names` are known then."""
+    suffix = Path(path).suffix.lower()
+    if suffix in CSV_SUFFIXES:
+        return CsvTable(path, header, dtype)
+    if suffix in PARQUET_SUFFIXES:
+        return ParquetTable(path)
+    if suffix == ".npy":
+        return NpyTable(path)
+    raise InvalidInputError(f"{path}: a table must end in .csv, .tsv, .txt, .parquet, .pq or .npy")
 
 
 def read_scale(path: str | os.PathLike[str]) -> dict[str, tuple[float, float]]:
@@ -184,6 +213,10 @@ class NpyTable:
         weights = None if choice.weight_column is None else np.array(self._array[:, int(choice.weight_column)])
         return self._array[:, positions], row_ids, weights
 
+    def column(self, name: str) -> tuple[str, ...]:
+        """One column as text."""
+        return _as_ids(self._array[:, int(name)].tolist())
+
 
 class ParquetTable:
     """A Parquet file, by pyarrow."""
@@ -212,6 +245,10 @@ class ParquetTable:
         row_ids = None if choice.id_column is None else _as_ids(table.column(choice.id_column).to_pylist())
         weights = None if choice.weight_column is None else numbers[choice.weight_column]
         return np.column_stack([numbers[name] for name in choice.features]), row_ids, weights
+
+    def column(self, name: str) -> tuple[str, ...]:
+        """One column as text."""
+        return _as_ids(self._file.read(columns=[name]).column(name).to_pylist())
 
     def _is_number(self, kind: Any) -> bool:
         return bool(self._types.is_integer(kind) or self._types.is_floating(kind) or self._types.is_boolean(kind))

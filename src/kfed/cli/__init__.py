@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated
 
 import typer
 
 import kfed
-from kfed.cli import bench, demo, inspect, server, site
+from kfed.cli import bench, demo, diagnose, inspect, server, site
 from kfed.cli._terminal import Commands
 
 app = typer.Typer(
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, site, server, inspect, bench):
+for module in (demo, site, server, inspect, diagnose, bench):
     module.register(app)
 
 
@@ -45,5 +46,6 @@ def _kfed(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, which says itself what the library would warn of."""
+    warnings.simplefilter("ignore", kfed.AggregationWarning)
     app()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -20,6 +20,15 @@ from kfed.files import reason_of
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+
+
+def number_or_auto(text: str) -> int | Literal["auto"]:
+    """Read a number of clusters, or the wish to have it found."""
+    if text == "auto":
+        return "auto"
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise typer.BadParameter(f"must be a whole number above zero, or auto, and is {text!r}")
 
 
 class Commands(TyperGroup):

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from kfed import _files
-from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, say, table
+from kfed.cli._terminal import Force, Json, about, claim, note, number_or_auto, plural, print_json, say, table
 from kfed.errors import InvalidInputError
 from kfed.files import Inbox, load, read_messages
 from kfed.identity import Identity
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
         epilog="`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
+        "`kfed aggregate *.kfed -k auto --rule robust`   where k is not known, and some rows are bad\n\n"
         "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
         "clusters.kfed holds the centers of all devices. Where they should not see each other's, send each "
         "its identity instead: answers/site7.identity holds the global centers alone."
@@ -50,7 +51,14 @@ def register(app: typer.Typer) -> None:
 def aggregate(
     files: Annotated[list[Path], typer.Argument(metavar="MESSAGE", help="The .kfed files that the sites sent.")],
     n_clusters: Annotated[
-        int, typer.Option("-k", "--n-clusters", metavar="N", min=1, help="Number of shared clusters.")
+        Any,
+        typer.Option(
+            "-k",
+            "--n-clusters",
+            metavar="N|auto",
+            parser=number_or_auto,
+            help="Number of shared clusters; auto finds it, or says that it can't be told.",
+        ),
     ],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the aggregation.")
@@ -87,6 +95,8 @@ def aggregate(
     }
     _claim_all(output, plot, identities, list(answers.values()), inbox, force=force)
     result = aggregate_messages(inbox.messages, n_clusters, rule=rule.value, first_device=first_device)
+    for warning in result.warnings:
+        note(f"warning: {warning}")
     _files.write(output, result.to_bytes(), overwrite=force)
     for device_id, path in answers.items():
         path.parent.mkdir(exist_ok=True)
@@ -167,6 +177,8 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
         "n_devices": result.n_devices,
         "n_device_centers": len(result.device_centers),
         "rule": result.rule,
+        "k_choice": None if result.k_choice is None else str(result.k_choice),
+        "warnings": list(result.warnings),
         "cluster_sizes": result.cluster_sizes.tolist(),
         "centers_in_cluster": np.bincount(result.center_labels, minlength=result.n_clusters).tolist(),
         "devices_in_cluster": list(map(len, owners_of)),
@@ -184,6 +196,8 @@ def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
         table(None, ["cluster", "rows", "device centers", "devices"], rows),
         f"  [green]wrote[/]  {escape(facts['output'])}  (for `kfed label` and `kfed assign`)",
     ]
+    if facts["k_choice"]:
+        lines.insert(1, f"  [green]found[/]  {escape(facts['k_choice'])}")
     if facts["identities"]:
         folder = escape(str(Path(next(iter(facts["identities"].values()))).parent))
         lines.append(f"  [green]wrote[/]  {plural(len(facts['identities']), 'identity', 'identities')} in {folder}")

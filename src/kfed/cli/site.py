@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from kfed import _files
-from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, say, table
+from kfed.cli._terminal import Force, Json, about, claim, number_or_auto, plural, print_json, say, table
 from kfed.device import MIN_CLUSTER_SIZE, cluster_device
 from kfed.files import load
 from kfed.identity import Identity
@@ -38,7 +38,14 @@ def register(app: typer.Typer) -> None:
 def device(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help="The rows of this site: .csv, .parquet or .npy.")],
     n_local_clusters: Annotated[
-        int, typer.Option("-k", "--n-local-clusters", metavar="N", min=1, help="Clusters to look for here.")
+        Any,
+        typer.Option(
+            "-k",
+            "--n-local-clusters",
+            metavar="N|auto",
+            parser=number_or_auto,
+            help="Clusters to look for here; auto finds how many there are.",
+        ),
     ],
     device_id: Annotated[
         str | None,
@@ -143,7 +150,7 @@ def _local_path(message_path: Path) -> Path:
     return message_path.with_name(f"{name}.local")
 
 
-def _cluster(rows: Any, n_local_clusters: int, device_id: str, seed: int, min_cluster_size: int) -> LocalFile:
+def _cluster(rows: Any, n_local_clusters: Any, device_id: str, seed: int, min_cluster_size: int) -> LocalFile:
     clustering = cluster_device(
         rows,
         n_local_clusters,

@@ -1,0 +1,175 @@
+"""`kfed diagnose`: how far clusters can be relied upon."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from kfed import _files
+from kfed._table_columns import shown
+from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say, table
+from kfed.diagnosis import Diagnosis, diagnose_data
+from kfed.diagnosis import diagnose as diagnose_aggregation
+from kfed.errors import FeatureMismatchError, InvalidInputError
+from kfed.files import load
+from kfed.separation import separation_report
+from kfed.server import Aggregation
+from kfed.tables import Table, open_table, read_column, read_scale, read_table
+
+_COLORS = {True: "green", False: "yellow", None: "cyan"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command(
+        epilog="`kfed diagnose clusters.kfed`   from what the sites sent; no row is needed\n\n"
+        "`kfed diagnose clusters.kfed --html diagnosis.html`   with pictures, for a browser\n\n"
+        "`kfed diagnose --data site1.csv --labels site1-labels.csv --data site2.csv --labels site2-labels.csv`\n\n"
+        "`kfed diagnose --data all.csv --labels truth.csv --device-column site --json`"
+    )(diagnose)
+
+
+def diagnose(
+    clusters: Annotated[
+        Path | None, typer.Argument(metavar="[CLUSTERS]", help="An aggregation, from `kfed aggregate`.")
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="TABLE", help="Rows that are at hand, to be judged with --labels; again for each device."),
+    ] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="TABLE", help="The cluster of each row: the last column, as `kfed label` writes it."),
+    ] = None,
+    device_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of the one --data file that says whose row it is.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to judge; by default all.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of --data that is no feature: which row this is.")
+    ] = None,
+    scale: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON with the agreed shift and scale of each column.")
+    ] = None,
+    required_ratio: Annotated[
+        float, typer.Option("--required-ratio", "-c", metavar="C", help="The constant c of the main theorem.")
+    ] = 100.0,
+    page: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write a page with pictures.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw the pictures (.png, .svg or .pdf).")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Say how far clusters can be relied upon: the verdict, what it rests on, and what to look at.
+
+    Of an aggregation it needs only what the sites sent. Of rows with labels it measures the paper's conditions
+    themselves, and which rows fail them.
+    """
+    given = [path for path in (clusters, *(data or []), *(labels or []), scale) if path is not None]
+    outputs = [path for path in (page, plot) if path is not None]
+    if outputs:
+        _check_pictures(plot)
+    claim(outputs, inputs=given, force=force)
+    if clusters is not None and not data and not labels:
+        with about(clusters):
+            found = diagnose_aggregation(load(clusters, Aggregation), required_ratio)
+    elif data and labels and clusters is None:
+        found = _of_data(data, labels, device_column, columns, id_column, scale, required_ratio)
+    else:
+        raise InvalidInputError(
+            "give either one file that `kfed aggregate` wrote, or tables with --data and as many with --labels"
+        )
+    if page is not None:
+        _files.write(page, found.to_html(f"Diagnosis of {given[0].name}"), overwrite=force)
+    if plot is not None:
+        from kfed.plots import save_figure
+
+        save_figure(found.figure(), plot)
+    if as_json:
+        print_json({"verdict": found.verdict, "is_guaranteed": found.is_guaranteed} | found.details)
+    else:
+        say(*_text(found, outputs))
+
+
+def _check_pictures(plot: Path | None) -> None:
+    """Find out before the work, not after it, that pictures cannot be drawn."""
+    from kfed.plots import check_format, require_matplotlib
+
+    if plot is not None:
+        check_format(plot)
+    require_matplotlib()
+
+
+def _of_data(
+    data: list[Path],
+    labels: list[Path],
+    device_column: str | None,
+    columns: str | None,
+    id_column: str | None,
+    scale: Path | None,
+    required_ratio: float,
+) -> Diagnosis:
+    """Read tables and labels in pairs, one pair a device, or one pair with a column that names devices."""
+    if len(data) != len(labels):
+        raise InvalidInputError(f"there must be one --labels for each --data, and there are {len(labels)}")
+    if device_column is not None and len(data) > 1:
+        raise InvalidInputError("--device-column goes with one --data, which holds the rows of all devices")
+    chosen = None if columns is None else next(csv.reader([columns]))
+    named: Any = None if device_column is None else read_column(data[0], device_column)
+    tables = [_rows(path, chosen, id_column, device_column, scale) for path in data]
+    for path, rows in zip(data, tables, strict=True):
+        if rows.names != tables[0].names:
+            raise FeatureMismatchError(f"{path}: the columns must be those of {data[0]}, and are {shown(rows.names)}")
+    target = np.concatenate([_labels(*each) for each in zip(labels, tables, data, strict=True)])
+    target = target.astype(int) if all(map(str.isdecimal, target)) else target
+    stems = [path.stem for path in data]
+    names = list(map(printable, stems if len(set(stems)) == len(data) else map(str, data)))
+    devices = np.repeat(names, list(map(len, tables))) if named is None else np.array(named)
+    points = np.concatenate([rows.values for rows in tables])
+    return diagnose_data(separation_report(points, target, devices, required_ratio=required_ratio))
+
+
+def _rows(
+    path: Path, columns: list[str] | None, id_column: str | None, device_column: str | None, scale: Path | None
+) -> Table:
+    """The rows of a table, without the columns that are no features."""
+    if columns is None and device_column is not None:
+        columns = [name for name in open_table(path).names if name not in (id_column, device_column)]
+    rows = read_table(path, columns=columns, id_column=id_column)
+    if scale is None:
+        return rows
+    agreed = read_scale(scale)
+    with about(scale):
+        return rows.scaled(agreed)
+
+
+def _labels(path: Path, rows: Table, data: Path) -> Any:
+    """One label a row, in the order of the rows."""
+    labels = np.array(read_column(path))
+    if len(labels) != len(rows):
+        raise InvalidInputError(
+            f"{path}: there must be a label for each of {len(rows):,} rows of {data}, and there are {len(labels):,}"
+        )
+    named_too = rows.id_column is not None and rows.id_column in open_table(path).names
+    if named_too and read_column(path, rows.id_column) != rows.row_ids:
+        raise InvalidInputError(f"{path}: {rows.id_column!r} must name the rows of {data} in their order, and does not")
+    return labels
+
+
+def _text(found: Diagnosis, outputs: list[Path]) -> list[Any]:
+    color = _COLORS[found.is_guaranteed]
+    parts: list[Any] = [f"[bold {color}]{escape(found.verdict)}[/]", "", escape(found.meaning)]
+    parts += [f"\n{escape(found.evidence)}"] if found.evidence else []
+    parts += [f"\n[bold]warning:[/] {escape(text)}" for text in found.warnings]
+    parts += ["", table(None, ["", ""], found.facts, left=2)]
+    parts += [table(grid.title, grid.headings, grid.rows) for grid in found.grids]
+    parts += [f"[dim]note: {escape(text)}[/]" for text in found.notes]
+    return parts + [f"  [green]wrote[/]  {escape(str(path))}" for path in outputs]

@@ -1,0 +1,244 @@
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import kfed
+from kfed import diagnosis, plots
+from kfed.cli import app
+from kfed.diagnosis import diagnose, diagnose_data
+from worlds import mixture_world
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def world():
+    return mixture_world(9, 20, devices_per_group=4, gap=12.0, points_per_cluster=30)
+
+
+@pytest.fixture(scope="module")
+def clusters(world, tmp_path_factory):
+    path = tmp_path_factory.mktemp("diagnosis") / "clusters.kfed"
+    kfed.aggregate(world.messages(), 9).save(path)
+    return path
+
+
+def test_the_verdict_comes_first_and_says_what_it_means(clusters):
+    lines = run("diagnose", clusters).stdout.splitlines()
+    assert lines[0].startswith("not guaranteed: ")
+    assert lines[2].startswith("The paper's main theorem does not vouch for these clusters.")
+    assert any(line.startswith("the centers show 9 clusters: ") for line in lines)
+
+
+def test_the_table_agrees_with_the_certificate(clusters):
+    certificate = kfed.Aggregation.load(clusters).certificate()
+    text = run("diagnose", clusters).stdout
+    assert all(value in text for _, value in certificate.facts())
+    assert all(note in text for note in certificate.notes)
+
+
+def test_json_is_json_alone_and_holds_certificate_and_traversal(clusters):
+    found = json.loads(run("diagnose", clusters, "--json").stdout)
+    result = kfed.Aggregation.load(clusters)
+    assert found["is_guaranteed"] is False
+    assert found["certificate"] == json.loads(json.dumps(result.certificate().to_dict()))
+    assert found["k_choice"]["n_clusters"] == 9
+    assert found["k_choice"]["distances"] == sorted(found["k_choice"]["distances"], reverse=True)
+
+
+def test_clusters_far_enough_apart_are_guaranteed():
+    world = mixture_world(9, 20, devices_per_group=2, gap=20_000.0)
+    found = diagnose(kfed.aggregate(world.messages(), 9))
+    assert (found.verdict, found.is_guaranteed) == ("guaranteed", True)
+
+
+def test_a_number_of_clusters_that_centers_do_not_show_is_warned_of(world):
+    found = diagnose(kfed.aggregate(world.messages(), 6))
+    assert any(text.startswith("6 clusters were asked for, and the centers clearly show 9") for text in found.warnings)
+    assert not any("were asked for" in text for text in diagnose(kfed.aggregate(world.messages(), 9)).warnings)
+
+
+def test_the_page_holds_its_pictures_and_asks_nothing_of_a_network(clusters, tmp_path):
+    page = tmp_path / "page.html"
+    result = run("diagnose", clusters, "--html", page)
+    assert result.exit_code == 0
+    text = page.read_text()
+    assert text.count('<img src="data:image/png;base64,') == 3
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//|url\(|@import|<script", text)
+    assert text.index("Not guaranteed.") < text.index("How many clusters the centers show") < text.index("The numbers")
+
+
+def test_names_from_messages_do_not_become_html():
+    sent = [kfed.DeviceMessage(f"<script>{i}", [[0.0], [9e9]], [5, 5]) for i in range(3)]
+    page = diagnose(kfed.aggregate(sent, 2)).to_html("<b>").decode()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "<h1>&lt;b&gt;</h1>" in page
+
+
+def test_the_picture_marks_the_drop(world):
+    choice = kfed.choose_n_clusters(world.messages())
+    ax = plots.plot_traversal(choice, 6, ax=plots.new_figure(6, 4).add_subplot())
+    marked = [line for line in ax.lines if list(line.get_xdata()) == [9, 10]]
+    assert len(marked) == 1
+    np.testing.assert_array_equal(marked[0].get_ydata(), choice.distances[7:9])
+    assert any("6 were asked for" in text.get_text() for text in ax.texts)
+
+
+def test_messages_without_spread_leave_it_unknown_or_say_what_they_lack():
+    sent = [kfed.DeviceMessage(f"{i}", [[0.0], [9e9]], [5, 5]) for i in range(3)]
+    found = diagnose(kfed.aggregate(sent, 2))
+    assert found.is_guaranteed is None
+    assert "sent no spectral deviation" in found.verdict
+    assert found.to_html("page")
+
+
+def test_one_cluster_and_one_center_have_a_page_too():
+    found = diagnose(kfed.aggregate([kfed.DeviceMessage("a", [[1.0, 2.0]], [9], [3.0], 1.0)], 1))
+    assert found.is_guaranteed is True
+    assert found.to_html("page")
+
+
+# Of rows and labels ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(world, tmp_path):
+    """The rows of three devices and their target clusters, as files; the same in one file."""
+    every = ["site,patient,a,b"]
+    truth = ["patient,group"]
+    paths = []
+    for z in range(3):
+        points, target = world.points[z][:, :2], world.targets[z]
+        ids = [f"p{z}-{i}" for i in range(len(points))]
+        rows = [f"{name},{x:.9g},{y:.9g}" for name, (x, y) in zip(ids, points, strict=True)]
+        labels = [f"{name},{label}" for name, label in zip(ids, target, strict=True)]
+        data, own = tmp_path / f"site{z}.csv", tmp_path / f"labels{z}.csv"
+        data.write_text("\n".join(["patient,a,b", *rows]))
+        own.write_text("\n".join(["patient,group", *labels]))
+        every += [f"site{z},{row}" for row in rows]
+        truth += labels
+        paths += ["--data", data, "--labels", own]
+    (tmp_path / "all.csv").write_text("\n".join(every))
+    (tmp_path / "truth.csv").write_text("\n".join(truth))
+    return paths
+
+
+def test_rows_with_labels_are_judged_as_the_report_judges_them(world, tables, tmp_path):
+    found = json.loads(run("diagnose", *tables, "--id-column", "patient", "--json").stdout)
+    points = [np.round(own[:, :2], 9) for own in world.points[:3]]
+    report = kfed.separation_report(points, list(world.targets[:3]))
+    assert found["spectral_deviation"] == pytest.approx(report.spectral_deviation, rel=1e-6)
+    assert found["cluster_sizes"] == report.cluster_sizes.tolist()
+    assert found["device_ids"] == ["site0", "site1", "site2"]
+
+
+def test_one_file_with_a_device_column_says_the_same(tables, tmp_path):
+    apart = json.loads(run("diagnose", *tables, "--id-column", "patient", "--json").stdout)
+    data, truth = tmp_path / "all.csv", tmp_path / "truth.csv"
+    options = ["--device-column", "site", "--id-column", "patient", "--json"]
+    assert json.loads(run("diagnose", "--data", data, "--labels", truth, *options).stdout) == apart
+
+
+def test_devices_whose_points_fail_are_named(world):
+    points = [own.copy() for own in world.points]
+    points[2][:40] = points[2][60]
+    found = diagnose_data(kfed.separation_report(points, list(world.targets)))
+    grid = next(grid for grid in found.grids if grid.title.startswith("Devices"))
+    assert grid.rows[0][0] == "2"
+    assert len(grid.rows) <= diagnosis.N_DEVICES_NAMED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give either one file"),
+        (["--data", "site0.csv"], "give either one file"),
+        (["--data", "site0.csv", "--data", "site1.csv", "--labels", "labels0.csv"], "one --labels for each --data"),
+        (["--data", "site0.csv", "--labels", "truth.csv", "--id-column", "patient"], "must be a label for each of"),
+        (["--data", "site1.csv", "--labels", "labels0.csv", "--id-column", "patient"], "in their order, and does not"),
+        (["--data", "all.csv", "--labels", "truth.csv", "--device-column", "ward"], "there is no column 'ward'"),
+        (["clusters.kfed", "--html", "page.html", "--plot", "page.txt"], "must end in .png, .svg or .pdf"),
+        (["all.csv"], "all.csv"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_written(arguments, said, tables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    result = run("diagnose", *arguments)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+# What an aggregation warns of -----------------------------------------------------------------------------------
+
+
+def message(name, *centers):
+    return kfed.DeviceMessage(name, np.array(centers, float), [10] * len(centers), [1.0] * len(centers), 1.0)
+
+
+def test_a_cluster_on_a_single_center_is_warned_of_once():
+    sent = [message("a", [0, 0], [9, 0]), message("b", [0, 0], [0, 9])]
+    with pytest.warns(kfed.AggregationWarning, match="2 of 3 clusters rest on a single device center") as caught:
+        result = kfed.aggregate(sent, 3)
+    assert len(caught) == 1
+    assert len(result.warnings) == 2
+    assert "; ".join(result.warnings) == str(caught[0].message)
+
+
+def test_too_many_clusters_on_a_device_are_warned_of():
+    sent = [message(name, [0, 0], [9, 0], [0, 9]) for name in "ab"]
+    assert "more than sqrt(k) = 1.73" in kfed.aggregate(sent, 3).warnings[0]
+
+
+def test_a_found_number_without_a_second_opinion_is_warned_of():
+    places = np.array([[0.0, 0.0], [90.0, 0.0], [0.0, 90.0]])
+    sent = [kfed.DeviceMessage(f"{i}", places + i / 10, [5] * 3) for i in range(4)]
+    found = kfed.aggregate(sent, "auto")
+    assert any("no second opinion" in text for text in found.warnings)
+
+
+def test_what_is_heterogeneous_and_shared_warns_of_nothing(world):
+    assert kfed.aggregate(world.messages(), 9).warnings == ()
+
+
+def test_one_device_alone_warns_of_nothing():
+    assert kfed.aggregate([message("a", [0, 0], [9, 0])], 2).warnings == ()
+
+
+def test_the_command_line_says_warnings_and_the_found_number(world, tmp_path):
+    paths = [tmp_path / f"{one.device_id}.kfed" for one in world.messages()]
+    for path, one in zip(paths, world.messages(), strict=True):
+        one.save(path)
+    result = run("aggregate", *paths, "-k", "auto", "--rule", "robust", "-o", tmp_path / "clusters.kfed", "--json")
+    facts = json.loads(result.stdout)
+    assert facts["n_clusters"] == 9
+    assert facts["k_choice"].startswith("9 clusters: ")
+    fewer = run("aggregate", *paths, "-k", "3", "-o", tmp_path / "three.kfed")
+    assert "kfed: warning: a device has 3 of the 3 clusters" in fewer.stderr
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "two", "1.5", ""])
+def test_a_number_of_clusters_must_be_one_or_auto(given, tmp_path):
+    result = run("aggregate", tmp_path / "a.kfed", "-k", given)
+    assert result.exit_code == 2
+    assert "auto" in result.stderr
+
+
+def test_no_reliable_number_is_an_error_that_names_candidates(tmp_path):
+    rng = np.random.default_rng(0)
+    for i in range(12):
+        kfed.DeviceMessage(f"{i}", rng.normal(size=(4, 3)), [20] * 4, [60.0] * 4, 9.0).save(tmp_path / f"{i}.kfed")
+    result = run("aggregate", *sorted(tmp_path.iterdir()), "-k", "auto", "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "no reliable number of clusters" in result.stderr
+    assert "give n_clusters as a number" in result.stderr
+    assert not (tmp_path / "out").exists()
