@@ -174,9 +174,9 @@ class Certificate:
         -------
         matplotlib Axes
         """
-        from kfed import _separation_plot
+        from kfed._pair_plot import plot_bounds
 
-        return _separation_plot.plot_bounds(self, path, ax)
+        return plot_bounds(self, path, ax)
 
     def _pair_rows(self) -> Iterator[tuple[str, ...]]:
         active = np.zeros((self.n_clusters, self.n_clusters), bool)
