@@ -20,11 +20,13 @@ from kfed._auto_k import KChoice
 from kfed.certificate import Certificate
 from kfed.device import cluster_device
 from kfed.errors import (
+    CorruptFileError,
     DuplicateDeviceError,
     FeatureMismatchError,
     InvalidInputError,
     KFedError,
     MessageError,
+    MissingDataError,
     MissingExtraError,
     NoReliableKError,
     OutputExistsError,
@@ -47,6 +49,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Aggregation",
     "Certificate",
+    "CorruptFileError",
     "DeviceMessage",
     "DuplicateDeviceError",
     "FeatureMismatchError",
@@ -58,6 +61,7 @@ __all__ = [
     "LocalClustering",
     "LocalKMeans",
     "MessageError",
+    "MissingDataError",
     "MissingExtraError",
     "NoReliableKError",
     "OutputExistsError",
