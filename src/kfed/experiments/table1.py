@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kfed.baselines import one_round
 from kfed.datasets import mixture
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
-from kfed.experiments.one_round import one_round
 from kfed.metrics import matched_accuracy
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     own = seed_of(seed, d=axes["d"], k=axes["k"], run=axes["run"])
     drawn = mixture(axes["d"], axes["k"], points_per_cluster=axes["n_r"], seed=own, **SEPARATIONS[axes["separation"]])
     done = one_round(drawn.points, drawn.n_clusters, drawn.n_local_clusters, drawn.device_ids, own)
-    accuracy = matched_accuracy(np.concatenate(drawn.targets), done.all_labels)
+    accuracy = matched_accuracy(np.concatenate(drawn.targets), done.labels)
     return {
         "accuracy": 100 * accuracy,
         "gap": drawn.separation,
