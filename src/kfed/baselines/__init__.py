@@ -8,7 +8,7 @@
     central.sent, lloyd.sent, ours.sent                                       # rounds, messages, bytes
 """
 
-from kfed.baselines.centralized import Centralized, centralized
+from kfed.baselines.centralized import Centralized, centralized, rows_message
 from kfed.baselines.distributed_lloyd import DistributedLloyd, Step, distributed_lloyd
 from kfed.baselines.one_round import OneRound, one_round
 from kfed.baselines.sent import Sent
@@ -23,5 +23,6 @@ __all__ = [
     "centralized",
     "distributed_lloyd",
     "one_round",
+    "rows_message",
     "textbook_local",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _checks, _files
-from kfed.baselines.sent import Sent
+from kfed.baselines.sent import Sent, pool
 
 Array = npt.NDArray[Any]
 
@@ -51,19 +51,17 @@ def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_ini
     >>> np.bincount(done.labels).tolist(), done.sent.n_rounds, done.sent.n_messages
     ([30, 20], 1, 4)
     """
-    from scipy import sparse
     from sklearn.cluster import KMeans
 
-    pool = sparse.vstack if _checks.is_sparse(devices[0]) else np.concatenate
-    model = KMeans(n_clusters, n_init=n_init, random_state=seed % 2**32).fit(pool(list(devices)))
+    model = KMeans(n_clusters, n_init=n_init, random_state=seed % 2**32).fit(pool(devices))
     labels = model.labels_.astype(np.int64)
     ends = np.cumsum([points.shape[0] for points in devices])[:-1]
     down = (_files.encode({"labels": own}) for own in np.split(labels, ends))
-    return Centralized(model.cluster_centers_, labels, Sent.round(map(_rows, devices), down))
+    return Centralized(model.cluster_centers_, labels, Sent.round(map(rows_message, devices), down))
 
 
-def _rows(points: Any) -> bytes:
-    """A device's points as they would go over the wire."""
+def rows_message(points: Any) -> bytes:
+    """A device's points as they would go over the wire: what pooling costs it."""
     if not _checks.is_sparse(points):
         return _files.encode({"points": np.ascontiguousarray(points)})
     return _files.encode({name: getattr(points, name) for name in ("data", "indices", "indptr")})

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _checks, _files, _geometry
-from kfed.baselines.sent import Sent
+from kfed.baselines.sent import Sent, pool
 from kfed.message import DeviceMessage
 
 Array = npt.NDArray[Any]
@@ -79,30 +79,28 @@ def distributed_lloyd(
     >>> [round(step.cost) for step in done.steps], done.sent.n_rounds
     ([89, 89], 3)
     """
-    centers, sent = _first_centers(devices, n_clusters, np.random.default_rng(seed))
-    norms = sum(_squared_norm(points) for points in devices)
+    pooled, ends = pool(devices), np.cumsum([points.shape[0] for points in devices])[:-1]
+    centers, sent = _first_centers(pooled, n_clusters, np.random.default_rng(seed))
+    norms = _squared_norm(pooled)
     steps: list[Step] = []
-    before: list[Array] = []
+    before = np.empty(0)
     for _ in range(max_rounds):
-        labels = [_nearest(points, centers) for points in devices]  # on each device
-        local = [_means(points, own, n_clusters) for points, own in zip(devices, labels, strict=True)]
+        labels = _nearest(pooled, centers)  # each device its own; at once here, since it is the same
+        local = [_means(*own, n_clusters) for own in zip(devices, np.split(labels, ends), strict=True)]
         down = [_files.encode({"centers": centers})] * len(devices)
         sent += Sent.round((_message(means, counts) for means, counts in local), down)
         centers, explained = _combine(local, centers)  # on the server
         steps.append(Step(norms - explained, sent))
-        if before and all(map(np.array_equal, labels, before)):
+        if np.array_equal(labels, before):
             break
         before = labels
-    return DistributedLloyd(centers, np.concatenate(labels), tuple(steps))
+    return DistributedLloyd(centers, labels, tuple(steps))
 
 
-def _first_centers(devices: Sequence[Any], n_clusters: int, rng: np.random.Generator) -> tuple[Array, Sent]:
+def _first_centers(points: Any, n_clusters: int, rng: np.random.Generator) -> tuple[Array, Sent]:
     """Rows drawn at random from all devices, each sent by its own."""
-    owners = np.repeat(np.arange(len(devices)), [points.shape[0] for points in devices])
-    rows = np.concatenate([np.arange(points.shape[0]) for points in devices])
-    drawn = np.sort(rng.permutation(len(owners))[:n_clusters])
-    found = [_dense(devices[owner][row : row + 1]) for owner, row in zip(owners[drawn], rows[drawn], strict=True)]
-    return np.concatenate(found), Sent.round((_files.encode({"row": row}) for row in found), ())
+    drawn = _dense(points[np.sort(rng.permutation(points.shape[0])[:n_clusters])])
+    return drawn, Sent.round((_files.encode({"row": row}) for row in drawn), ())
 
 
 def _nearest(points: Any, centers: Array) -> Array:

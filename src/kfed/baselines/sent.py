@@ -1,9 +1,14 @@
-"""`Sent`: what a method communicates, in units that are the same for all of them."""
+"""What methods communicate, in the same units for all of them; and the points of all devices in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kfed import _checks
 
 
 @dataclass(frozen=True)
@@ -30,3 +35,10 @@ class Sent:
 
     def __add__(self, other: Sent) -> Sent:
         return Sent(self.n_rounds + other.n_rounds, self.n_messages + other.n_messages, self.n_bytes + other.n_bytes)
+
+
+def pool(devices: Sequence[Any]) -> Any:
+    """Give the points of all devices in a row: an array, or a sparse matrix if they are."""
+    from scipy import sparse
+
+    return sparse.vstack(list(devices), "csr") if _checks.is_sparse(devices[0]) else np.concatenate(list(devices))

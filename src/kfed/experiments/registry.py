@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from kfed.errors import InvalidInputError
-from kfed.experiments import table1
+from kfed.experiments import choosing_k, communication, heterogeneity, scaling, separation_constant, table1
 from kfed.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in (table1,)}
+MODULES = (table1, separation_constant, heterogeneity, communication, choosing_k, scaling)
+
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}
 
 
 def get(name: str) -> Experiment:

@@ -107,8 +107,8 @@ EXPERIMENT = Experiment(
     measure="Share of points in the cluster matched to their component (best matching), in percent.",
     setup_differs="The paper's generator is unpublished. Here the k means are equidistant, and components have unit "
     "variance and 500 points, 100 of them on each of the m0 = 5 devices that share a group. 'c = 100' is the main "
-    "theorem's active separation read literally, c sqrt(m0) (Delta_r + Delta_s) with norm(A - C) measured; '20 sd' and "
-    "'30 sd' place the means that many standard deviations apart, which is far below it.",
+    "theorem's active separation read literally, c sqrt(m0) (Delta_r + Delta_s) with norm(A - C) measured; '20 sd' "
+    "and '30 sd' place the means that many standard deviations apart, which is far below it.",
     quick=grid(d=[100], k=[16, 64], separation=SEPARATIONS, n_r=[500], run=range(2)),
     full=tuple(
         a
