@@ -63,12 +63,12 @@ def _finding(where: str, results: list[Result], remark: str) -> Finding:
     too_large = [f"{ratio:.3f} at k' = {k}" for k, ratio in ratios.items() if ratio > SIMILAR]
     fewer = np.mean([r["lloyd"]["n_bytes"] / r["kfed"]["n_bytes"] for r in results])
     rounds = np.mean([r["lloyd"]["n_rounds"] for r in results])
+    least, most = min(ratios.values()), max(ratios.values())
     return Finding(
         claim=f"one round gives a cost similar to that of distributed k-means ({where})",
         paper="similar k-means cost, in one round",
-        ours=f"{min(ratios.values()):.3f} to {max(ratios.values()):.3f} times its cost, with 1/{fewer:.0f} of its bytes "
-        f"and 1 round for its {rounds:.0f}",
-        verdict="not reproduced" if too_large else "exceeded" if max(ratios.values()) < 1 else "reproduced",
+        ours=f"{least:.3f} to {most:.3f} times its cost, with 1/{fewer:.0f} of its bytes, in 1 round for {rounds:.0f}",
+        verdict="not reproduced" if too_large else "exceeded" if most < 1 else "reproduced",
         reason=f"more than {SIMILAR:g} times its cost: {', '.join(too_large)}{remark}" if too_large else "",
     )
 

@@ -41,7 +41,7 @@ def _table(settings: list[str], results: list[Result]) -> Table:
     rows = []
     for c in values_of(results, "c"):
         every = [select(results, setting=setting, c=c) for setting in settings]
-        cells = [(f"{np.mean([r['gap'] for r in own]):,.3g}", plus_minus(_accuracies(own))) for own in every]
+        cells = [(_distance(own), plus_minus(_accuracies(own))) for own in every]
         rows.append((f"{c:g}", *(cell for pair in cells for cell in pair)))
     headings = [heading for setting in settings for heading in (f"{setting}: distance in sd", "accuracy")]
     return Table("Accuracy in percent, mean ± standard deviation over runs", ("c", *headings), tuple(rows))
@@ -61,6 +61,11 @@ def _finding(setting: str, results: list[Result]) -> Finding:
         verdict="reproduced" if accurate and min(accurate) < 10 and ends_still else "not reproduced",
         reason="" if accurate else f"no c up to {max(by_c):g} gives {ACCURATE} %",
     )
+
+
+def _distance(results: list[Result]) -> str:
+    gap = np.mean([result["gap"] for result in results])
+    return f"{gap:,.1f}" if gap < 100 else f"{gap:,.0f}"
 
 
 def _accuracies(results: list[Result]) -> list[float]:
