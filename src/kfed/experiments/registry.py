@@ -1,0 +1,20 @@
+"""Which experiments there are, by name, in the order of the paper."""
+
+from __future__ import annotations
+
+from kfed.errors import InvalidInputError
+from kfed.experiments import choosing_k, communication, heterogeneity, scaling, separation_constant, table1
+from kfed.experiments.experiment import Experiment
+
+MODULES = (table1, separation_constant, heterogeneity, communication, choosing_k, scaling)
+
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}
+
+
+def get(name: str) -> Experiment:
+    """Find an experiment; an error lists the known ones."""
+    if name not in EXPERIMENTS:
+        raise InvalidInputError(
+            f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}, or all of them: all"
+        )
+    return EXPERIMENTS[name]
