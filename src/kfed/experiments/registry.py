@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from kfed.errors import InvalidInputError
-from kfed.experiments import choosing_k, communication, heterogeneity, scaling, separation_constant, table1
+from kfed.experiments import (
+    auto_k,
+    choosing_k,
+    communication,
+    heterogeneity,
+    robustness,
+    rules_on_mnist,
+    scaling,
+    separation_constant,
+    table1,
+)
 from kfed.experiments.experiment import Experiment
 
-MODULES = (table1, separation_constant, heterogeneity, communication, choosing_k, scaling)
+MODULES = (
+    table1,
+    separation_constant,
+    heterogeneity,
+    communication,
+    choosing_k,
+    scaling,
+    robustness,
+    rules_on_mnist,
+    auto_k,
+)
 
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}
 
