@@ -29,7 +29,7 @@ MEANS = np.array([[30.0, 150.0], [30.0, 190.0], [70.0, 150.0], [70.0, 190.0]])
 SITES = {"north": (0, 1), "south": (1, 2), "east": (2, 3), "west": (0, 3)}
 SCALE = {"age": {"shift": 50, "scale": 20}, "height": {"shift": 170, "scale": 20}}
 KFED = typer.main.get_command(app)
-COMMANDS = ["demo", "device", "aggregate", "label", "assign", "inspect", "bench"]
+COMMANDS = ["demo", "device", "aggregate", "label", "assign", "inspect", "diagnose", "bench"]
 
 
 @pytest.fixture
@@ -605,3 +605,44 @@ def test_the_library_does_not_import_what_only_the_command_line_needs():
     code = f"import sys, {', '.join(modules)}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# Refined labels -------------------------------------------------------------------------------------------------
+
+
+def test_refined_labels_are_those_of_the_library(clusters, kfed_run):
+    out = kfed_run(
+        "label", "north.local", "--clusters", "clusters.kfed", "--refine", "north.csv", "--scale", "scale.json"
+    )
+    rows = read_table("north.csv", columns=["age", "height"], id_column="person").scaled(read_scale("scale.json"))
+    kept, answer = LocalFile.load("north.local"), kfed.Aggregation.load("clusters.kfed").identity("north")
+    expected = kept.clustering.induced_labels(answer, refine=rows.values)
+    assert [row["cluster"] for row in csv.DictReader(out.splitlines())] == list(map(str, expected))
+
+
+def test_a_site_that_looked_for_one_cluster_too_few_is_mended_by_its_rows(clusters, kfed_run):
+    kfed_run("device", "west.csv", "-k", 1, "--id-column", "person", "--scale", "scale.json", "-o", "one.kfed")
+    options = ["--clusters", "clusters.kfed", "--json"]
+    plain = json.loads(kfed_run("label", "one.local", *options))
+    refined = json.loads(kfed_run("label", "one.local", *options, "--refine", "west.csv", "--scale", "scale.json"))
+    assert sorted(plain["rows_in_cluster"]) == [0, 0, 0, 40]
+    assert sorted(refined["rows_in_cluster"]) == [0, 0, 20, 20]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--refine", "north.csv"], "on the same scale, and are not"),
+        (["--refine", "south.csv", "--scale", "scale.json"], "must be those of 'north' that were clustered"),
+        (["--refine", "nothing.csv"], "nothing.csv"),
+    ],
+)
+def test_other_rows_or_another_scale_are_refused(arguments, said, clusters, kfed_run):
+    assert said in kfed_run("label", "north.local", "--clusters", "clusters.kfed", *arguments, code=1)
+
+
+def test_a_site_can_find_how_many_clusters_it_has(folder, kfed_run):
+    facts = json.loads(
+        kfed_run("device", "west.csv", "-k", "auto", "--id-column", "person", "--scale", "scale.json", "--json")
+    )
+    assert facts["n_centers_sent"] == 2

@@ -1,6 +1,7 @@
 """What reading a table promises: the numbers as they stand, or an error that says where and shows no cell."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import kfed
-from kfed.tables import read_scale, read_table
+from kfed.tables import read_column, read_scale, read_table
 
 SECRET = "8675309.25"
 """A value that no error may show."""
@@ -319,3 +320,35 @@ def test_a_scale_file_that_is_not_sound_is_refused_by_name(tmp_path, content):
 def test_a_scale_that_makes_a_value_infinite_is_refused(table):
     with pytest.raises(kfed.InvalidInputError, match="'age' is NaN or infinite in row 0"):
         table.scaled({"age": (0.0, 5e-324), "height": (0.0, 1.0)})
+
+
+# One column as text ---------------------------------------------------------------------------------------------
+
+
+def test_a_column_reads_the_same_from_csv_and_parquet(tmp_path):
+    (tmp_path / "a.csv").write_text("who,where\nann, here\nbob,there\n")
+    pyarrow.parquet.write_table(
+        arrow.table({"who": ["ann", "bob"], "where": ["here", "there"]}), tmp_path / "a.parquet"
+    )
+    for name in ("a.csv", "a.parquet"):
+        assert read_column(tmp_path / name) == ("here", "there")
+        assert read_column(tmp_path / name, "who") == ("ann", "bob")
+
+
+def test_a_column_of_an_array_is_whole_numbers_as_text(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([[0.5, 3], [1.5, 4]]))
+    assert read_column(tmp_path / "a.npy") == ("3", "4")
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "said"),
+    [
+        ("who,where\nann,\n", None, "column 'where' must say something in every row, and is empty in row 0"),
+        ("who,where\nann,here\n", "when", "there is no column 'when'; the columns are 'who', 'where'"),
+        ("who,where\nann,here\nbob\n", None, "every line must have 2 cells, and line 3 has 1"),
+    ],
+)
+def test_a_column_that_is_not_whole_is_refused(text, column, said, tmp_path):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(kfed.InvalidInputError, match=re.escape(said)):
+        read_column(tmp_path / "a.csv", column)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _checks, _files
+from kfed._averages import means_by_label
 from kfed.errors import DuplicateDeviceError, InvalidInputError, MessageError
 from kfed.identity import Identity
 from kfed.local import LocalClustering
@@ -65,15 +66,34 @@ class LocalFile:
         """Make the message that this device sends."""
         return self.clustering.to_message(self.device_id)
 
-    def labels(self, clusters: Aggregation | Identity) -> Array:
-        """Global cluster of every row, (n_rows,), from the answer to this device or from the aggregation."""
+    def labels(self, clusters: Aggregation | Identity, refine: Array | None = None) -> Array:
+        """Global cluster of every row, (n_rows,), from the answer to this device or from the aggregation.
+
+        With the rows themselves in `refine` each may move to another cluster that this device plausibly holds.
+        """
+        if refine is not None:
+            self._check_same_rows(refine)
         if isinstance(clusters, Aggregation):
-            return self.clustering.induced_labels(answer_to(self.to_message(), clusters))
+            return self.clustering.induced_labels(answer_to(self.to_message(), clusters), refine=refine)
         if clusters.device_id != self.device_id:
             raise InvalidInputError(
                 f"the identity must be for device {self.device_id!r}, and is for {clusters.device_id!r}"
             )
-        return self.clustering.induced_labels(clusters)
+        return self.clustering.induced_labels(clusters, refine=refine)
+
+    def _check_same_rows(self, rows: Array) -> None:
+        """Raise if rows are seen not to be those that were clustered; of weighted rows it can't be seen."""
+        found = self.clustering
+        sizes = np.bincount(found.labels, minlength=found.n_local_clusters)
+        if rows.shape != (found.n_points, found.n_features) or not np.array_equal(sizes, found.counts):
+            return
+        means = means_by_label(rows, found.labels, found.centers)
+        spread = np.sqrt(found.sums_of_squares / np.maximum(sizes, 1)) + np.linalg.norm(found.centers, axis=1)
+        if (np.linalg.norm(means - found.centers, axis=1) > 1e-3 * spread).any():
+            raise InvalidInputError(
+                f"the rows must be those of {self.device_id!r} that were clustered, in their order and on the same "
+                "scale, and are not: their means are not its centers"
+            )
 
     def to_bytes(self) -> bytes:
         """Everything, as safetensors."""

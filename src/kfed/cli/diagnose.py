@@ -13,13 +13,14 @@ from rich.markup import escape
 from kfed import _files
 from kfed._table_columns import shown
 from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say, table
+from kfed.cli.site import on_scale
 from kfed.diagnosis import Diagnosis, diagnose_data
 from kfed.diagnosis import diagnose as diagnose_aggregation
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.files import load
 from kfed.separation import separation_report
 from kfed.server import Aggregation
-from kfed.tables import Table, open_table, read_column, read_scale, read_table
+from kfed.tables import Table, open_table, read_column, read_table
 
 _COLORS = {True: "green", False: "yellow", None: "cyan"}
 
@@ -143,12 +144,7 @@ def _rows(
     """The rows of a table, without the columns that are no features."""
     if columns is None and device_column is not None:
         columns = [name for name in open_table(path).names if name not in (id_column, device_column)]
-    rows = read_table(path, columns=columns, id_column=id_column)
-    if scale is None:
-        return rows
-    agreed = read_scale(scale)
-    with about(scale):
-        return rows.scaled(agreed)
+    return on_scale(read_table(path, columns=columns, id_column=id_column), scale)
 
 
 def _labels(path: Path, rows: Table, data: Path) -> Any:

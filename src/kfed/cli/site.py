@@ -18,7 +18,7 @@ from kfed.files import load
 from kfed.identity import Identity
 from kfed.local_file import LocalFile
 from kfed.server import Aggregation
-from kfed.tables import read_scale, read_table
+from kfed.tables import Table, read_scale, read_table
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +31,8 @@ def register(app: typer.Typer) -> None:
     )(device)
     app.command(
         epilog="`kfed label site7.local --clusters clusters.kfed -o site7-labels.csv`\n\n"
-        "`kfed label site7.local --clusters answers/site7.identity > site7-labels.csv`"
+        "`kfed label site7.local --clusters answers/site7.identity > site7-labels.csv`\n\n"
+        "`kfed label site7.local --clusters clusters.kfed --refine site7.csv --scale scale.json -o site7-labels.csv`"
     )(label)
 
 
@@ -97,10 +98,7 @@ def device(
         header=header,
         dtype=np.float32 if float32 else None,
     )
-    if scale is not None:
-        agreed = read_scale(scale)
-        with about(scale):
-            rows = rows.scaled(agreed)
+    rows = on_scale(rows, scale)
     kept = _cluster(rows, n_local_clusters, data.stem if device_id is None else device_id, seed, min_cluster_size)
     payload = kept.to_message().to_bytes()
     _write_both(local_path, kept.to_bytes(), message_path, payload, force=force)
@@ -122,6 +120,13 @@ def label(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="CSV file to write; by default it goes to stdout."),
     ] = None,
+    refine: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="The rows again: each may move to a better cluster that this site holds."),
+    ] = None,
+    scale: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --refine, the scale that the rows were clustered on.")
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -130,11 +135,13 @@ def label(
     The first column is the id column, or the number of the row, counted from 0; the second is the cluster. It
     works for a site that came too late to be aggregated, too.
     """
-    claim([output] if output else [], inputs=[local, clusters], force=force)
+    given = [path for path in (local, clusters, refine, scale) if path is not None]
+    claim([output] if output else [], inputs=given, force=force)
     kept: LocalFile = load(local, LocalFile)
     answer: Aggregation | Identity = load(clusters, Aggregation, Identity)
+    rows = None if refine is None else _rows(refine, kept, scale)
     with about(local):
-        labels = kept.labels(answer)
+        labels = kept.labels(answer, None if rows is None else rows.values)
     if output is not None:
         _files.write(output, _labels_csv(kept, labels).encode(), overwrite=force)
     elif not as_json:
@@ -142,6 +149,22 @@ def label(
         return
     facts = _label_facts(kept, answer, labels, output)
     print_json(facts) if as_json else say(*_label_text(facts))
+
+
+def on_scale(rows: Table, scale: Path | None) -> Table:
+    """Rows on the scale that the sites agreed on, if there is one."""
+    if scale is None:
+        return rows
+    agreed = read_scale(scale)
+    with about(scale):
+        return rows.scaled(agreed)
+
+
+def _rows(path: Path, kept: LocalFile, scale: Path | None) -> Table:
+    """The rows that a local file is about."""
+    names = kept.clustering.feature_names
+    columns = list(names) if names else None
+    return on_scale(read_table(path, columns=columns, id_column=kept.id_column), scale)
 
 
 def _local_path(message_path: Path) -> Path:
