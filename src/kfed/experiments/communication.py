@@ -104,6 +104,8 @@ def _mean(results: list[Result], method: str, name: str) -> str:
 
 def plot(results: list[Result], figure: Figure) -> None:
     """Draw cost against bytes: Lloyd as lines by round, k-FED as stars."""
+    from matplotlib.ticker import LogLocator
+
     names = values_of(results, "data")
     for name, ax in zip(names, figure.subplots(1, len(names), squeeze=False).flat, strict=True):
         own = select(results, data=name)
@@ -129,7 +131,10 @@ def plot(results: list[Result], figure: Figure) -> None:
                     label=None if first else f"k' = {k_prime}",
                 )
         ax.set_xscale("log")
-        finish(ax, f"{name}, k = {own[0]['n_clusters']}", "bytes sent, both directions", "cost over the oracle's")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(lambda n_bytes, _: f"{n_bytes / 1e6:g}")
+        ax.minorticks_off()
+        finish(ax, f"{name}, k = {own[0]['n_clusters']}", "megabytes sent, both directions", "cost over the oracle's")
     figure.axes[-1].legend(frameon=False, title="★ k-FED, one round\n• Lloyd, by round")
 
 
