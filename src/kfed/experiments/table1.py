@@ -98,7 +98,7 @@ def _finding(name: str, results: list[Result]) -> Finding:
     reached = least >= MUST_REACH[name]
     better = all(rows[row] >= PAPER[row][0] for row in rows) and any(rows[row] > PAPER[row][0] for row in rows)
     measured = {r["theorem_c"] for r in results if r.axes["separation"] == name}
-    least_c, most_c = f"{min(measured):.2g}", f"{max(measured):.2g}"
+    least_c, most_c = f"{min(measured):.3g}", f"{max(measured):.3g}"
     c = f"by the theorem's formula c is {least_c if least_c == most_c else f'{least_c} to {most_c}'} here"
     return Finding(
         claim=f"one round recovers the target clustering ({name})",
