@@ -286,7 +286,7 @@ def test_the_claim_of_communication_holds_or_fails_by_the_costs(cost, verdict, t
     sent = {"n_rounds": 1, "n_messages": 10, "n_bytes": 100}
     values = {"n_clusters": 4, "kfed_cost": cost, "kfed": sent, "lloyd_costs": [1.5, 1.0], "lloyd_bytes": [200, 400]}
     values |= {"lloyd": {**sent, "n_rounds": 3, "n_bytes": 400}, "pooled_bytes": 900}
-    results = [Result({"data": "made up", "k_prime": k, "run": 0}, values, 1.0) for k in (1, 2, 4)]
+    results = [Result({"data": "made up", "n_devices": 5, "k_prime": k, "run": 0}, values, 1.0) for k in (1, 2, 4)]
     assert verdicts(communication.EXPERIMENT, results) == [verdict, verdict]
     draw(communication.EXPERIMENT, results, tmp_path)
 
