@@ -20,8 +20,9 @@ nav { display: flex; flex-wrap: wrap; gap: .4rem .5rem; margin: 1.2rem 0; }
 nav a { background: var(--card); border: 1px solid var(--line); border-radius: 2rem; padding: .25rem .75rem;
   text-decoration: none; color: var(--text); font-size: .9rem; }
 .dot { display: inline-block; width: .6rem; height: .6rem; border-radius: 50%; margin-right: .45rem; }
-.dot.reproduced, .dot.exceeded { background: var(--good); }
-.dot.not-reproduced { background: var(--bad); }
+.dot.good { background: var(--good); }
+.dot.bad { background: var(--bad); }
+.dot.mixed { background: linear-gradient(90deg, var(--good) 50%, var(--bad) 50%); }
 .dot.skipped { background: var(--none); }
 section { background: var(--card); border: 1px solid var(--line); border-radius: .8rem; padding: 1.2rem;
   margin: 1.2rem 0; }
@@ -34,8 +35,8 @@ article p { margin: .25rem 0; }
 .skip { color: var(--none); overflow-wrap: anywhere; }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: .2rem 1rem; margin: .3rem 0; }
 dd { margin: 0; }
-img { display: block; width: 100%; height: auto; background: #fff; border-radius: .4rem; padding: .4rem;
-  margin: 1rem 0; }
+img { display: block; width: 100%; min-width: 34rem; height: auto; background: #fff; border-radius: .4rem;
+  padding: .4rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; min-width: 100%; }
 caption { text-align: left; padding-bottom: .4rem; }

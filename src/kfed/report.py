@@ -42,7 +42,7 @@ def tally(outcomes: Sequence[Outcome]) -> str:
     counts = Counter(finding.verdict for outcome in outcomes for finding in outcome.summary.findings)
     n_skipped = sum(bool(outcome.skipped) for outcome in outcomes)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS]
-    return f"{counts.total()} claims: {', '.join(parts)}" + (f"; {n_skipped} experiments skipped" if n_skipped else "")
+    return f"{counts.total()} claims: {', '.join(parts)}" + (f"; experiments skipped: {n_skipped}" if n_skipped else "")
 
 
 def _facts(outcomes: Sequence[Outcome]) -> str:
@@ -130,9 +130,10 @@ def _html(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _link(outcome: Outcome) -> str:
     verdicts = {finding.verdict for finding in outcome.summary.findings}
-    worst = next((verdict for verdict in reversed(VERDICTS) if verdict in verdicts), "skipped")
+    failed = "not reproduced" in verdicts
+    kind = "skipped" if not verdicts else "mixed" if failed and len(verdicts) > 1 else "bad" if failed else "good"
     name = escape(outcome.experiment.name)
-    return f'<a href="#{name}"><i class="dot {_class(worst)}"></i>{name}</a>'
+    return f'<a href="#{name}"><i class="dot {kind}"></i>{name}</a>'
 
 
 def _html_section(outcome: Outcome) -> Iterator[str]:
@@ -145,7 +146,7 @@ def _html_section(outcome: Outcome) -> Iterator[str]:
     yield from map(_html_finding, outcome.summary.findings)
     if outcome.picture is not None:
         data = base64.b64encode(outcome.picture.read_bytes()).decode()
-        yield f'<img alt="{escape(experiment.title)}" src="data:image/png;base64,{data}">'
+        yield f'<div class=scroll><img alt="{escape(experiment.title)}" src="data:image/png;base64,{data}"></div>'
     for table in outcome.summary.tables:
         yield from _html_table(table)
     yield f"<p><b>Measure.</b> {escape(experiment.measure)}</p>"

@@ -10,8 +10,7 @@ from kfed.baselines import distributed_lloyd, one_round, rows_message
 from kfed.datasets import partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
-from kfed.experiments.heterogeneity import FULL, QUICK
-from kfed.experiments.oracle import DATA, oracle
+from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, REQUIRES, by_case, oracle
 from kfed.metrics import partition_cost
 
 if TYPE_CHECKING:
@@ -43,10 +42,10 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
 
 def summarize(results: list[Result]) -> Summary:
     """Compare costs and bytes, data set by data set, for few clusters on a device and for many."""
-    names = values_of(results, "data")
+    cases = by_case(results)
     return Summary(
-        tuple(finding for name in names for finding in _findings(name, select(results, data=name))),
-        tuple(_table(name, select(results, data=name)) for name in names),
+        tuple(finding for name, own in cases.items() for finding in _findings(name, own)),
+        tuple(_table(name, own) for name, own in cases.items()),
     )
 
 
@@ -104,9 +103,10 @@ def _mean(results: list[Result], method: str, name: str) -> str:
 
 def plot(results: list[Result], figure: Figure) -> None:
     """Draw cost against bytes: Lloyd as lines by round, k-FED as stars."""
-    names = values_of(results, "data")
-    for name, ax in zip(names, figure.subplots(1, len(names), squeeze=False).flat, strict=True):
-        own = select(results, data=name)
+    from matplotlib.ticker import LogLocator
+
+    cases = by_case(results)
+    for (name, own), ax in zip(cases.items(), figure.subplots(1, len(cases), squeeze=False).flat, strict=True):
         for position, k_prime in enumerate(values_of(own, "k_prime")):
             for result in select(own, k_prime=k_prime)[:1]:
                 ax.plot(
@@ -129,13 +129,17 @@ def plot(results: list[Result], figure: Figure) -> None:
                     label=None if first else f"k' = {k_prime}",
                 )
         ax.set_xscale("log")
-        finish(ax, f"{name}, k = {own[0]['n_clusters']}", "bytes sent, both directions", "cost over the oracle's")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(lambda n_bytes, _: f"{n_bytes / 1e6:g}")
+        ax.minorticks_off()
+        finish(ax, f"{name}, k = {own[0]['n_clusters']}", "megabytes sent, both directions", "")
+    figure.axes[0].set_ylabel("cost over the oracle's")
     figure.axes[-1].legend(frameon=False, title="★ k-FED, one round\n• Lloyd, by round")
 
 
-def _preset(sizes: dict[str, dict[str, int]], n_runs: int, max_rounds: int) -> tuple[Axes, ...]:
-    axes = grid(k_prime=[1, 2, 3, 5, 10], max_rounds=[max_rounds], run=range(n_runs))
-    return tuple({"data": name, **own, **other} for name, own in sizes.items() for other in axes)
+def _preset(cases: tuple[dict[str, Any], ...], n_runs: int, max_rounds: int) -> tuple[Axes, ...]:
+    runs = grid(k_prime=[1, 2, 3, 5, 10], max_rounds=[max_rounds], run=range(n_runs))
+    return tuple({**case, **axes} for case in cases for axes in runs)
 
 
 EXPERIMENT = Experiment(
@@ -149,10 +153,11 @@ EXPERIMENT = Experiment(
     setup_differs="Data, oracle and devices are those of the heterogeneity experiment. Distributed k-means starts "
     "from random rows, sends means and counts in the format of k-FED's messages, and stops when no point changes or "
     "after 60 rounds. Answers count, too: k-FED's holds the global centers.",
-    quick=_preset(QUICK, 1, 15),
-    full=_preset(FULL, 3, 60),
+    quick=_preset(QUICK_CASES, 1, 15),
+    full=_preset(FULL_CASES, 3, 60),
     run_one=run_one,
     summarize=summarize,
     plot=plot,
-    requires=tuple(dict.fromkeys(file for files in DATA.values() for file in files)),
+    requires=REQUIRES,
+    figure_size=(12.0, 4.5),
 )

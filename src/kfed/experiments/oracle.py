@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kfed.datasets import Dataset, mnist_by_writer, partition, shakespeare_lines
 from kfed.device import cluster_device
-from kfed.experiments.experiment import seed_of
+from kfed.experiments.experiment import Result, seed_of
 from kfed.metrics import partition_cost
 from kfed.separation import choose_by_separation
 
@@ -26,8 +26,18 @@ CANDIDATES = (10, 16, 25)
 THRESHOLD = 0.25
 """c_0. At the paper's 0.5 no pair of clusters passes on these data, see `kfed reproduce choosing-k`."""
 
-DATA = {"MNIST by writer": ("mnist", "mnist-writers"), "Shakespeare": ("shakespeare-lines",)}
-"""The data sets of section 4.2, and the files that they need."""
+REQUIRES = ("mnist", "mnist-writers", "shakespeare-lines")
+
+FULL_CASES = (
+    {"data": "MNIST by writer", "n_owners": 180, "n_devices": 100},  # 200 points on a device
+    {"data": "Shakespeare", "n_owners": 240, "n_devices": 33},  # 200 points on a device
+    {"data": "Shakespeare", "n_owners": 240, "n_devices": 100},  # 67 points on a device
+)
+QUICK_CASES = (
+    {"data": "MNIST by writer", "n_owners": 40, "n_devices": 25},
+    {"data": "Shakespeare", "n_owners": 109, "n_devices": 15},
+)
+"""Data and devices of section 4.2; how many devices there are the paper does not say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +92,14 @@ def some_owners(name: str, n_owners: int, seed: int) -> Dataset:
         data.owners, seed_of(seed, owners=name, n_owners=n_owners), min_points=MIN_POINTS, n_devices=n_owners
     )
     return data.take(np.sort(np.concatenate(drawn.rows)))
+
+
+def by_case(results: list[Result]) -> dict[str, list[Result]]:
+    """Group results by data set and number of devices, under a name for each."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(f"{result['data']}, {result['n_devices']} devices", []).append(result)
+    return groups
 
 
 @lru_cache(maxsize=2)
