@@ -132,6 +132,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter(lambda n_bytes, _: f"{n_bytes / 1e6:g}")
         ax.minorticks_off()
+        ax.margins(x=0.08)
         finish(ax, f"{name}, k = {own[0]['n_clusters']}", "megabytes sent, both directions", "")
     figure.axes[0].set_ylabel("cost over the oracle's")
     figure.axes[-1].legend(frameon=False, title="★ k-FED, one round\n• Lloyd, by round")

@@ -113,10 +113,10 @@ def _bound(result: Result) -> int:
 
 
 def _along(results: list[Result], axis: str) -> list[Result]:
-    """The runs in which only one of Z and k varies."""
+    """The runs in which only one of Z and k varies, in its order."""
     other = AGAINST_K if axis == AGAINST_Z else AGAINST_Z
     fixed = max(values_of(results, other), key=lambda value: sum(r[other] == value for r in results))
-    return [result for result in results if result[other] == fixed]
+    return sorted((result for result in results if result[other] == fixed), key=lambda result: result[axis])
 
 
 def _slope(results: list[Result], axis: str, name: str) -> float:
