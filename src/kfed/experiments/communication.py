@@ -10,7 +10,7 @@ from kfed.baselines import distributed_lloyd, one_round, rows_message
 from kfed.datasets import partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
-from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, REQUIRES, by_case, oracle
+from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, oracle
 from kfed.metrics import partition_cost
 
 if TYPE_CHECKING:
@@ -159,6 +159,6 @@ EXPERIMENT = Experiment(
     run_one=run_one,
     summarize=summarize,
     plot=plot,
-    requires=REQUIRES,
+    run_requires=files_of,
     figure_size=(12.0, 4.5),
 )
