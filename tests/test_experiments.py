@@ -145,6 +145,15 @@ def test_without_its_data_an_experiment_is_skipped_with_the_reason(tmp_path, no_
     assert json.loads((tmp_path / "toy.json").read_text())["skipped"] == outcome.skipped
 
 
+def test_runs_whose_data_are_missing_are_left_out_and_the_others_done(tmp_path, no_data):
+    toy = Toy(run_requires=lambda axes: ("mnist",) if axes["a"] == 2 else ())
+    outcome = run(toy, tmp_path)
+    assert toy.done == [{"a": 1, "b": 1}, {"a": 1, "b": 2}]
+    assert outcome.skipped == ""
+    assert "put mnist/train-images-idx3-ubyte.gz" in outcome.left_out
+    assert json.loads((tmp_path / "toy.json").read_text())["left_out"] == outcome.left_out
+
+
 def test_an_experiment_asked_for_by_name_fails_without_its_data_before_any_work(tmp_path, no_data):
     toys = [Toy(name="first"), Toy(requires=("mnist",))]
     with pytest.raises(kfed.MissingDataError, match=r"put mnist/train-images-idx3-ubyte\.gz"):
@@ -180,7 +189,7 @@ def test_every_experiment_says_what_it_is_and_has_runs_that_json_can_name(experi
     for preset in (experiment.quick, experiment.full):
         named = [json.dumps(dict(axes), sort_keys=True) for axes in preset]
         assert len(set(named)) == len(named) > 0
-    assert set(experiment.requires) <= set(kfed.datasets.sources.SOURCES)
+    assert set(experiment.data_sets) <= set(kfed.datasets.sources.SOURCES)
 
 
 def results_of(experiment, runs, seed=0):
@@ -301,7 +310,7 @@ def test_the_rule_of_the_appendix_picks_a_k_or_is_said_not_to(ratio, expected, t
 
 @needs_data
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, experiment in EXPERIMENTS.items() if experiment.requires])
+@pytest.mark.parametrize("name", [name for name, experiment in EXPERIMENTS.items() if experiment.data_sets])
 def test_experiments_on_real_data_run_end_to_end(name, tmp_path):
     outcome = next(iter(reproduce([get(name)], tmp_path, quick=True)))
     assert outcome.summary.findings

@@ -98,6 +98,9 @@ def _markdown_section(outcome: Outcome, pictures: str) -> Iterator[str]:
         yield f"Skipped: {outcome.skipped}."
         yield ""
         return
+    if outcome.left_out:
+        yield f"Some runs are left out: {outcome.left_out}."
+        yield ""
     for finding in outcome.summary.findings:
         reason = f" ({_cell(finding.reason)})" if finding.reason else ""
         yield f"- {_cell(finding.claim)}: **{finding.verdict}**{reason}"
@@ -143,6 +146,8 @@ def _html_section(outcome: Outcome) -> Iterator[str]:
     if outcome.skipped:
         yield f'<p class="skip">Skipped: {escape(outcome.skipped)}.</p></section>'
         return
+    if outcome.left_out:
+        yield f'<p class="skip">Some runs are left out: {escape(outcome.left_out)}.</p>'
     yield from map(_html_finding, outcome.summary.findings)
     if outcome.picture is not None:
         data = base64.b64encode(outcome.picture.read_bytes()).decode()

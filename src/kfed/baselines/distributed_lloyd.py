@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kfed import _checks, _files, _geometry
+from kfed import _checks, _files, _geometry, _pool
 from kfed.baselines.sent import Sent, pool
 from kfed.message import DeviceMessage
 
@@ -84,16 +84,17 @@ def distributed_lloyd(
     norms = _squared_norm(pooled)
     steps: list[Step] = []
     before = np.empty(0)
-    for _ in range(max_rounds):
-        labels = _nearest(pooled, centers)  # each device its own; at once here, since it is the same
-        local = [_means(*own, n_clusters) for own in zip(devices, np.split(labels, ends), strict=True)]
-        down = [_files.encode({"centers": centers})] * len(devices)
-        sent += Sent.round((_message(means, counts) for means, counts in local), down)
-        centers, explained = _combine(local, centers)  # on the server
-        steps.append(Step(norms - explained, sent))
-        if np.array_equal(labels, before):
-            break
-        before = labels
+    with _pool.one_blas_thread():
+        for _ in range(max_rounds):
+            labels = _nearest(pooled, centers)  # each device its own; at once here, since it is the same
+            local = [_means(*own, n_clusters) for own in zip(devices, np.split(labels, ends), strict=True)]
+            down = [_files.encode({"centers": centers})] * len(devices)
+            sent += Sent.round((_message(means, counts) for means, counts in local), down)
+            centers, explained = _combine(local, centers)  # on the server
+            steps.append(Step(norms - explained, sent))
+            if np.array_equal(labels, before):
+                break
+            before = labels
     return DistributedLloyd(centers, labels, tuple(steps))
 
 
@@ -132,8 +133,8 @@ def _combine(local: Sequence[tuple[Array, Array]], centers: Array) -> tuple[Arra
 
 
 def _squared_norm(points: Any) -> float:
-    values = points.data if _checks.is_sparse(points) else points
-    return float(np.square(values, dtype=np.float64).sum())
+    values = np.ravel(points.data if _checks.is_sparse(points) else points).astype(np.float64)
+    return float(values @ values)
 
 
 def _dense(points: Any) -> Array:

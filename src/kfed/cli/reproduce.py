@@ -69,10 +69,10 @@ def _print_list(as_json: bool) -> None:
     from kfed.experiments import EXPERIMENTS
 
     if as_json:
-        about = ("name", "title", "paper", "claim", "requires")
+        about = ("name", "title", "paper", "claim", "data_sets")
         print_json([{name: getattr(experiment, name) for name in about} for experiment in EXPERIMENTS.values()])
         return
-    rows = [(e.name, e.paper, escape(e.claim), ", ".join(e.requires) or "nothing") for e in EXPERIMENTS.values()]
+    rows = [(e.name, e.paper, escape(e.claim), ", ".join(e.data_sets) or "nothing") for e in EXPERIMENTS.values()]
     say(table(None, ["name", "paper", "claim", "data sets"], rows, left=4))
 
 
@@ -83,6 +83,8 @@ def _text(outcome: Any) -> list[Any]:
     if outcome.skipped:
         note(f"{experiment.name} is skipped: {outcome.skipped}")
         return [heading, "[yellow]skipped[/]", ""]
+    if outcome.left_out:
+        note(f"some runs of {experiment.name} are left out: {outcome.left_out}")
     rows = [
         (escape(f.claim), escape(f.paper), escape(f.ours), f"[{VERDICT_STYLES[f.verdict]}]{f.verdict}[/]")
         for f in outcome.summary.findings

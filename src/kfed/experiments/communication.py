@@ -10,7 +10,7 @@ from kfed.baselines import distributed_lloyd, one_round, rows_message
 from kfed.datasets import partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
-from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, REQUIRES, by_case, oracle
+from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, oracle
 from kfed.metrics import partition_cost
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter(lambda n_bytes, _: f"{n_bytes / 1e6:g}")
         ax.minorticks_off()
+        ax.margins(x=0.08)
         finish(ax, f"{name}, k = {own[0]['n_clusters']}", "megabytes sent, both directions", "")
     figure.axes[0].set_ylabel("cost over the oracle's")
     figure.axes[-1].legend(frameon=False, title="★ k-FED, one round\n• Lloyd, by round")
@@ -158,6 +159,6 @@ EXPERIMENT = Experiment(
     run_one=run_one,
     summarize=summarize,
     plot=plot,
-    requires=REQUIRES,
+    run_requires=files_of,
     figure_size=(12.0, 4.5),
 )

@@ -66,6 +66,10 @@ class Summary:
     tables: tuple[Table, ...] = ()
 
 
+def _nothing(axes: Axes) -> tuple[str, ...]:  # noqa: ARG001
+    return ()
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure of the paper.
@@ -91,7 +95,9 @@ class Experiment:
     plot : callable
         ``plot(results, figure)`` draws.
     requires : tuple of str
-        Data sets that must be there, keys of `kfed.datasets.sources.SOURCES`.
+        Data sets that every run needs, keys of `kfed.datasets.sources.SOURCES`.
+    run_requires : callable
+        ``run_requires(axes)`` gives those that one run needs besides.
     figure_size : (width, height)
         Of the picture, in inches.
     """
@@ -108,7 +114,17 @@ class Experiment:
     summarize: Callable[[list[Result]], Summary] = field(repr=False)
     plot: Callable[[list[Result], Figure], None] = field(repr=False)
     requires: tuple[str, ...] = ()
+    run_requires: Callable[[Axes], tuple[str, ...]] = field(default=_nothing, repr=False)
     figure_size: tuple[float, float] = (9.0, 4.5)
+
+    def needs(self, axes: Axes) -> set[str]:
+        """Data sets that a run needs."""
+        return {*self.requires, *self.run_requires(axes)}
+
+    @property
+    def data_sets(self) -> tuple[str, ...]:
+        """Data sets that some run needs, sorted."""
+        return tuple(sorted(set().union(*(self.needs(axes) for axes in self.quick + self.full))))
 
 
 def grid(**axes: Iterable[Any]) -> tuple[dict[str, Any], ...]:

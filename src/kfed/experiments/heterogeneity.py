@@ -11,7 +11,7 @@ from kfed.baselines import one_round
 from kfed.datasets import Partition, partition
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
-from kfed.experiments.oracle import FULL_CASES, MIN_POINTS, QUICK_CASES, REQUIRES, Oracle, by_case, oracle
+from kfed.experiments.oracle import FULL_CASES, MIN_POINTS, QUICK_CASES, Oracle, by_case, files_of, oracle
 from kfed.metrics import partition_cost
 
 if TYPE_CHECKING:
@@ -160,6 +160,6 @@ EXPERIMENT = Experiment(
     run_one=run_one,
     summarize=summarize,
     plot=plot,
-    requires=REQUIRES,
+    run_requires=files_of,
     figure_size=(12.0, 4.5),
 )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kfed.datasets import Dataset, mnist_by_writer, partition, shakespeare_lines
 from kfed.device import cluster_device
-from kfed.experiments.experiment import Result, seed_of
+from kfed.experiments.experiment import Axes, Result, seed_of
 from kfed.metrics import partition_cost
 from kfed.separation import choose_by_separation
 
@@ -26,7 +26,8 @@ CANDIDATES = (10, 16, 25)
 THRESHOLD = 0.25
 """c_0. At the paper's 0.5 no pair of clusters passes on these data, see `kfed reproduce choosing-k`."""
 
-REQUIRES = ("mnist", "mnist-writers", "shakespeare-lines")
+FILES = {"MNIST by writer": ("mnist", "mnist-writers"), "Shakespeare": ("shakespeare-lines",)}
+"""What the data sets are made of, as keys of `kfed.datasets.sources.SOURCES`."""
 
 FULL_CASES = (
     {"data": "MNIST by writer", "n_owners": 180, "n_devices": 100},  # 200 points on a device
@@ -92,6 +93,11 @@ def some_owners(name: str, n_owners: int, seed: int) -> Dataset:
         data.owners, seed_of(seed, owners=name, n_owners=n_owners), min_points=MIN_POINTS, n_devices=n_owners
     )
     return data.take(np.sort(np.concatenate(drawn.rows)))
+
+
+def files_of(axes: Axes) -> tuple[str, ...]:
+    """What a run needs."""
+    return FILES[axes["data"]]
 
 
 def by_case(results: list[Result]) -> dict[str, list[Result]]:

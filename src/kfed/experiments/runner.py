@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import kfed
 from kfed import _checks, _files, _progress, plots
 from kfed.datasets.sources import locate
 from kfed.errors import MissingDataError, MissingExtraError
-from kfed.experiments.experiment import Experiment, Result, Summary
+from kfed.experiments.experiment import Axes, Experiment, Result, Summary
 from kfed.experiments.store import Store
 
 
@@ -37,6 +37,8 @@ class Outcome:
         The picture, if one could be drawn.
     skipped : str
         Why nothing was done, if so.
+    left_out : str
+        Why some runs were not done, if so.
     """
 
     experiment: Experiment
@@ -47,6 +49,7 @@ class Outcome:
     n_found: int = 0
     picture: Path | None = None
     skipped: str = ""
+    left_out: str = ""
 
     @property
     def seconds(self) -> float:
@@ -62,6 +65,7 @@ class Outcome:
             "preset": self.preset,
             "seed": self.seed,
             "skipped": self.skipped,
+            "left_out": self.left_out,
             "seconds": round(self.seconds, 3),
             "picture": None if self.picture is None else self.picture.name,
             "findings": [asdict(finding) for finding in self.summary.findings],
@@ -94,7 +98,7 @@ def reproduce(
     fresh : bool
         Do finished runs again.
     skip_missing : bool
-        Skip an experiment whose data set is missing, and say so; else that is an error, before any work starts.
+        Leave out runs whose data set is missing, and say so; else that is an error, before any work starts.
     progress : bool, optional
         Show progress bars; by default on a terminal.
 
@@ -104,16 +108,16 @@ def reproduce(
         As each experiment ends.
     """
     folder, preset = Path(folder), "quick" if quick else "full"
-    missing = _missing({name for experiment in experiments for name in experiment.requires}, progress)
+    missing = _missing({name for experiment in experiments for name in experiment.data_sets}, progress)
     if missing and not skip_missing:
         raise MissingDataError("; ".join(missing.values()))
     folder.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
-        reasons = [missing[name] for name in experiment.requires if name in missing]
-        if reasons:
-            outcome = Outcome(experiment, preset, seed, skipped="; ".join(reasons))
-        else:
-            outcome = _run(experiment, preset, folder, seed, fresh, progress)
+        why = "; ".join(missing[name] for name in experiment.data_sets if name in missing)
+        runs = [axes for axes in getattr(experiment, preset) if missing.keys().isdisjoint(experiment.needs(axes))]
+        outcome = Outcome(experiment, preset, seed, skipped="" if runs else why, left_out=why if runs else "")
+        if runs:
+            outcome = replace(outcome, **_done(experiment, runs, folder, seed, fresh, progress))
         _files.write(folder / f"{experiment.name}.json", f"{json.dumps(outcome.to_dict(), indent=1)}\n".encode())
         yield outcome
 
@@ -129,9 +133,11 @@ def _missing(names: Iterable[str], progress: bool | None) -> dict[str, str]:
     return reasons
 
 
-def _run(experiment: Experiment, preset: str, folder: Path, seed: int, fresh: bool, progress: bool | None) -> Outcome:
+def _done(
+    experiment: Experiment, runs: Sequence[Axes], folder: Path, seed: int, fresh: bool, progress: bool | None
+) -> dict[str, Any]:
+    """Find or do the runs, and say what they give: some fields of an `Outcome`."""
     store, results, n_found = Store(folder, experiment.name, _seed(seed)), [], 0
-    runs = experiment.quick if preset == "quick" else experiment.full
     with _progress.bar(experiment.name, len(runs), progress) as advance:
         for axes in runs:
             result = None if fresh else store.find(axes)
@@ -143,7 +149,7 @@ def _run(experiment: Experiment, preset: str, folder: Path, seed: int, fresh: bo
             results.append(result)
             advance(1)
     summary, picture = experiment.summarize(results), _draw(experiment, results, folder)
-    return Outcome(experiment, preset, seed, tuple(results), summary, n_found, picture)
+    return {"results": tuple(results), "summary": summary, "n_found": n_found, "picture": picture}
 
 
 def _seed(seed: int) -> int:

@@ -113,10 +113,10 @@ def _bound(result: Result) -> int:
 
 
 def _along(results: list[Result], axis: str) -> list[Result]:
-    """The runs in which only one of Z and k varies."""
+    """The runs in which only one of Z and k varies, in its order."""
     other = AGAINST_K if axis == AGAINST_Z else AGAINST_Z
     fixed = max(values_of(results, other), key=lambda value: sum(r[other] == value for r in results))
-    return [result for result in results if result[other] == fixed]
+    return sorted((result for result in results if result[other] == fixed), key=lambda result: result[axis])
 
 
 def _slope(results: list[Result], axis: str, name: str) -> float:
@@ -147,9 +147,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         own = _along(results, axis)
         _draw_counts(grid_of_axes[0, column], own, axis)
         _draw_times(grid_of_axes[1, column], own, axis)
-        grid_of_axes[1, column].set_xticks(
-            sorted({r[axis] for r in own}), [f"{v:,}" for v in sorted({r[axis] for r in own})]
-        )
+        grid_of_axes[1, column].set_xticks([r[axis] for r in own], [f"{r[axis]:,}" for r in own])
         grid_of_axes[1, column].minorticks_off()
     figure.legend(*grid_of_axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
 

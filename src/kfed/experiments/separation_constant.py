@@ -92,7 +92,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         )
         ax.set_xscale("log")
         finish(ax, setting, "separation constant c", "accuracy in percent" if setting == settings[0] else "")
-    figure.axes[0].legend(loc="center right", frameon=False)
+    figure.axes[0].legend(loc="center", bbox_to_anchor=(0.62, 0.5), frameon=False, fontsize="small")
 
 
 EXPERIMENT = Experiment(
