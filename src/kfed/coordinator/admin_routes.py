@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Any
+
+from fastapi import FastAPI, Request
 
 from kfed.coordinator import rights
 from kfed.coordinator.responses import ADMIN, PROBLEMS
 from kfed.coordinator.schemas import CreatedFederation, FederationState, NewFederation, Reaggregation
 from kfed.coordinator.service import Live
 
-router = APIRouter(prefix="/v1/federations", tags=["federations"])
+PATH = "/v1/federations"
 
 
-@router.post("", status_code=201, responses=PROBLEMS, openapi_extra=ADMIN)
+def register(app: FastAPI) -> None:
+    """Add the routes of this file."""
+    about: dict[str, Any] = {"tags": ["federations"], "responses": PROBLEMS, "openapi_extra": ADMIN}
+    app.post(PATH, status_code=201, **about)(create_federation)
+    app.get(PATH, **about)(list_federations)
+    app.get(f"{PATH}/{{name}}", **about)(show_federation)
+    app.post(f"{PATH}/{{name}}/close", **about)(close_federation)
+    app.post(f"{PATH}/{{name}}/aggregate", **about)(aggregate_federation)
+
+
 async def create_federation(request: Request, terms: NewFederation) -> CreatedFederation:
     """Create a federation. The answer holds its join token, which is not shown again."""
     rights.require_admin(request)
@@ -20,21 +31,18 @@ async def create_federation(request: Request, terms: NewFederation) -> CreatedFe
     return CreatedFederation(federation=_state(request, live), join_token=token)
 
 
-@router.get("", responses=PROBLEMS, openapi_extra=ADMIN)
 async def list_federations(request: Request) -> list[FederationState]:
     """List all federations. On a coordinator that is bound to loopback this takes no token."""
     rights.look(request)
     return [_state(request, live) for live in rights.desk(request).coordinator.all()]
 
 
-@router.get("/{name}", responses=PROBLEMS, openapi_extra=ADMIN)
 async def show_federation(request: Request, name: str) -> FederationState:
     """Show a federation. On a coordinator that is bound to loopback this takes no token."""
     rights.look(request)
     return _state(request, rights.known(request, name))
 
 
-@router.post("/{name}/close", responses=PROBLEMS, openapi_extra=ADMIN)
 async def close_federation(request: Request, name: str) -> FederationState:
     """Turn new devices away from now on; devices that have joined are served still."""
     live = rights.administer(request, name)
@@ -42,7 +50,6 @@ async def close_federation(request: Request, name: str) -> FederationState:
     return _state(request, live)
 
 
-@router.post("/{name}/aggregate", responses=PROBLEMS, openapi_extra=ADMIN)
 async def aggregate_federation(request: Request, name: str, how: Reaggregation | None = None) -> FederationState:
     """Aggregate by hand, with everybody who has joined by now; clusters keep their ids."""
     live = rights.administer(request, name)

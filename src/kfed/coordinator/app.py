@@ -64,12 +64,13 @@ def create_app(settings: Settings) -> FastAPI:
         version=kfed.__version__,
         description="One-shot federated clustering: each device sends one message, whenever it can, and is answered.",
         lifespan=lifespan,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
         docs_url=None,
         redoc_url=None,
     )
     app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback)
-    for module in (page_routes, admin_routes, device_routes):
-        app.include_router(module.router)
+    for module in (device_routes, admin_routes, page_routes):
+        module.register(app)
     for kind in (KFedError, HTTPException, Exception):
         app.add_exception_handler(kind, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)

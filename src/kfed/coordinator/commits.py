@@ -7,9 +7,9 @@ gather, so the more there is to do the cheaper each becomes.
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from kfed.coordinator.store import Arrival, Receipt, Store
 Result = TypeVar("Result")
 
 MAX_BATCH = 512
+PAUSE_SECONDS = 0.004
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,15 @@ class _Task:
 
 
 class Committer:
-    """A thread that makes all changes to a store, in the order they were asked for."""
+    """Makes all changes to a store, in the order they were asked for, on a thread of its own."""
 
     def __init__(self, store: Store, observe: Callable[[int], None] = lambda _: None) -> None:
         self._store = store
         self._observe = observe
-        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="kfed-committer", daemon=True)
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kfed-committer")
+        self._waiting: deque[_Task] = deque()
+        self._under_way: asyncio.Task[None] | None = None
 
     async def put(self, arrival: Arrival) -> Receipt:
         """Write a message; returns when it is on disk."""
@@ -52,29 +53,26 @@ class Committer:
 
     async def close(self) -> None:
         """Finish what was asked for, and end."""
-        self._tasks.put(None)
-        await asyncio.to_thread(self._thread.join)
+        if self._under_way is not None:
+            await self._under_way
+        self._thread.shutdown()
 
-    async def _submit(self, work: Arrival | Callable[[], Any]) -> Any:
+    def _submit(self, work: Arrival | Callable[[], Any]) -> asyncio.Future[Any]:
         future = self._loop.create_future()
-        self._tasks.put(_Task(work, future))
-        return await future
+        self._waiting.append(_Task(work, future))
+        if self._under_way is None:
+            self._under_way = self._loop.create_task(self._commit_all())
+        return future
 
-    def _run(self) -> None:
-        is_open = True
-        while is_open:
-            batch = self._waiting()
-            is_open = None not in batch
-            for group in _groups([task for task in batch if task is not None]):
-                answers = self._write(group)
-                self._loop.call_soon_threadsafe(_answer, group, answers)
-
-    def _waiting(self) -> list[_Task | None]:
-        """All that waits, up to a limit; at least one."""
-        batch = [self._tasks.get()]
-        while len(batch) < MAX_BATCH and not self._tasks.empty():
-            batch.append(self._tasks.get())
-        return batch
+    async def _commit_all(self) -> None:
+        """Commit until nothing waits; where several came with the last commit, give others a moment to come too."""
+        while self._waiting:
+            group = _first_group(self._waiting)
+            answers = await self._loop.run_in_executor(self._thread, self._write, group)
+            _answer(group, answers)
+            if len(group) > 1:
+                await asyncio.sleep(PAUSE_SECONDS)
+        self._under_way = None
 
     def _write(self, group: Sequence[_Task]) -> list[Any]:
         """One transaction; what goes wrong with it goes wrong for all in it."""
@@ -90,16 +88,16 @@ class Committer:
             return [StoreUnavailableError(type(error).__name__)] * len(group)
 
 
-def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
-    """Arrivals that follow each other together, every other change alone."""
-    groups: list[list[_Task]] = []
-    for task in tasks:
-        is_arrival = isinstance(task.work, Arrival)
-        if is_arrival and groups and isinstance(groups[-1][0].work, Arrival):
-            groups[-1].append(task)
-        else:
-            groups.append([task])
-    return groups
+def _first_group(waiting: deque[_Task]) -> list[_Task]:
+    """Take from what waits: as many arrivals as follow each other, or one other change."""
+    group = [waiting.popleft()]
+    while waiting and len(group) < MAX_BATCH and _are_arrivals(group[-1], waiting[0]):
+        group.append(waiting.popleft())
+    return group
+
+
+def _are_arrivals(*tasks: _Task) -> bool:
+    return all(isinstance(task.work, Arrival) for task in tasks)
 
 
 def _answer(group: Sequence[_Task], answers: Sequence[Any]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import FastAPI, Path, Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from kfed._checks import MAX_NAME_LENGTH
@@ -17,50 +19,75 @@ from kfed.coordinator.security import SECRET_HEADER, checked
 from kfed.coordinator.service import Live
 from kfed.message import DeviceMessage
 
-router = APIRouter(prefix="/v1/federations/{name}/devices/{device_id:path}", tags=["devices"])
+DEVICE_PATH = "/v1/federations/{name}/devices/{device_id:path}"
 
 DeviceId = Annotated[str, Path(min_length=1, max_length=MAX_NAME_LENGTH)]
 
+
+def register(app: FastAPI) -> None:
+    """Add the routes of this file; the first is asked for most."""
+    app.router.add_api_route(
+        f"{DEVICE_PATH}/message",
+        send_message,
+        methods=["PUT"],
+        tags=["devices"],
+        response_class=Response,
+        responses={**PROBLEMS, 200: RECEIPT_CONTENT, 201: RECEIPT_CONTENT},
+        openapi_extra={**JOIN, **_MESSAGE},
+        route_class_override=_PlainRoute,
+    )
+    app.get(
+        f"{DEVICE_PATH}/identity",
+        tags=["devices"],
+        response_class=Response,
+        responses={**PROBLEMS, 200: IDENTITY_CONTENT, 202: GATHERING_CONTENT},
+        openapi_extra=DEVICE,
+    )(ask_for_identity)
+    app.delete(DEVICE_PATH, tags=["devices"], responses=PROBLEMS, openapi_extra=DEVICE)(remove_device)
+
+
+class _PlainRoute(APIRoute):
+    """Calls its function with the request and the path, and leaves the rest to it: half the time of a request."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        async def handle(request: Request) -> Response:
+            response: Response = await self.endpoint(request, **request.path_params)
+            return response
+
+        return handle
+
+
 _MESSAGE = {
+    "parameters": [
+        {
+            "name": "replace",
+            "in": "query",
+            "description": "Replace another message of this device; takes its secret.",
+            "schema": {"type": "boolean", "default": False},
+        }
+    ],
     "requestBody": {
         "required": True,
         "description": "The bytes of a `kfed.DeviceMessage`",
         "content": {responses.BYTES: {"schema": {"type": "string", "format": "binary"}}},
-    }
+    },
 }
 
 
-@router.put(
-    "/message",
-    response_class=Response,
-    responses={**PROBLEMS, 200: RECEIPT_CONTENT, 201: RECEIPT_CONTENT},
-    openapi_extra={**JOIN, **_MESSAGE},
-)
-async def send_message(
-    request: Request,
-    name: str,
-    device_id: DeviceId,
-    replace: Annotated[bool, Query(description="Replace another message of this device; takes its secret.")] = False,
-) -> Response:
+async def send_message(request: Request, name: str, device_id: DeviceId) -> Response:
     """Send the one message of a device: 201 if it is new, 200 if it was there or replaced another.
 
     The answer means that the message is on disk. If the federation is aggregated it holds the identity of the device.
     """
     live = rights.join(request, name)
     payload = await _body(request, live.federation)
-    secret = _secret(request)
+    secret, replace = _secret(request), _replace(request)
     coordinator = rights.desk(request).coordinator
     accepted = await coordinator.accept(live, device_id, payload, secret=secret, replace=replace)
     status = 201 if accepted.receipt.outcome is Outcome.JOINED else 200
     return _answer(request, live, accepted.message, accepted.receipt.sequence, status, status)
 
 
-@router.get(
-    "/identity",
-    response_class=Response,
-    responses={**PROBLEMS, 200: IDENTITY_CONTENT, 202: GATHERING_CONTENT},
-    openapi_extra=DEVICE,
-)
 async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> Response:
     """Ask which global cluster each center became: 202 while there are none, with `Retry-After`, then 200."""
     coordinator = rights.desk(request).coordinator
@@ -72,7 +99,6 @@ async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> 
     return _answer(request, live, DeviceMessage.from_bytes(device.message), device.sequence, 200, 202)
 
 
-@router.delete("", responses=PROBLEMS, openapi_extra=DEVICE)
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:
     """Forget a device: the clusters become those that there would be had it never joined, under the same ids."""
     coordinator = rights.desk(request).coordinator
@@ -98,6 +124,13 @@ async def _body(request: Request, federation: Federation) -> bytes:
             raise too_large
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _replace(request: Request) -> bool:
+    said = request.query_params.get("replace", "false").lower()
+    if said not in ("true", "false", "1", "0"):
+        raise ProblemError(422, "replace must be true or false, and is neither")
+    return said in ("true", "1")
 
 
 def _secret(request: Request) -> str | None:

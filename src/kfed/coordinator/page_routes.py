@@ -6,17 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from importlib import resources
+from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from kfed.coordinator import measures, rights
+from kfed.coordinator.admin_routes import PATH
 from kfed.coordinator.picture import Picture, draw
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.responses import ADMIN, PROBLEMS
 from kfed.coordinator.schemas import FederationState
-
-router = APIRouter(tags=["page"])
 
 ASSETS = {
     "index.html": "text/html; charset=utf-8",
@@ -32,13 +32,26 @@ POLICY = (
 )
 
 
-@router.get("/", include_in_schema=False)
+_METRICS = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+def register(app: FastAPI) -> None:
+    """Add the routes of this file."""
+    app.get("/", include_in_schema=False)(page)
+    app.get("/assets/{name}", include_in_schema=False)(asset)
+    app.get("/v1/events", include_in_schema=False)(events)
+    app.get("/healthz", tags=["health"], responses={503: PROBLEMS[503]})(health)
+    refused = {status: PROBLEMS[status] for status in (401, 403)}
+    about: dict[str, Any] = {"response_class": Response, "responses": {**refused, 200: _METRICS}}
+    app.get("/metrics", tags=["health"], **about, openapi_extra=ADMIN)(metrics)
+    app.get(f"{PATH}/{{name}}/picture", tags=["page"], responses=PROBLEMS, openapi_extra=ADMIN)(picture)
+
+
 async def page() -> Response:
     """The page; it holds no data, and asks for a token where one is needed."""
     return _asset("index.html")
 
 
-@router.get("/assets/{name}", include_in_schema=False)
 async def asset(name: str) -> Response:
     """A part of the page."""
     if name not in ASSETS:
@@ -51,22 +64,12 @@ def _asset(name: str) -> Response:
     return Response(content, media_type=ASSETS[name], headers={"Content-Security-Policy": POLICY})
 
 
-@router.get("/healthz", responses={503: PROBLEMS[503]})
 async def health(request: Request) -> dict[str, str]:
     """Say whether the store can be read."""
     await asyncio.to_thread(rights.desk(request).coordinator.store.key, "admin")
     return {"status": "ok"}
 
 
-@router.get(
-    "/metrics",
-    response_class=Response,
-    responses={
-        **{status: PROBLEMS[status] for status in (401, 403)},
-        200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-    },
-    openapi_extra=ADMIN,
-)
 async def metrics(request: Request) -> Response:
     """Counters for Prometheus. On a coordinator that is bound to loopback this takes no token."""
     rights.look(request)
@@ -76,7 +79,6 @@ async def metrics(request: Request) -> Response:
     return Response(coordinator.measures.text(sizes), media_type=measures.MEDIA_TYPE)
 
 
-@router.get("/v1/federations/{name}/picture", responses=PROBLEMS, openapi_extra=ADMIN)
 async def picture(request: Request, name: str) -> Picture:
     """What the page shows of a federation: its newest devices, and their centers in two dimensions."""
     rights.look(request)
@@ -85,7 +87,6 @@ async def picture(request: Request, name: str) -> Picture:
     return await asyncio.to_thread(draw, coordinator.store, live)
 
 
-@router.get("/v1/events", include_in_schema=False)
 async def events(request: Request) -> Response:
     """Server-sent events: the state of each federation, at first and whenever it changes."""
     rights.look(request)

@@ -103,6 +103,8 @@ def _url(address: str) -> URL:
 
 def _sqlite(url: URL) -> Engine:
     """One file in WAL mode: readers do not wait for the writer, and what is committed is on disk."""
+    if url.database and not os.path.exists(url.database):
+        os.close(os.open(url.database, os.O_CREAT | os.O_WRONLY, 0o600))  # for its owner alone
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
