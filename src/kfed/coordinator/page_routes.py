@@ -23,6 +23,8 @@ ASSETS = {
     "style.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "charts.js": "text/javascript; charset=utf-8",
+    "docs.html": "text/html; charset=utf-8",
+    "docs.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 
@@ -38,6 +40,7 @@ _METRICS = {"description": "Prometheus text", "content": {"text/plain": {"schema
 def register(app: FastAPI) -> None:
     """Add the routes of this file."""
     app.get("/", include_in_schema=False)(page)
+    app.get("/docs", include_in_schema=False)(docs)
     app.get("/assets/{name}", include_in_schema=False)(asset)
     app.get("/v1/events", include_in_schema=False)(events)
     app.get("/healthz", tags=["health"], responses={503: PROBLEMS[503]})(health)
@@ -50,6 +53,11 @@ def register(app: FastAPI) -> None:
 async def page() -> Response:
     """The page; it holds no data, and asks for a token where one is needed."""
     return _asset("index.html")
+
+
+async def docs() -> Response:
+    """The OpenAPI document, for people."""
+    return _asset("docs.html")
 
 
 async def asset(name: str) -> Response:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from kfed._traversal import farthest_first
 from kfed.coordinator.service import Live
 from kfed.coordinator.store import Device, Store
 from kfed.message import DeviceMessage
@@ -17,6 +18,7 @@ Array = npt.NDArray[Any]
 N_DEVICES = 400
 N_LISTED = 50
 N_CENTERS = 2_000
+MIN_PICKS, MAX_PICKS = 16, 200
 
 
 class ArrivedDevice(BaseModel):
@@ -45,7 +47,10 @@ class Picture(BaseModel):
     centers: list[PlottedCenter]
     clusters: list[tuple[float, float]]
     cluster_sizes: list[float]
-    traversal: list[float]
+    distances: list[float]
+    """Farthest-first distances of the centers shown: how far the 2nd, 3rd, ... pick is from those before it."""
+    arrivals: list[float]
+    """When the devices shown arrived, the first first."""
     n_shown: int
 
 
@@ -61,7 +66,8 @@ def draw(store: Store, live: Live) -> Picture:
         centers=_plotted(newest, messages, live, plane)[:N_CENTERS],
         clusters=[(x, y) for x, y in plane.places(cluster_centers)],
         cluster_sizes=[] if clusters is None else clusters.cluster_sizes.tolist(),
-        traversal=[] if clusters is None else clusters.traversal.tolist(),
+        distances=_distances(messages, 0 if clusters is None else clusters.n_clusters),
+        arrivals=[device.received_at for device in reversed(newest)],
         n_shown=len(newest),
     )
 
@@ -85,6 +91,17 @@ def _plotted(newest: list[Device], messages: list[DeviceMessage], live: Live, pl
         for (x, y), label in zip(plane.places(message.centers), labels, strict=True):
             plotted.append(PlottedCenter(device_id=device.device_id, x=x, y=y, cluster=label))
     return plotted
+
+
+def _distances(messages: list[DeviceMessage], n_clusters: int) -> list[float]:
+    """Farthest-first distances well beyond the number of clusters, so that one sees where they drop."""
+    centers = np.concatenate([message.centers.astype(np.float64) for message in messages]) if messages else np.empty(0)
+    if len(centers) < 2:
+        return []
+    heaviest = int(np.concatenate([message.counts for message in messages]).argmax())
+    n_picks = min(len(centers), max(MIN_PICKS, 2 * n_clusters), MAX_PICKS)
+    distances: list[float] = farthest_first(centers, n_picks, [heaviest], n_jobs=1).distances.tolist()
+    return distances
 
 
 class _Plane:
