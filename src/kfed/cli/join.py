@@ -34,7 +34,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Talk to another mach
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
-        epilog="`kfed join https://clinics.example --federation clinics --id north --data north.csv -k 4 -o labels.csv`\n\n"
+        epilog="`kfed join https://clinics.example --federation clinics --data north.csv -k 4 -o labels.csv`\n\n"
         "`kfed join ... --no-wait`, and later `kfed label north.local --clusters north.ticket -o labels.csv`"
     )(join)
     app.command(epilog="`kfed leave north.ticket`")(leave)

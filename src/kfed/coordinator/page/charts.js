@@ -48,14 +48,13 @@ function scale(values, low, high) {
 /** Device centers on a plane, coloured by cluster; the clusters' own centers carry their number. */
 export function drawMap(place, picture) {
   if (picture.centers.length === 0) return empty(place, "No device has sent a center yet");
-  const width = 900, height = 380, pad = 22;
+  const width = 900, height = 400, pad = 36;
   const found = picture.clusters.length;
   const words = `${picture.centers.length} device centers in two dimensions` +
     (found ? `, in ${found} clusters` : ", not clustered yet");
   const svg = canvas(place, width, height, words);
   const all = [...picture.centers.map((c) => [c.x, c.y]), ...picture.clusters];
-  const toX = scale(all.map((c) => c[0]), pad, width - pad);
-  const toY = scale(all.map((c) => c[1]), height - pad, pad);
+  const [toX, toY] = plane(all, width, height, pad);
   const late = new Set(picture.devices.filter((device) => device.late).map((device) => device.device_id));
   for (const center of picture.centers) {
     const isWaiting = center.cluster === null;
@@ -67,10 +66,21 @@ export function drawMap(place, picture) {
     svg.append(titled(dot, `${center.device_id}${where}`));
   }
   picture.clusters.forEach(([x, y], cluster) => {
-    const ring = element("circle", { cx: toX(x), cy: toY(y), r: 12, class: "center", stroke: colour(cluster) });
-    const number = element("text", { x: toX(x), y: toY(y) + 4, "text-anchor": "middle", class: "strong" }, String(cluster));
-    svg.append(titled(element("g", {}, ring, number), `center of cluster ${cluster}`));
+    const at = `translate(${toX(x)} ${toY(y)})`;
+    const cross = element("path", { d: "M -6 0 H 6 M 0 -6 V 6", class: "cross" });
+    const number = element("text", { y: -18, "text-anchor": "middle", class: "number", fill: colour(cluster) }, String(cluster));
+    svg.append(titled(element("g", { transform: at }, cross, number), `center of cluster ${cluster}`));
   });
+}
+
+/** The same scale along both axes, so that distances on the picture are those of the plane. */
+function plane(places, width, height, pad) {
+  const middle = [0, 1].map((axis) => {
+    const values = places.map((place) => place[axis]);
+    return { at: (Math.min(...values) + Math.max(...values)) / 2, span: Math.max(...values) - Math.min(...values) };
+  });
+  const unit = Math.min((width - 2 * pad) / (middle[0].span || 1), (height - 2 * pad) / (middle[1].span || 1));
+  return [(x) => width / 2 + (x - middle[0].at) * unit, (y) => height / 2 - (y - middle[1].at) * unit];
 }
 
 /** A bar for each cluster. */

@@ -147,7 +147,7 @@ async function schedulePicture() {
 
 function renderPicture(picture, state) {
   const part = picture.n_shown < state.n_devices ? `The ${count.format(picture.n_shown)} newest devices, on` : "On";
-  get("map-note").textContent = `${part} the plane in which they spread most; a number marks the center of a cluster`;
+  get("map-note").textContent = `${part} the plane in which they spread most; a cross marks the center of a cluster`;
   drawMap(get("map"), picture);
   drawSizes(get("sizes"), picture.cluster_sizes);
   drawCurve(get("curve"), picture.distances, state.n_clusters_found);
