@@ -21,7 +21,7 @@ from kfed.coordinator.federation import Federation, Outcome, Tally, judge
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.security import matches
 from kfed.coordinator.tables import clusterings, devices, federations, keys
-from kfed.errors import InvalidInputError
+from kfed.errors import InvalidInputError, KFedError
 
 ROWS_AT_A_TIME = 1_000
 
@@ -83,9 +83,13 @@ class Store:
     def __init__(self, address: str) -> None:
         self.engine = tables.connect(address)
         self._lock = threading.Lock()
-        with unavailable():
-            self._owner = ownership.claim(self.engine)
-            tables.metadata.create_all(self.engine)
+        try:
+            with unavailable():
+                self._owner = ownership.claim(self.engine)
+                tables.metadata.create_all(self.engine)
+        except KFedError:
+            self.engine.dispose()
+            raise
         self._tallies: dict[int, Tally] = defaultdict(Tally, self._count())
         self.last_sequence = int(self._read(select(func.max(devices.c.sequence))).scalar() or 0)
 
