@@ -10,14 +10,12 @@
 only `store` knows SQL. Everything here takes the extra ``kfed[coordinator]``.
 """
 
+from importlib.util import find_spec
+
 from kfed.errors import MissingExtraError
 
-try:
-    import fastapi  # noqa: F401
-    import httpx  # noqa: F401
-    import sqlalchemy  # noqa: F401
-    import uvicorn  # noqa: F401
-except ImportError as error:  # pragma: no cover
-    raise MissingExtraError(
-        f"the coordinator needs {error.name}, which is not installed; pip install 'kfed[coordinator]'"
-    ) from error
+for _needed in ("fastapi", "httpx", "prometheus_client", "sqlalchemy", "uvicorn"):
+    if find_spec(_needed) is None:
+        raise MissingExtraError(
+            f"the coordinator needs {_needed}, which is not installed; pip install 'kfed[coordinator]'"
+        )

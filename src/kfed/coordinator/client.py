@@ -18,8 +18,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from kfed.coordinator.responses import BYTES
-from kfed.coordinator.security import SECRET_HEADER
+from kfed.coordinator.wire import BYTES, SECRET_HEADER
 from kfed.errors import InvalidInputError, KFedError
 from kfed.identity import Identity
 from kfed.message import DeviceMessage

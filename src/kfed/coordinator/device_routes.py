@@ -15,8 +15,9 @@ from kfed.coordinator.federation import Federation, Outcome
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, PROBLEMS, RECEIPT_CONTENT
 from kfed.coordinator.schemas import RemovedAnswer
-from kfed.coordinator.security import SECRET_HEADER, checked
+from kfed.coordinator.security import checked
 from kfed.coordinator.service import Live
+from kfed.coordinator.wire import BYTES, SECRET_HEADER
 from kfed.message import DeviceMessage
 
 DEVICE_PATH = "/v1/federations/{name}/devices/{device_id:path}"
@@ -69,7 +70,7 @@ _MESSAGE = {
     "requestBody": {
         "required": True,
         "description": "The bytes of a `kfed.DeviceMessage`",
-        "content": {responses.BYTES: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
     },
 }
 

@@ -12,9 +12,8 @@ from kfed.coordinator import problems
 from kfed.coordinator.federation import Tally, seconds_to_wait
 from kfed.coordinator.schemas import GatheringAnswer, IdentityAnswer, ProblemAnswer
 from kfed.coordinator.service import Live
+from kfed.coordinator.wire import BYTES
 from kfed.message import DeviceMessage
-
-BYTES = "application/octet-stream"
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {

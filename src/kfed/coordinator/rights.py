@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from kfed.coordinator.problems import ProblemError
-from kfed.coordinator.security import SECRET_HEADER, matches
+from kfed.coordinator.security import matches
 from kfed.coordinator.service import Coordinator, Live
 from kfed.coordinator.store import Device
+from kfed.coordinator.wire import SECRET_HEADER
 
 
 @dataclass

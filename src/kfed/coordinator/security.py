@@ -16,8 +16,6 @@ from kfed.errors import InvalidInputError
 MIN_LENGTH = 20
 MAX_LENGTH = 200
 
-SECRET_HEADER = "kfed-device-secret"
-
 
 def new_token() -> str:
     """A token of 192 random bits."""
