@@ -16,6 +16,11 @@ from kfed.errors import KFedError
 
 log = logging.getLogger("kfed.coordinator")
 
+ROUTING = {
+    404: "there is nothing at this address; /docs lists what there is",
+    405: "this address does not know this method; /docs lists what there is",
+}
+
 SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -84,7 +89,7 @@ def as_problem(error: Exception) -> ProblemError:
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, HTTPException):
-        return ProblemError(error.status_code, str(error.detail), error.headers)
+        return ProblemError(error.status_code, ROUTING.get(error.status_code, str(error.detail)), error.headers)
     if isinstance(error, KFedError):
         return ProblemError(422, str(error))
     log.error("a request failed: %s", _where(error))
