@@ -60,25 +60,28 @@ class _Session:
         self.check()
 
     def check(self) -> None:
-        if self._connection is not None and self._is_alive(self._connection):
-            return
-        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if not connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar():
-            connection.close()
-            raise InvalidInputError("this database is in use by another coordinator; stop that one, or use another")
-        self._connection = connection
+        if self._connection is not None and not _is_alive(self._connection):
+            self.release()
+        if self._connection is None:
+            self._connection = self._locked()
 
     def release(self) -> None:
-        if self._connection is not None:
-            self._connection.invalidate()
-            self._connection.close()
-
-    @staticmethod
-    def _is_alive(connection: Connection) -> bool:
-        try:
-            connection.execute(text("SELECT 1"))
-        except SQLAlchemyError:
-            connection.invalidate()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()  # the session must end, and its lock with it
             connection.close()
-            return False
-        return True
+
+    def _locked(self) -> Connection:
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar():
+            return connection
+        connection.close()
+        raise InvalidInputError("this database is in use by another coordinator; stop that one, or use another")
+
+
+def _is_alive(connection: Connection) -> bool:
+    try:
+        connection.execute(text("SELECT 1"))
+    except SQLAlchemyError:
+        return False
+    return True
