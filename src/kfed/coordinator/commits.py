@@ -19,7 +19,7 @@ from kfed.coordinator.store import Arrival, Receipt, Store
 Result = TypeVar("Result")
 
 MAX_BATCH = 512
-PAUSE_SECONDS = 0.004
+PAUSE_SECONDS = 0.002
 
 
 @dataclass(frozen=True)
