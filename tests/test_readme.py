@@ -6,6 +6,7 @@ import csv
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sysconfig
 from collections import Counter
@@ -17,8 +18,8 @@ ROOT = Path(__file__).parent.parent
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
 
 
-def commands_of_the_walkthrough() -> list[list[str]]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def commands_of_the_walkthrough(section: str) -> list[list[str]]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
     return [shlex.split(line[2:]) for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
@@ -30,7 +31,7 @@ def folder_after_the_walkthrough(tmp_path_factory):
     root = tmp_path_factory.mktemp("newcomer")
     shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
     here = root
-    for command in commands_of_the_walkthrough():
+    for command in commands_of_the_walkthrough("For a consortium, without a server"):
         if command[0] == "cd":
             here = here / command[1]
             continue
@@ -74,3 +75,54 @@ def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
     for clinic in ("north", "south", "east", "west"):
         sent = (folder_after_the_walkthrough / f"{clinic}.kfed").read_bytes()
         assert re.search(rb"[NSEW]\d{3}", sent) is None
+
+
+@pytest.fixture(scope="module")
+def folder_after_the_coordinator(tmp_path_factory):
+    """What is there after `kfed serve` in one terminal, three `kfed join` in others, and a late fourth."""
+    pytest.importorskip("fastapi", reason="the coordinator's extra is not installed")
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            free.bind(("127.0.0.1", 8765))
+        except OSError:
+            pytest.skip("port 8765 is in use")
+    root = tmp_path_factory.mktemp("newcomer")
+    shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
+    (_, folder), serve, create, *early, late = commands_of_the_walkthrough("With a coordinator")
+    here = root / folder
+    serving = subprocess.Popen([KFED, *serve[1:]], cwd=here, stdout=subprocess.PIPE, text=True)
+    try:
+        assert "serving at http://127.0.0.1:8765" in serving.stdout.readline()
+        subprocess.run([KFED, *create[1:]], cwd=here, check=True, capture_output=True)
+        terminals = [subprocess.Popen([KFED, *command[1:]], cwd=here, stdout=subprocess.PIPE) for command in early]
+        assert len(terminals) == 3
+        for terminal in terminals:
+            terminal.communicate(timeout=60)
+            assert terminal.returncode == 0
+        subprocess.run([KFED, *late[1:]], cwd=here, check=True, capture_output=True, timeout=60)
+    finally:
+        serving.terminate()
+        serving.communicate(timeout=20)
+    return here
+
+
+def test_with_a_coordinator_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_coordinator):
+    found: dict[str, set[str]] = {}
+    for clinic in ("north", "south", "east", "west"):
+        with (folder_after_the_coordinator / f"{clinic}.csv").open(encoding="utf-8") as file:
+            kinds = {row["patient"]: kind_of(row) for row in csv.DictReader(file)}
+        with (folder_after_the_coordinator / f"{clinic}-joined.csv").open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["patient"] for row in rows] == list(kinds)
+        for row in rows:
+            found.setdefault(kinds[row["patient"]], set()).add(row["cluster"])
+    assert len(found) == 4
+    assert len(set.union(*found.values())) == 4
+    assert all(len(clusters) == 1 for clusters in found.values())
+
+
+def test_what_a_coordinator_keeps_knows_no_patient(folder_after_the_coordinator):
+    kept = b"".join(path.read_bytes() for path in folder_after_the_coordinator.glob("kfed.db*"))
+    assert b"north" in kept
+    assert re.search(rb"[NSEW]\d{3}\b", kept) is None

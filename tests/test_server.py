@@ -445,3 +445,20 @@ def test_centers_of_any_size_that_a_message_allows_give_finite_answers(gathering
         result = kfed.aggregate(scaled, n_clusters, rule=rule)
         assert np.isfinite(result.cluster_centers).all()
         assert np.isfinite(result.traversal).all()
+
+
+def test_other_ids_name_the_same_clusters():
+    messages = [
+        kfed.DeviceMessage(f"{i}", np.array([[0.0, i], [9.0, i], [0.0, 30.0 + i]]), [5, 6, 7]) for i in range(4)
+    ]
+    result = kfed.aggregate(messages, 3)
+    other = result.renumbered([2, 0, 1])
+    np.testing.assert_array_equal(other.cluster_centers[[2, 0, 1]], result.cluster_centers)
+    np.testing.assert_array_equal(other.cluster_sizes[[2, 0, 1]], result.cluster_sizes)
+    for message in messages:
+        old, new = result.identity(message.device_id), other.identity(message.device_id)
+        np.testing.assert_array_equal(old.cluster_centers[old.cluster_ids], new.cluster_centers[new.cluster_ids])
+    assert kfed.Aggregation.from_bytes(other.to_bytes()) == other
+    for wrong in ([0, 1], [0, 0, 1], [1, 2, 3]):
+        with pytest.raises(kfed.InvalidInputError, match="0 to 2 in some order"):
+            result.renumbered(wrong)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ VERSION = 1
 
 
 def aggregate(
-    messages: Iterable[DeviceMessage],
+    messages: Iterable[DeviceMessage] | Gathering,
     n_clusters: int | Literal["auto"],
     *,
     rule: str = "paper",
@@ -52,7 +52,8 @@ def aggregate(
     Parameters
     ----------
     messages : iterable of DeviceMessage
-        One message a device, in any order: the answer depends on the set of messages alone.
+        One message a device, in any order: the answer depends on the set of messages alone. Or a `Gathering`, which
+        holds the same as columns, for messages too many to be held as objects.
     n_clusters : int or "auto"
         Number of global clusters, k. ``"auto"`` finds it, see `choose_n_clusters`; the answer says how, in `k_choice`.
     rule : {"paper", "robust"}
@@ -96,7 +97,8 @@ def aggregate(
     """
     n_clusters = _checks.positive_integer_or_auto(n_clusters, "n_clusters")
     rule = _checks.one_of(rule, list(RULES), "rule")
-    result = _aggregate(Gathering.of(messages), n_clusters, rule, first_device, n_jobs)
+    gathering = messages if isinstance(messages, Gathering) else Gathering.of(messages)
+    result = _aggregate(gathering, n_clusters, rule, first_device, n_jobs)
     if result.warnings:
         warnings.warn("; ".join(result.warnings), AggregationWarning, stacklevel=2)
     return result
@@ -352,6 +354,20 @@ class Aggregation:
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
         return _aggregate(self._gathering.without(device_id), n_clusters, self.rule, first_device, n_jobs)
+
+    def renumbered(self, cluster_ids: npt.ArrayLike) -> Aggregation:
+        """The same clusters under other ids: cluster r becomes ``cluster_ids[r]``, a permutation of 0 to k - 1."""
+        new_ids = _checks.as_array(cluster_ids, "cluster_ids")
+        if sorted(new_ids.tolist()) != list(range(self.n_clusters)):
+            raise InvalidInputError(f"cluster_ids must be the numbers 0 to {self.n_clusters - 1} in some order")
+        old = self._grouping
+        order = np.argsort(new_ids)
+        return replace(
+            self,
+            _grouping=Grouping(
+                old.initial_centers[order], old.traversal.copy(), new_ids[old.center_labels], old.cluster_centers[order]
+            ),
+        )
 
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""

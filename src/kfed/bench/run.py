@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib import metadata
 
 from kfed import _checks, _pool, _progress
-from kfed.bench import devices, messages, servers
+from kfed.bench import coordinator, devices, messages, servers
 from kfed.bench.figures import Figure
 
 WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
@@ -24,14 +24,18 @@ WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "import": messages.imports,
 }
 
+SERVICES: dict[str, Callable[[bool], Iterator[Figure]]] = {"coordinator": coordinator.coordinator}
+"""Measured when named: what they take is an extra, and their figures are no ratios to a competitor."""
+
 
 def run(names: Sequence[str] = (), *, quick: bool = False, progress: bool | None = None) -> list[Figure]:
-    """Measure workloads, all of them by default; `quick` makes them about ten times smaller."""
-    chosen = [_checks.one_of(name, list(WORKLOADS), "workload") for name in names] or list(WORKLOADS)
+    """Measure workloads, all but services by default; `quick` makes them about ten times smaller."""
+    known = WORKLOADS | SERVICES
+    chosen = [_checks.one_of(name, list(known), "workload") for name in names] or list(WORKLOADS)
     figures: list[Figure] = []
     with _progress.bar("measuring", len(chosen), progress) as advance:
         for name in chosen:
-            figures.extend(WORKLOADS[name](quick))
+            figures.extend(known[name](quick))
             advance(1)
     return figures
 
@@ -43,14 +47,11 @@ def as_json(figures: Sequence[Figure]) -> str:
 
 def as_markdown(figures: Sequence[Figure]) -> str:
     """The figures as a page of the documentation."""
+    are_services = {figure.workload for figure in figures} <= set(SERVICES)
     lines = [
-        "# Benchmarks",
+        *(_ABOUT_SERVICES if are_services else _ABOUT_WORKLOADS),
         "",
-        "Written by `kfed bench --markdown`. Every figure is a size, or a ratio to a competitor in the same run.",
-        "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
-        "fit the devices of a fleet one after the other with one thread, kfed with all cores; `kfed.bench` says more.",
-        "",
-        f"{_pool.available_cores()} cores, {_versions('numpy', 'scikit-learn', 'faiss-cpu', 'safetensors')}.",
+        f"{_pool.available_cores()} cores, {_versions(*(_SERVICE_PACKAGES if are_services else _PACKAGES))}.",
         "",
         "| workload | measure | reached | must be | | |",
         "|---|---|---|---|---|---|",
@@ -61,6 +62,25 @@ def as_markdown(figures: Sequence[Figure]) -> str:
         cells = [figure.workload, figure.measure, f"{figure.value:,.4g}", f"{sign} {figure.target:g}", verdict]
         lines.append(f"| {' | '.join([*cells, figure.detail])} |")
     return "\n".join(lines)
+
+
+_PACKAGES = ("numpy", "scikit-learn", "faiss-cpu", "safetensors")
+_SERVICE_PACKAGES = ("numpy", "fastapi", "uvicorn", "sqlalchemy")
+
+_ABOUT_WORKLOADS = [
+    "# Benchmarks",
+    "",
+    "Written by `kfed bench --markdown`. Every figure is a size, or a ratio to a competitor in the same run.",
+    "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
+    "fit the devices of a fleet one after the other with one thread, kfed with all cores; `kfed.bench` says more.",
+]
+
+_ABOUT_SERVICES = [
+    "# The coordinator under load",
+    "",
+    "Written by `kfed bench coordinator --markdown`. `kfed serve` with SQLite on this machine's disk, and the devices",
+    "that send to it over 64 connections on the same machine. A message is acknowledged when it is on disk.",
+]
 
 
 def _versions(*packages: str) -> str:

@@ -20,6 +20,17 @@ from kfed.local_file import LocalFile
 from kfed.server import Aggregation
 from kfed.tables import Table, read_scale, read_table
 
+LocalClusters = Annotated[
+    Any,
+    typer.Option(
+        "-k",
+        "--n-local-clusters",
+        metavar="N|auto",
+        parser=number_or_auto,
+        help="Clusters to look for here; auto finds how many there are.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
@@ -32,22 +43,14 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="`kfed label site7.local --clusters clusters.kfed -o site7-labels.csv`\n\n"
         "`kfed label site7.local --clusters answers/site7.identity > site7-labels.csv`\n\n"
-        "`kfed label site7.local --clusters clusters.kfed --refine site7.csv --scale scale.json -o site7-labels.csv`"
+        "`kfed label site7.local --clusters clusters.kfed --refine site7.csv --scale scale.json -o labels.csv`\n\n"
+        "`kfed label site7.local --clusters site7.ticket`   after `kfed join --no-wait`"
     )(label)
 
 
 def device(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help="The rows of this site: .csv, .parquet or .npy.")],
-    n_local_clusters: Annotated[
-        Any,
-        typer.Option(
-            "-k",
-            "--n-local-clusters",
-            metavar="N|auto",
-            parser=number_or_auto,
-            help="Clusters to look for here; auto finds how many there are.",
-        ),
-    ],
+    n_local_clusters: LocalClusters,
     device_id: Annotated[
         str | None,
         typer.Option("--id", metavar="NAME", help="Name of this site; by default that of the file."),
@@ -90,16 +93,8 @@ def device(
     message_path = Path(f"{data.stem}.kfed") if output is None else output
     local_path = _local_path(message_path)
     claim([message_path, local_path], inputs=[data] if scale is None else [data, scale], force=force)
-    rows = read_table(
-        data,
-        columns=None if columns is None else next(csv.reader([columns])),
-        id_column=id_column,
-        weight_column=weight_column,
-        header=header,
-        dtype=np.float32 if float32 else None,
-    )
-    rows = on_scale(rows, scale)
-    kept = _cluster(rows, n_local_clusters, data.stem if device_id is None else device_id, seed, min_cluster_size)
+    rows = read_rows(data, columns, id_column, weight_column, scale, header=header, float32=float32)
+    kept = cluster(rows, n_local_clusters, data.stem if device_id is None else device_id, seed, min_cluster_size)
     payload = kept.to_message().to_bytes()
     _write_both(local_path, kept.to_bytes(), message_path, payload, force=force)
     facts = _device_facts(kept, message_path, local_path, len(payload))
@@ -113,7 +108,7 @@ def label(
         typer.Option(
             "--clusters",
             metavar="FILE",
-            help="What came back: the aggregation, or the identity of this site.",
+            help="What came back: the aggregation, or the identity of this site; or a .ticket, to ask for it.",
         ),
     ],
     output: Annotated[
@@ -138,17 +133,30 @@ def label(
     given = [path for path in (local, clusters, refine, scale) if path is not None]
     claim([output] if output else [], inputs=given, force=force)
     kept: LocalFile = load(local, LocalFile)
-    answer: Aggregation | Identity = load(clusters, Aggregation, Identity)
     rows = None if refine is None else _rows(refine, kept, scale)
+    answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, None if rows is None else rows.values)
     if output is not None:
-        _files.write(output, _labels_csv(kept, labels).encode(), overwrite=force)
+        _files.write(output, labels_csv(kept, labels).encode(), overwrite=force)
     elif not as_json:
-        typer.echo(_labels_csv(kept, labels), nl=False)
+        typer.echo(labels_csv(kept, labels), nl=False)
         return
-    facts = _label_facts(kept, answer, labels, output)
-    print_json(facts) if as_json else say(*_label_text(facts))
+    facts = label_facts(kept, answer, labels, output)
+    print_json(facts) if as_json else say(*label_text(facts))
+
+
+def _ask(ticket: Path) -> Identity:
+    """Ask the coordinator that a device joined for its identity."""
+    from kfed.coordinator.client import CoordinatorError
+    from kfed.coordinator.ticket import Ticket
+
+    kept = Ticket.load(ticket)
+    with kept.line(patience=30) as line:
+        answer = kept.client(line).identity()
+    if not isinstance(answer, Identity):
+        raise CoordinatorError(f"{answer.in_words}; try again later")
+    return answer
 
 
 def on_scale(rows: Table, scale: Path | None) -> Table:
@@ -173,7 +181,30 @@ def _local_path(message_path: Path) -> Path:
     return message_path.with_name(f"{name}.local")
 
 
-def _cluster(rows: Any, n_local_clusters: Any, device_id: str, seed: int, min_cluster_size: int) -> LocalFile:
+def read_rows(
+    data: Path,
+    columns: str | None,
+    id_column: str | None,
+    weight_column: str | None,
+    scale: Path | None,
+    *,
+    header: bool | None,
+    float32: bool,
+) -> Table:
+    """Read the table of a site, on the scale that was agreed on."""
+    rows = read_table(
+        data,
+        columns=None if columns is None else next(csv.reader([columns])),
+        id_column=id_column,
+        weight_column=weight_column,
+        header=header,
+        dtype=np.float32 if float32 else None,
+    )
+    return on_scale(rows, scale)
+
+
+def cluster(rows: Table, n_local_clusters: Any, device_id: str, seed: int, min_cluster_size: int) -> LocalFile:
+    """Run Algorithm 1 on the rows of a site."""
     clustering = cluster_device(
         rows,
         n_local_clusters,
@@ -229,7 +260,8 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _labels_csv(kept: LocalFile, labels: Any) -> str:
+def labels_csv(kept: LocalFile, labels: Any) -> str:
+    """Name each row and its cluster."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["row" if kept.id_column is None else kept.id_column, "cluster"])
@@ -241,7 +273,8 @@ def _row_names(kept: LocalFile) -> Any:
     return range(kept.clustering.n_points) if kept.row_ids is None else kept.row_ids
 
 
-def _label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Any, output: Path | None) -> dict[str, Any]:
+def label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Any, output: Path | None) -> dict[str, Any]:
+    """Say how many rows are in which cluster."""
     facts: dict[str, Any] = {
         "device_id": kept.device_id,
         "n_rows": len(labels),
@@ -254,7 +287,8 @@ def _label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Any, o
     return facts | {"output": str(output)}
 
 
-def _label_text(facts: dict[str, Any]) -> list[Any]:
+def label_text(facts: dict[str, Any]) -> list[Any]:
+    """Put `label_facts` in words."""
     rows = [(str(cluster), f"{count:,}") for cluster, count in enumerate(facts["rows_in_cluster"]) if count]
     came_late = ", which came after the aggregation" if facts.get("late") else ""
     return [

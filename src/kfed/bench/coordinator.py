@@ -1,0 +1,195 @@
+"""The coordinator under load: devices by the thousand against ``kfed serve`` on this machine, client included."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed.bench import load
+from kfed.bench.figures import Figure
+from kfed.message import DeviceMessage
+
+Array = npt.NDArray[Any]
+
+N_FEATURES = 64
+N_LOCAL_CLUSTERS = 4
+N_CLUSTERS = 100
+N_CONNECTIONS = 64
+RATE = 1_500
+NAME = "coordinator"
+
+
+def coordinator(quick: bool) -> Iterator[Figure]:
+    """Accept 10,000 devices, serve late ones, and aggregate a million centers while others come."""
+    n_devices, n_centers = (2_000, 100_000) if quick else (10_000, 1_000_000)
+    with tempfile.TemporaryDirectory(prefix="kfed-bench-") as folder, _serving(Path(folder), "load.db") as service:
+        yield from _accepting(service, n_devices)
+        yield from _late(service)
+    with tempfile.TemporaryDirectory(prefix="kfed-bench-") as folder:
+        token_hash = _fill(Path(folder) / "full.db", n_centers)
+        with _serving(Path(folder), "full.db", token_hash) as service:
+            yield from _aggregating(service, n_centers)
+
+
+def _accepting(service: _Service, n_devices: int) -> Iterator[Figure]:
+    """As fast as they are answered, then at half the rate that is asked for."""
+    service.create("full", n_clusters=N_CLUSTERS)
+    sent = _messages(n_devices, "device")
+    requests = service.puts("full", sent)
+    at_once = load.send(service.port, requests, N_CONNECTIONS)
+    memory = f"service {service.peak_bytes() / 1e6:.0f} MB at most" if service.peak_bytes() else "memory unknown"
+    detail = f"p50 {at_once.percentile(50):.0f} ms, p99 {at_once.percentile(99):.0f} ms; {memory}"
+    yield Figure(NAME, "accepted messages a second", at_once.rate, RATE, True, detail)
+    kept = service.ask("GET", "/v1/federations/full")["n_devices"] / n_devices
+    accepted = at_once.statuses.get(201, 0)
+    yield Figure(NAME, "share of messages there", kept, 1, True, f"{accepted:,} of {n_devices:,} acknowledged as new")
+    paced = load.send(service.port, service.puts("full", _messages(n_devices // 2, "paced")), N_CONNECTIONS, RATE / 2)
+    detail = f"p50 {paced.percentile(50):.1f} ms at {paced.rate:.0f} a second"
+    yield Figure(NAME, "p99 at half that rate, ms", paced.percentile(99), 250, False, detail)
+
+
+def _late(service: _Service) -> Iterator[Figure]:
+    """One after the other, once there are clusters."""
+    service.ask("POST", "/v1/federations/full/aggregate", {})
+    headers = {"Accept": "application/octet-stream"}
+    late = load.send(service.port, service.puts("full", _messages(500, "late"), headers), 1)
+    detail = f"k={N_CLUSTERS}, d={N_FEATURES}; p99 {late.percentile(99):.1f} ms"
+    yield Figure(NAME, "identity of a late device, p50 in ms", late.percentile(50), 10, False, detail)
+
+
+def _aggregating(service: _Service, n_centers: int) -> Iterator[Figure]:
+    """Devices that come while a million stored centers are aggregated."""
+    seconds: list[float] = []
+
+    def aggregate() -> None:
+        started = time.perf_counter()
+        service.ask("POST", "/v1/federations/full/aggregate", {})
+        seconds.append(time.perf_counter() - started)
+
+    requests = iter(service.puts("full", _messages(20_000, "meanwhile")))
+    worker = threading.Thread(target=aggregate)
+    worker.start()
+    latencies: list[float] = []
+    while worker.is_alive():
+        latencies.extend(load.send(service.port, [next(requests) for _ in range(20)], 4, rate=50).latencies)
+    worker.join()
+    detail = f"{len(latencies)} devices in {seconds[0]:.1f} s of aggregating; p50 {np.median(latencies) * 1e3:.1f} ms"
+    yield Figure(NAME, "longest wait meanwhile, ms", max(latencies) * 1e3, 1_000, False, detail)
+    if service.peak_bytes():
+        size = 4 * N_FEATURES * n_centers
+        detail = f"{n_centers:,} centers of {size / 1e6:.0f} MB; the whole service {service.peak_bytes() / 1e6:.0f} MB"
+        yield Figure(NAME, "peak memory over the centers", service.peak_bytes() / size, 3, False, detail)
+
+
+def _messages(n_devices: int, prefix: str, seed: int = 0) -> list[DeviceMessage]:
+    """Messages of devices that know a few of many clusters, k^(z)=4, d=64, in single precision."""
+    rng = np.random.default_rng([seed, *prefix.encode()])
+    means = 5 * np.random.default_rng(seed).standard_normal((N_CLUSTERS, N_FEATURES), np.float32)
+    groups = rng.integers(0, N_CLUSTERS, (n_devices, N_LOCAL_CLUSTERS))
+    shape = (n_devices, N_LOCAL_CLUSTERS, N_FEATURES)
+    centers = means[groups] + rng.standard_normal(shape, np.float32) / 5
+    return [
+        DeviceMessage(f"{prefix}-{i:06}", own, [30] * N_LOCAL_CLUSTERS, [60.0] * N_LOCAL_CLUSTERS, 9.0)
+        for i, own in enumerate(centers)
+    ]
+
+
+def _fill(path: Path, n_centers: int) -> str:
+    """Put devices into a store that nobody serves yet; gives the join token of their federation."""
+    from kfed.coordinator.federation import Federation
+    from kfed.coordinator.security import hashed, new_token
+    from kfed.coordinator.store import Store
+
+    token = new_token()
+    store = Store(str(path))
+    federation = store.add_federation(Federation(0, "full", N_FEATURES, N_CLUSTERS, "paper", hashed(token), 0.0))
+    assert federation is not None
+    for part in range(n_centers // N_LOCAL_CLUSTERS // 1_000):
+        store.put([_arrival(federation, message) for message in _messages(1_000, f"stored-{part}")])
+    store.close()
+    return token
+
+
+def _arrival(federation: Any, message: DeviceMessage) -> Any:
+    from kfed.coordinator.store import Arrival
+
+    return Arrival(
+        federation, message.device_id, message.to_bytes(), None, None, False, N_LOCAL_CLUSTERS, 120.0, False, 0.0
+    )
+
+
+class _Service:
+    """A coordinator as a program of its own, and what to say to it."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, admin_token: str) -> None:
+        self._process, self._admin_token = process, admin_token
+        self._url = url
+        self.port = int(url.rsplit(":", 1)[1])
+        self.join_tokens: dict[str, str] = {}
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask as the administrator."""
+        from kfed.coordinator.client import Line
+
+        with Line(self._url) as line:
+            line._http.timeout = None
+            return line.request(method, path, token=self._admin_token, json=body).json()
+
+    def create(self, name: str, n_clusters: int) -> None:
+        """Create a federation."""
+        terms = {"name": name, "n_features": N_FEATURES, "n_clusters": n_clusters}
+        self.join_tokens[name] = self.ask("POST", "/v1/federations", terms)["join_token"]
+
+    def puts(self, name: str, sent: Sequence[DeviceMessage], headers: dict[str, str] | None = None) -> list[bytes]:
+        """The requests of devices."""
+        rights = {"Authorization": f"Bearer {self.join_tokens[name]}", "Kfed-Device-Secret": "s" * 32}
+        return [
+            load.put(
+                f"/v1/federations/{name}/devices/{one.device_id}/message", one.to_bytes(), rights | (headers or {})
+            )
+            for one in sent
+        ]
+
+    def peak_bytes(self) -> int:
+        """The most memory that the service has used; 0 where the system does not say."""
+        try:
+            status = Path(f"/proc/{self._process.pid}/status").read_text()
+        except OSError:
+            return 0
+        return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+@contextmanager
+def _serving(folder: Path, store: str, join_token: str | None = None) -> Iterator[_Service]:
+    """``kfed serve`` on a free port."""
+    command = [sys.executable, "-c", "from kfed.cli import main; main()", "serve", "--port", "0", "--json"]
+    files = ["--store", str(folder / store), "--admin-token-file", str(folder / "admin.token")]
+    with subprocess.Popen([*command, *files], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        said = "".join(line for line in _until(lines, "}\n"))
+        service = _Service(process, json.loads(said)["url"], (folder / "admin.token").read_text().strip())
+        if join_token is not None:
+            service.join_tokens["full"] = join_token
+        try:
+            yield service
+        finally:
+            process.terminate()
+
+
+def _until(lines: Iterator[str], last: str) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if line == last:
+            return

@@ -1,0 +1,184 @@
+"""`kfed join` and `kfed leave`: the whole life of a device of a coordinator."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from kfed import _files
+from kfed.cli._terminal import Force, Json, claim, note, print_json, say
+from kfed.cli.site import LocalClusters, cluster, label_facts, label_text, labels_csv, read_rows
+from kfed.device import MIN_CLUSTER_SIZE
+from kfed.errors import InvalidInputError
+from kfed.identity import Identity
+from kfed.local_file import LocalFile
+
+if TYPE_CHECKING:
+    from kfed.coordinator.client import DeviceClient, Gathering
+
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="Holds the join token; else KFED_JOIN_TOKEN does."),
+]
+CaFile = Annotated[
+    Path | None, typer.Option("--cafile", metavar="FILE", help="Certificates to trust, for a coordinator with TLS.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Talk to another machine without TLS.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command(
+        epilog="`kfed join https://clinics.example --federation clinics --data north.csv -k 4 -o labels.csv`\n\n"
+        "`kfed join ... --no-wait`, and later `kfed label north.local --clusters north.ticket -o labels.csv`"
+    )(join)
+    app.command(epilog="`kfed leave north.ticket`")(leave)
+
+
+def join(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the coordinator is.")],
+    federation: Annotated[str, typer.Option(metavar="NAME", help="The federation to join.")],
+    data: Annotated[Path, typer.Option(metavar="TABLE", help="The rows of this site: .csv, .parquet or .npy.")],
+    n_local_clusters: LocalClusters,
+    device_id: Annotated[
+        str | None, typer.Option("--id", metavar="NAME", help="Name of this site; by default that of the file.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file for the cluster of each row.")
+    ] = None,
+    token_file: TokenFile = None,
+    token: Annotated[str | None, typer.Option(envvar="KFED_JOIN_TOKEN", hidden=True)] = None,
+    ticket_file: Annotated[
+        Path | None, typer.Option("--ticket", metavar="FILE", help="Kept by this site; by default NAME.ticket, here.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for the clusters.")] = True,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="How long to wait for the clusters; else forever.")
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to try a coordinator that does not answer.")
+    ] = 300.0,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace what this site sent before.")] = False,
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to cluster; by default all.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column that says which row this is; it stays here.")
+    ] = None,
+    weight_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
+    ] = None,
+    scale: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON with the shift and scale of each column that all sites agreed on."),
+    ] = None,
+    min_cluster_size: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Clusters of fewer rows than this are not sent.")
+    ] = MIN_CLUSTER_SIZE,
+    seed: Annotated[int, typer.Option(metavar="N", help="Decides every random choice, with the name of the site.")] = 0,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV file holds names.")
+    ] = None,
+    float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False,
+    cafile: CaFile = None,
+    insecure: Insecure = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Cluster the rows of this site, send a few centers once, wait, and label the rows. No row leaves this machine.
+
+    It may be stopped and run again at any time: what was sent is not sent twice.
+    """
+    from kfed.coordinator.ticket import Ticket
+
+    name = data.stem if device_id is None else device_id
+    ticket_path = Path(f"{data.stem}.ticket") if ticket_file is None else ticket_file
+    local_path = ticket_path.with_suffix(".local")
+    if wait and output is None:
+        raise InvalidInputError("-o must say where to write the cluster of each row; or do not wait (--no-wait)")
+    inputs = [path for path in (data, scale, token_file, cafile) if path is not None]
+    claim([output] if output is not None else [], inputs=inputs, force=force)
+    claim([ticket_path], inputs=inputs, force=True)
+    claim([] if wait else [local_path], inputs=inputs, force=force or ticket_path.exists())
+    join_token = _token(token, token_file)
+    asked = Ticket.new(url, federation, name, cafile, insecure)
+    with asked.line(patience) as line:
+        rows = read_rows(data, columns, id_column, weight_column, scale, header=header, float32=float32)
+        kept = cluster(rows, n_local_clusters, name, seed, min_cluster_size)
+        ticket = Ticket.for_device(ticket_path, asked)
+        if not wait:
+            _files.write(local_path, kept.to_bytes(), private=True)
+        client = ticket.client(line)
+        answer = client.send(kept.to_message(), join_token, replace=replace)
+        if not isinstance(answer, Identity) and wait:
+            answer = _wait(client, answer, timeout)
+    if isinstance(answer, Identity) and output is not None:
+        _label(kept, answer, output, force=force, as_json=as_json)
+    else:
+        _say_sent(kept, answer, ticket_path, local_path, as_json=as_json)
+
+
+def leave(
+    ticket: Annotated[Path, typer.Argument(metavar="TICKET", help="The .ticket that `kfed join` kept.")],
+    patience: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to try a coordinator that does not answer.")
+    ] = 300.0,
+    as_json: Json = False,
+) -> None:
+    """Have this site forgotten: the clusters become those that there would be had it never joined."""
+    from kfed.coordinator.ticket import Ticket
+
+    kept = Ticket.load(ticket)
+    with kept.line(patience) as line:
+        kept.client(line).leave()
+    facts = {"device_id": kept.device_id, "federation": kept.federation, "left": True}
+    print_json(facts) if as_json else say(f"{escape(kept.device_id)} has left {escape(kept.federation)}")
+
+
+def _token(token: str | None, file: Path | None) -> str:
+    if file is not None:
+        return file.read_text(encoding="utf-8").strip()
+    if token is None:
+        raise InvalidInputError("a join token is needed; give a file that holds it by --token-file, or KFED_JOIN_TOKEN")
+    return token
+
+
+def _wait(client: DeviceClient, answer: Gathering, timeout: float | None) -> Identity:
+    """Ask again whenever the coordinator says so, until there are clusters."""
+    from kfed.coordinator.client import CoordinatorError
+
+    given_up_at = None if timeout is None else time.monotonic() + timeout
+    said = ""
+    while True:
+        if answer.in_words != said:
+            said = answer.in_words
+            note(f"sent; {said}")
+        if given_up_at is not None and time.monotonic() > given_up_at:
+            raise CoordinatorError(f"{answer.in_words}; the message is sent, run the same command again later")
+        time.sleep(max(0.5, answer.retry_after) * random.uniform(0.8, 1.2))
+        asked = client.identity()
+        if isinstance(asked, Identity):
+            return asked
+        answer = asked
+
+
+def _label(kept: LocalFile, answer: Identity, output: Path, *, force: bool, as_json: bool) -> None:
+    labels = kept.labels(answer)
+    _files.write(output, labels_csv(kept, labels).encode(), overwrite=force)
+    facts = label_facts(kept, answer, labels, output)
+    print_json(facts) if as_json else say(*label_text(facts))
+
+
+def _say_sent(kept: LocalFile, answer: Any, ticket: Path, local: Path, *, as_json: bool) -> None:
+    state = "aggregated" if isinstance(answer, Identity) else "gathering"
+    if as_json:
+        print_json({"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)})
+        return
+    words = "there are clusters already" if isinstance(answer, Identity) else answer.in_words
+    say(
+        f"sent the centers of {escape(repr(kept.device_id))}; {escape(words)}",
+        f"  [yellow]later[/]  kfed label {escape(str(local))} --clusters {escape(str(ticket))} -o labels.csv",
+    )

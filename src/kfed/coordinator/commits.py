@@ -1,0 +1,110 @@
+"""The one writer: messages that wait together are committed together, and an acknowledgement means "on disk".
+
+A commit costs a flush of the disk, whether it holds one message or five hundred. While one is under way others
+gather, so the more there is to do the cheaper each becomes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kfed.coordinator.problems import ProblemError, StoreUnavailableError
+from kfed.coordinator.store import Arrival, Receipt, Store
+
+Result = TypeVar("Result")
+
+MAX_BATCH = 512
+PAUSE_SECONDS = 0.002
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Something to write, and who waits for it."""
+
+    work: Arrival | Callable[[], Any]
+    future: asyncio.Future[Any]
+
+
+class Committer:
+    """Makes all changes to a store, in the order they were asked for, on a thread of its own."""
+
+    def __init__(self, store: Store, observe: Callable[[int], None] = lambda _: None) -> None:
+        self._store = store
+        self._observe = observe
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kfed-committer")
+        self._waiting: deque[_Task] = deque()
+        self._under_way: asyncio.Task[None] | None = None
+
+    async def put(self, arrival: Arrival) -> Receipt:
+        """Write a message; returns when it is on disk."""
+        receipt: Receipt = await self._submit(arrival)
+        return receipt
+
+    async def change(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Make another change to the store; returns when it is on disk."""
+        result: Result = await self._submit(lambda: function(*arguments))
+        return result
+
+    async def close(self) -> None:
+        """Finish what was asked for, and end."""
+        if self._under_way is not None:
+            await self._under_way
+        self._thread.shutdown()
+
+    def _submit(self, work: Arrival | Callable[[], Any]) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        self._waiting.append(_Task(work, future))
+        if self._under_way is None:
+            self._under_way = self._loop.create_task(self._commit_all())
+        return future
+
+    async def _commit_all(self) -> None:
+        """Commit until nothing waits; where several came with the last commit, give others a moment to come too."""
+        while self._waiting:
+            group = _first_group(self._waiting)
+            answers = await self._loop.run_in_executor(self._thread, self._write, group)
+            _answer(group, answers)
+            if len(group) > 1:
+                await asyncio.sleep(PAUSE_SECONDS)
+        self._under_way = None
+
+    def _write(self, group: Sequence[_Task]) -> list[Any]:
+        """One transaction; what goes wrong with it goes wrong for all in it."""
+        try:
+            first = group[0].work
+            if not isinstance(first, Arrival):
+                return [first()]
+            self._observe(len(group))
+            return list(self._store.put([task.work for task in group if isinstance(task.work, Arrival)]))
+        except ProblemError as problem:
+            return [problem] * len(group)
+        except Exception as error:  # the writer must go on, whatever it was
+            return [StoreUnavailableError(type(error).__name__)] * len(group)
+
+
+def _first_group(waiting: deque[_Task]) -> list[_Task]:
+    """Take from what waits: as many arrivals as follow each other, or one other change."""
+    group = [waiting.popleft()]
+    while waiting and len(group) < MAX_BATCH and _are_arrivals(group[-1], waiting[0]):
+        group.append(waiting.popleft())
+    return group
+
+
+def _are_arrivals(*tasks: _Task) -> bool:
+    return all(isinstance(task.work, Arrival) for task in tasks)
+
+
+def _answer(group: Sequence[_Task], answers: Sequence[Any]) -> None:
+    for task, answer in zip(group, answers, strict=True):
+        if task.future.done():  # whoever asked has gone
+            continue
+        if isinstance(answer, Exception):
+            task.future.set_exception(answer)
+        else:
+            task.future.set_result(answer)

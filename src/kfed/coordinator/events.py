@@ -1,0 +1,46 @@
+"""Who is told when a federation changes: watchers hear which ones did, however often, a few times a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+PACE_SECONDS = 0.25
+SILENCE_SECONDS = 15.0
+
+
+class Events:
+    """Names of federations that changed, for any number of watchers."""
+
+    def __init__(self) -> None:
+        self._watchers: set[_Watcher] = set()
+
+    def publish(self, name: str) -> None:
+        """Say that a federation changed."""
+        for watcher in self._watchers:
+            watcher.changed.add(name)
+            watcher.wake.set()
+
+    async def watch(self) -> AsyncIterator[set[str]]:
+        """Names of what changed since the last time; an empty set after a long silence, to show that one listens."""
+        watcher = _Watcher()
+        self._watchers.add(watcher)
+        try:
+            while True:
+                try:
+                    await asyncio.wait_for(watcher.wake.wait(), SILENCE_SECONDS)
+                except TimeoutError:
+                    yield set()
+                    continue
+                watcher.wake.clear()
+                changed, watcher.changed = watcher.changed, set()
+                yield changed
+                await asyncio.sleep(PACE_SECONDS)
+        finally:
+            self._watchers.discard(watcher)
+
+
+class _Watcher:
+    def __init__(self) -> None:
+        self.changed: set[str] = set()
+        self.wake = asyncio.Event()

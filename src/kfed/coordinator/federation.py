@@ -1,0 +1,154 @@
+"""What a federation is, and its rules as pure functions: who may join, and when to aggregate."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from kfed import _checks
+from kfed.errors import InvalidInputError
+from kfed.message import DeviceMessage
+from kfed.server import RULES
+
+MAX_FEATURES = 100_000
+MAX_CENTERS = 1_024
+MAX_DEVICES = 1_000_000
+HEADER_BYTES = 2**16
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+@dataclass(frozen=True)
+class Federation:
+    """What was agreed on when the federation was created.
+
+    Attributes
+    ----------
+    n_clusters : int or "auto"
+        Global clusters, k.
+    quorum : int, optional
+        Aggregate as soon as this many devices have joined.
+    deadline : float, optional
+        Aggregate at this time, in seconds since 1970. Without either it is done by hand.
+    max_devices, max_centers : int
+        Limits: devices, and centers of one device.
+    closed : bool
+        Whether new devices are turned away.
+    """
+
+    id: int
+    name: str
+    n_features: int
+    n_clusters: int | Literal["auto"]
+    rule: str
+    join_token_hash: bytes
+    created_at: float
+    feature_names: tuple[str, ...] | None = None
+    quorum: int | None = None
+    deadline: float | None = None
+    max_devices: int = MAX_DEVICES
+    max_centers: int = MAX_CENTERS
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidInputError(
+                "the name of a federation must be 1 to 63 letters, digits, dots, dashes and underscores, "
+                "and begin with a letter or digit"
+            )
+        _checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
+        _checks.one_of(self.rule, list(RULES), "rule")
+        _checks.feature_names(self.feature_names, self.n_features)
+        if self.deadline is not None:
+            _checks.positive_number(self.deadline, "deadline")
+
+    @property
+    def device_id(self) -> str:
+        """How errors call the party that a device must agree with."""
+        return f"federation {self.name}"
+
+    @property
+    def max_bytes(self) -> int:
+        """A message of this many centers and features has no more bytes than this."""
+        names = sum(6 * len(name) + 8 for name in self.feature_names or ()) or 64 * self.n_features
+        return HEADER_BYTES + 8 * self.max_centers * (self.n_features + 3) + 2 * names
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What has arrived so far."""
+
+    n_devices: int = 0
+    n_centers: int = 0
+    n_points: float = 0
+    n_bytes: int = 0
+
+    def plus(self, other: Tally, sign: int = 1) -> Tally:
+        """What there is with the other, or without it."""
+        return Tally(
+            self.n_devices + sign * other.n_devices,
+            self.n_centers + sign * other.n_centers,
+            self.n_points + sign * other.n_points,
+            self.n_bytes + sign * other.n_bytes,
+        )
+
+
+class Outcome(Enum):
+    """What came of a message."""
+
+    JOINED = "joined"
+    REPEATED = "repeated"
+    REPLACED = "replaced"
+    CONFLICT = "conflict"
+    NO_RIGHT = "no right"
+    CLOSED = "closed"
+    FULL = "full"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the message is now in the store."""
+        return self in (Outcome.JOINED, Outcome.REPEATED, Outcome.REPLACED)
+
+
+def judge(known_message: bytes | None, message: bytes, *, replace: bool, has_secret: bool) -> Outcome:
+    """Decide about a message: the same bytes again change nothing, others need leave and the device's own secret."""
+    if known_message is None:
+        return Outcome.JOINED
+    if known_message == message:
+        return Outcome.REPEATED
+    if not replace:
+        return Outcome.CONFLICT
+    return Outcome.REPLACED if has_secret else Outcome.NO_RIGHT
+
+
+def check_message(federation: Federation, device_id: str, message: DeviceMessage) -> None:
+    """Raise unless a sound message is one that this device may send to this federation."""
+    if message.device_id != device_id:
+        raise InvalidInputError(
+            f"the message must be that of device {device_id!r}, whose address it was sent to, "
+            f"and is that of {message.device_id!r}"
+        )
+    _checks.same_features(federation, message)
+    if message.n_local_clusters > federation.max_centers:
+        raise InvalidInputError(
+            f"a device may send at most {federation.max_centers:,} centers, and sent {message.n_local_clusters:,}; "
+            "look for fewer local clusters"
+        )
+
+
+def is_due(federation: Federation, tally: Tally, now: float) -> bool:
+    """Whether it is time to aggregate by itself."""
+    enough = tally.n_centers >= (1 if federation.n_clusters == "auto" else federation.n_clusters)
+    quorum = federation.quorum is not None and tally.n_devices >= federation.quorum
+    deadline = federation.deadline is not None and now >= federation.deadline
+    return enough and (quorum or deadline)
+
+
+def seconds_to_wait(federation: Federation, tally: Tally, now: float) -> int:
+    """When a device should ask again: later where many are asking, and not before a deadline that is near."""
+    crowd = 1 + tally.n_devices // 200
+    if federation.quorum is None and federation.deadline is not None and federation.deadline > now:
+        crowd = max(crowd, min(60, int(federation.deadline - now) + 1))
+    return min(60, crowd)

@@ -1,0 +1,41 @@
+"""What a coordinator counts, for Prometheus."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Measures:
+    """Counters of one coordinator, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self.messages = Counter(
+            "kfed_messages", "Messages of devices, by what came of them", ["outcome"], registry=self._registry
+        )
+        self.answers = Counter("kfed_answers", "Answers, by status", ["status"], registry=self._registry)
+        self.batch = Histogram(
+            "kfed_commit_messages",
+            "Messages in a commit",
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+            registry=self._registry,
+        )
+        self.aggregation = Histogram(
+            "kfed_aggregation_seconds",
+            "Time that an aggregation took",
+            buckets=(0.01, 0.1, 1, 10, 100),
+            registry=self._registry,
+        )
+        self._devices = Gauge("kfed_devices", "Devices of a federation", ["federation"], registry=self._registry)
+        self._centers = Gauge("kfed_centers", "Device centers of a federation", ["federation"], registry=self._registry)
+
+    def text(self, sizes: dict[str, tuple[int, int]]) -> bytes:
+        """All of it, with the devices and centers of each federation."""
+        for name, (n_devices, n_centers) in sizes.items():
+            self._devices.labels(name).set(n_devices)
+            self._centers.labels(name).set(n_centers)
+        return generate_latest(self._registry)

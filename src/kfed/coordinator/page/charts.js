@@ -1,0 +1,154 @@
+// Charts as SVG: each says in words what it shows, and draws it.
+
+const SVG = "http://www.w3.org/2000/svg";
+const N_COLOURS = 10;
+
+export const colour = (cluster) => `var(--c${cluster % N_COLOURS})`;
+
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
+const short = (value) => (Math.abs(value) >= 10000 ? compact : plain).format(value);
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "fill" || key === "stroke") made.style.setProperty(key, value);
+    else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function titled(node, text) {
+  const title = document.createElementNS(SVG, "title");
+  title.textContent = text;
+  node.prepend(title);
+  return node;
+}
+
+function canvas(place, width, height, words) {
+  const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });
+  place.replaceChildren(svg);
+  return svg;
+}
+
+function empty(place, words) {
+  const said = document.createElement("p");
+  said.className = "empty";
+  said.textContent = words;
+  place.replaceChildren(said);
+}
+
+function scale(values, low, high) {
+  const least = Math.min(...values), most = Math.max(...values);
+  const middle = (low + high) / 2;
+  return (value) => (most === least ? middle : low + ((value - least) / (most - least)) * (high - low));
+}
+
+/** Device centers on a plane, coloured by cluster; the clusters' own centers carry their number. */
+export function drawMap(place, picture) {
+  if (picture.centers.length === 0) return empty(place, "No device has sent a center yet");
+  const width = 900, height = 400, pad = 36;
+  const found = picture.clusters.length;
+  const words = `${picture.centers.length} device centers in two dimensions` +
+    (found ? `, in ${found} clusters` : ", not clustered yet");
+  const svg = canvas(place, width, height, words);
+  const all = [...picture.centers.map((c) => [c.x, c.y]), ...picture.clusters];
+  const [toX, toY] = plane(all, width, height, pad);
+  const late = new Set(picture.devices.filter((device) => device.late).map((device) => device.device_id));
+  for (const center of picture.centers) {
+    const isWaiting = center.cluster === null;
+    const dot = element("circle", {
+      cx: toX(center.x), cy: toY(center.y), r: late.has(center.device_id) ? 6.5 : 5,
+      class: isWaiting ? "dot waiting" : "dot", ...(isWaiting ? {} : { fill: colour(center.cluster) }),
+    });
+    const where = isWaiting ? "" : `, cluster ${center.cluster}${late.has(center.device_id) ? ", came late" : ""}`;
+    svg.append(titled(dot, `${center.device_id}${where}`));
+  }
+  picture.clusters.forEach(([x, y], cluster) => {
+    const at = `translate(${toX(x)} ${toY(y)})`;
+    const cross = element("path", { d: "M -6 0 H 6 M 0 -6 V 6", class: "cross" });
+    const number = element("text", { y: -18, "text-anchor": "middle", class: "number", fill: colour(cluster) }, String(cluster));
+    svg.append(titled(element("g", { transform: at }, cross, number), `center of cluster ${cluster}`));
+  });
+}
+
+/** The same scale along both axes, so that distances on the picture are those of the plane. */
+function plane(places, width, height, pad) {
+  const middle = [0, 1].map((axis) => {
+    const values = places.map((place) => place[axis]);
+    return { at: (Math.min(...values) + Math.max(...values)) / 2, span: Math.max(...values) - Math.min(...values) };
+  });
+  const unit = Math.min((width - 2 * pad) / (middle[0].span || 1), (height - 2 * pad) / (middle[1].span || 1));
+  return [(x) => width / 2 + (x - middle[0].at) * unit, (y) => height / 2 - (y - middle[1].at) * unit];
+}
+
+/** A bar for each cluster. */
+export function drawSizes(place, sizes) {
+  if (sizes.length === 0) return empty(place, "There are no clusters yet");
+  const shown = sizes.map((size, cluster) => ({ size, cluster })).slice(0, 40);
+  const row = 28, width = 420, left = 30, right = 70, largest = Math.max(...sizes);
+  const words = "Points in each cluster: " + shown.map(({ size, cluster }) => `${cluster}: ${short(size)}`).join(", ");
+  const svg = canvas(place, width, row * shown.length, words);
+  shown.forEach(({ size, cluster }, position) => {
+    const y = position * row, full = width - left - right;
+    svg.append(
+      element("text", { x: left - 10, y: y + 18, "text-anchor": "end", class: "strong" }, String(cluster)),
+      element("rect", { x: left, y: y + 6, width: full, height: 16, rx: 5, class: "track" }),
+      element("rect", { x: left, y: y + 6, width: Math.max(4, (full * size) / largest), height: 16, rx: 5, fill: colour(cluster) }),
+      element("text", { x: width - right + 10, y: y + 18 }, short(size)),
+    );
+  });
+}
+
+/** How far each pick of the farthest-first traversal was from those before it; a mark at the number of clusters. */
+export function drawCurve(place, distances, nClusters) {
+  if (distances.length < 2) return empty(place, "It takes three device centers");
+  const width = 420, height = 230, left = 46, bottom = 34, top = 14;
+  const svg = canvas(place, width, height,
+    `Farthest-first distances, from ${short(distances[0])} at pick 2 to ${short(distances.at(-1))} at pick ${distances.length + 1}` +
+    (nClusters ? `; there are ${nClusters} clusters` : ""));
+  const toX = scale([2, distances.length + 1], left, width - 10);
+  const toY = scale([0, distances[0]], height - bottom, top);
+  svg.append(
+    element("line", { x1: left, x2: width - 10, y1: toY(0), y2: toY(0), class: "axis" }),
+    element("line", { x1: left, x2: left, y1: top, y2: toY(0), class: "axis" }),
+    element("text", { x: left - 8, y: toY(0) + 4, "text-anchor": "end" }, "0"),
+    element("text", { x: left - 8, y: top + 6, "text-anchor": "end" }, short(distances[0])),
+    element("text", { x: left, y: height - 14, "text-anchor": "middle" }, "2"),
+    element("text", { x: width - 10, y: height - 14, "text-anchor": "end" }, `pick ${distances.length + 1}`),
+  );
+  if (nClusters >= 2 && nClusters <= distances.length + 1) {
+    svg.append(
+      element("line", { x1: toX(nClusters), x2: toX(nClusters), y1: top, y2: toY(0), class: "mark" }),
+      element("text", { x: toX(nClusters) + 6, y: top + 8, class: "strong" }, `k = ${nClusters}`),
+    );
+  }
+  const points = distances.map((distance, position) => `${toX(position + 2)},${toY(distance)}`);
+  svg.append(element("polyline", { points: points.join(" "), class: "line" }));
+  if (distances.length <= 60) {
+    distances.forEach((distance, position) => {
+      const dot = element("circle", { cx: toX(position + 2), cy: toY(distance), r: 3.5, fill: "var(--accent)" });
+      svg.append(titled(dot, `pick ${position + 2}: ${short(distance)}`));
+    });
+  }
+}
+
+/** How many devices had arrived by when. */
+export function drawArrivals(place, arrivals, nDevices) {
+  if (arrivals.length < 2) return place.replaceChildren();
+  const width = 900, height = 90, bottom = 20, before = nDevices - arrivals.length;
+  const first = new Date(arrivals[0] * 1000), last = new Date(arrivals.at(-1) * 1000);
+  const time = (date) => date.toLocaleTimeString([], { hour12: false });
+  const svg = canvas(place, width, height,
+    `${arrivals.length} newest devices, arrived between ${time(first)} and ${time(last)}`);
+  const toX = scale(arrivals, 4, width - 4), toY = scale([before, nDevices], height - bottom, 6);
+  let path = `M ${toX(arrivals[0])} ${toY(before)}`;
+  arrivals.forEach((moment, position) => { path += ` H ${toX(moment)} V ${toY(before + position + 1)}`; });
+  svg.append(
+    element("path", { d: `${path} V ${height - bottom} H ${toX(arrivals[0])} Z`, class: "area" }),
+    element("path", { d: path, class: "line" }),
+    element("text", { x: 4, y: height - 4 }, time(first)),
+    element("text", { x: width - 4, y: height - 4, "text-anchor": "end" }, time(last)),
+  );
+}

@@ -1,0 +1,120 @@
+"""The tables of the store, the same in SQLite and PostgreSQL, and how to connect to either."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Engine,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from kfed.errors import InvalidInputError
+
+BUSY_SECONDS = 2
+
+metadata = MetaData()
+
+_NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # what SQLite numbers rows with
+
+keys = Table("kfed_keys", metadata, Column("name", String(40), primary_key=True), Column("value", LargeBinary))
+
+federations = Table(
+    "kfed_federations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(63), nullable=False, unique=True),
+    Column("n_features", Integer, nullable=False),
+    Column("feature_names", JSON),
+    Column("n_clusters", Integer),  # none: to be found
+    Column("rule", String(20), nullable=False),
+    Column("quorum", Integer),
+    Column("deadline", Float(53)),
+    Column("max_devices", Integer, nullable=False),
+    Column("max_centers", Integer, nullable=False),
+    Column("join_token_hash", LargeBinary, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("closed", Boolean, nullable=False),
+)
+
+devices = Table(
+    "kfed_devices",
+    metadata,
+    Column("sequence", _NUMBER, primary_key=True, autoincrement=False),  # order of arrival
+    Column("federation_id", Integer, nullable=False),
+    Column("device_id", String(200), nullable=False),
+    Column("received_at", Float(53), nullable=False),
+    Column("message", LargeBinary, nullable=False),
+    Column("secret_hash", LargeBinary),
+    Column("n_centers", Integer, nullable=False),
+    Column("n_points", Float(53), nullable=False),
+    Column("is_double", Boolean, nullable=False),
+    Index("kfed_device_of_federation", "federation_id", "device_id", unique=True),
+    Index("kfed_arrival_in_federation", "federation_id", "sequence"),
+)
+
+clusterings = Table(
+    "kfed_clusterings",
+    metadata,
+    Column("federation_id", Integer, primary_key=True, autoincrement=False),
+    Column("version", Integer, nullable=False),
+    Column("payload", LargeBinary),  # none: what there was is no more
+    Column("remark", Text),
+)
+
+
+def connect(address: str) -> Engine:
+    """An engine for a file (SQLite) or a ``postgresql://`` address."""
+    url = _url(address)
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url)
+    return create_engine(url, pool_pre_ping=True, pool_size=8, connect_args={"connect_timeout": 5})
+
+
+def _url(address: str) -> URL:
+    if "://" not in address:
+        return URL.create("sqlite", database=os.fspath(address))
+    try:
+        url = make_url(address)
+    except ArgumentError as error:
+        raise InvalidInputError("the store must be a file or a postgresql:// address, and is neither") from error
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise InvalidInputError(
+            f"the store must be a file or a postgresql:// address, and is of the kind {url.get_backend_name()!r}"
+        )
+    return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
+
+
+def _sqlite(url: URL) -> Engine:
+    """One file in WAL mode: readers do not wait for the writer, and what is committed is on disk."""
+    if url.database and not os.path.exists(url.database):
+        os.close(os.open(url.database, os.O_CREAT | os.O_WRONLY, 0o600))  # for its owner alone
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions begin where SQLAlchemy says so, reads included
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", f"busy_timeout = {BUSY_SECONDS * 1000}"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine

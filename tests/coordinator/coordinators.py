@@ -1,0 +1,176 @@
+"""Coordinators for tests: in this process, or as a program of their own; and devices to send to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+
+import kfed
+
+KFED = Path(sysconfig.get_path("scripts")) / "kfed"
+ADMIN = "an-admin-token-for-tests"
+SECRET = "a-device-secret-for-tests"
+MEANS = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0]])
+
+
+def message(device_id, groups=(0, 1), seed=0, means=MEANS, dtype=np.float64):
+    """What a device that holds these groups would send."""
+    rng = np.random.default_rng([seed, *device_id.encode()])
+    centers = means[list(groups)] + rng.normal(scale=0.5, size=(len(groups), means.shape[1]))
+    counts = rng.integers(10, 50, len(groups))
+    return kfed.DeviceMessage(device_id, centers.astype(dtype), counts, 2.0 * counts, 9.0)
+
+
+def messages(n_devices, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    k = len(options.get("means", MEANS))
+    return [
+        message(f"device-{i:04}", rng.choice(k, size=2, replace=False), seed=seed, **options) for i in range(n_devices)
+    ]
+
+
+class Caller:
+    """Speaks to a coordinator over an HTTP client: as its administrator, and as devices of one federation."""
+
+    def __init__(self, http, admin=ADMIN):
+        self.http = http
+        self.admin = {"Authorization": f"Bearer {admin}"}
+        self.join = {}
+
+    def create(self, name="clinics", **terms):
+        terms = {"n_features": 2, "n_clusters": 4, **terms}
+        answer = self.http.post("/v1/federations", json={"name": name, **terms}, headers=self.admin)
+        assert answer.status_code == 201, answer.text
+        self.join[name] = {"Authorization": f"Bearer {answer.json()['join_token']}"}
+        return answer.json()
+
+    def path(self, device_id, name="clinics"):
+        return f"/v1/federations/{name}/devices/{quote(device_id, safe='')}"
+
+    def put(self, sent, name="clinics", secret=SECRET, replace=False, **options):
+        headers = {**self.join[name], **({} if secret is None else {"Kfed-Device-Secret": secret})}
+        payload = sent if isinstance(sent, bytes) else sent.to_bytes()
+        device_id = options.pop("device_id", None) or sent.device_id
+        path = f"{self.path(device_id, name)}/message{'?replace=true' if replace else ''}"
+        return self.http.put(path, content=payload, headers=headers | options.pop("headers", {}), **options)
+
+    def identity(self, device_id, name="clinics", secret=SECRET):
+        answer = self.http.get(f"{self.path(device_id, name)}/identity", headers={"Kfed-Device-Secret": secret})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def remove(self, device_id, name="clinics", secret=SECRET):
+        return self.http.delete(self.path(device_id, name), headers={"Kfed-Device-Secret": secret})
+
+    def aggregate(self, name="clinics", **how):
+        return self.http.post(f"/v1/federations/{name}/aggregate", json=how or None, headers=self.admin)
+
+    def show(self, name="clinics"):
+        answer = self.http.get(f"/v1/federations/{name}", headers=self.admin)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def wait_until(self, state, name="clinics", seconds=20):
+        until = time.monotonic() + seconds
+        while self.show(name)["state"] != state:
+            assert time.monotonic() < until, self.show(name)
+            time.sleep(0.02)
+        return self.show(name)
+
+
+class Server:
+    """`kfed serve` as a program of its own."""
+
+    def __init__(self, store, folder, *options, env=None):
+        self.folder = Path(folder)
+        token = self.folder / "admin.token"
+        command = [KFED, "serve", "--store", store, "--json", "--admin-token-file", token, *options]
+        if "--port" not in options:
+            command += ["--port", "0"]
+        self.log = (self.folder / "serve.log").open("ab")
+        self.process = subprocess.Popen(
+            [str(part) for part in command], stdout=subprocess.PIPE, stderr=self.log, text=True, env=env
+        )
+        said = ""
+        while True:
+            line = self.process.stdout.readline()
+            assert line, (self.folder / "serve.log").read_text()
+            said += line
+            if line.startswith("}"):
+                break
+        self.url = json.loads(said)["url"]
+        self.port = int(self.url.rsplit(":", 1)[1])
+        self.admin = token.read_text().strip()
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self._end()
+
+    def stop(self):
+        self.process.terminate()
+        self._end()
+
+    def _end(self):
+        self.process.wait(20)
+        self.process.stdout.close()
+        self.log.close()
+
+
+class Postgres:
+    """A PostgreSQL of its own in a temporary folder, on a free port."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.programs = postgres_programs()
+        self.user = None if os.geteuid() else "postgres"
+        if self.user is not None:
+            shutil.chown(self.folder, self.user)
+        self._run("initdb", "-D", self.folder / "data", "-U", "kfed", "-A", "trust", "--no-sync")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.start()
+
+    @property
+    def address(self):
+        return f"postgresql://kfed@127.0.0.1:{self.port}/postgres"
+
+    def start(self):
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder}"
+        self._run("pg_ctl", "-D", self.folder / "data", "-w", "-l", self.folder / "log", "-o", options, "start")
+
+    def stop(self):
+        self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop")
+
+    def _run(self, program, *arguments):
+        command = [str(self.programs / program), *map(str, arguments)]
+        subprocess.run(command, check=True, capture_output=True, user=self.user, cwd=self.folder)
+
+
+def postgres_programs():
+    """The folder of the newest PostgreSQL programs, or None."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    return found[-1].parent if found else None
+
+
+def why_no_postgres():
+    """Why PostgreSQL cannot be started here; nothing if it can."""
+    if postgres_programs() is None:
+        return "PostgreSQL is not installed (Debian package postgresql)"
+    if os.geteuid() == 0:
+        try:
+            pwd.getpwnam("postgres")
+        except KeyError:
+            return "PostgreSQL does not run as root, and there is no user postgres"
+    return ""

@@ -1,0 +1,218 @@
+"""What a device may rely on: one message, any number of times, at any time, and an answer that does not change."""
+
+import numpy as np
+import pytest
+from coordinators import SECRET, message, messages
+
+import kfed
+
+
+def center_labels(identity):
+    return np.array(identity["cluster_centers"])[identity["cluster_ids"]]
+
+
+def assert_served_like(caller, sent, expected, name="clinics"):
+    """Each device is told what a federation in one process would tell it, up to the ids of clusters."""
+    for one in sent:
+        own = expected.identity(one.device_id)
+        np.testing.assert_array_equal(
+            center_labels(caller.identity(one.device_id, name)), own.cluster_centers[own.cluster_ids]
+        )
+
+
+def test_the_same_bytes_again_change_nothing(caller):
+    caller.create()
+    sent = message("a")
+    first = caller.put(sent)
+    assert (first.status_code, first.json()["n_devices"]) == (201, 1)
+    before = caller.show()
+    for _ in range(3):
+        again = caller.put(sent)
+        assert again.status_code == 200
+        assert again.json() == first.json()
+    assert caller.show() == before
+
+
+def test_other_bytes_need_leave_and_the_own_secret(caller):
+    caller.create()
+    caller.put(message("a"))
+    before = caller.show()
+    other = message("a", seed=1)
+    assert caller.put(other).status_code == 409
+    assert caller.put(other, replace=True, secret="x" * 24).status_code == 403
+    assert caller.put(other, replace=True, secret=None).status_code == 403
+    assert caller.show() == before
+    assert caller.put(other, replace=True).status_code == 200
+    assert caller.show()["n_devices"] == 1
+    assert caller.put(other).status_code == 200
+    assert caller.put(message("a"), secret=SECRET).status_code == 409
+
+
+def test_a_device_without_a_secret_can_be_read_by_those_who_may_join_and_changed_by_nobody_but_the_administrator(
+    caller,
+):
+    caller.create(quorum=1, n_clusters=2)
+    caller.put(message("open"), secret=None)
+    caller.wait_until("aggregated")
+    path = caller.path("open")
+    assert caller.http.get(f"{path}/identity", headers=caller.join["clinics"]).status_code == 200
+    assert caller.put(message("open", seed=1), replace=True).status_code == 403
+    assert caller.http.delete(path, headers=caller.join["clinics"]).status_code == 403
+    assert caller.http.delete(path, headers=caller.admin).status_code == 200
+
+
+def test_identities_are_those_of_an_aggregation_in_one_process(caller):
+    sent = messages(12)
+    caller.create(quorum=len(sent))
+    for one in reversed(sent):
+        caller.put(one)
+    state = caller.wait_until("aggregated")
+    expected = kfed.aggregate(sent, 4)
+    assert state["cluster_sizes"] == expected.cluster_sizes.tolist()
+    for one in sent:
+        identity = caller.identity(one.device_id)
+        assert identity["cluster_ids"] == expected.identity(one.device_id).cluster_ids.tolist()
+        np.testing.assert_array_equal(identity["cluster_centers"], expected.cluster_centers)
+
+
+def test_while_gathering_a_device_is_told_when_to_ask_again(caller):
+    caller.create(quorum=2)
+    caller.put(message("a"))
+    answer = caller.http.get(f"{caller.path('a')}/identity", headers={"Kfed-Device-Secret": SECRET})
+    assert answer.status_code == 202
+    assert int(answer.headers["retry-after"]) >= 1
+    assert answer.json()["state"] == "gathering"
+
+
+def test_an_identity_also_comes_as_bytes(caller):
+    sent = messages(3)
+    caller.create(quorum=3)
+    for one in sent:
+        caller.put(one)
+    caller.wait_until("aggregated")
+    headers = {"Kfed-Device-Secret": SECRET, "Accept": "application/octet-stream"}
+    answer = caller.http.get(f"{caller.path(sent[0].device_id)}/identity", headers=headers)
+    assert kfed.Identity.from_bytes(answer.content) == kfed.aggregate(sent, 4).identity(sent[0].device_id)
+
+
+def test_a_late_device_is_answered_at_once_and_touches_nobody(caller):
+    sent = messages(8)
+    caller.create(quorum=8)
+    for one in sent:
+        caller.put(one)
+    caller.wait_until("aggregated")
+    before = [caller.identity(one.device_id) for one in sent]
+    late = message("late", (3, 0))
+    answer = caller.put(late)
+    assert answer.status_code == 201
+    assert answer.json()["cluster_ids"] == kfed.aggregate(sent, 4).assign(late).cluster_ids.tolist()
+    assert caller.put(late).json() == answer.json() == caller.identity("late")
+    assert [caller.identity(one.device_id) for one in sent] == before
+    assert caller.show()["version"] == 1
+
+
+def test_removal_is_as_if_the_device_had_never_joined_and_the_others_keep_their_ids(caller):
+    sent = messages(12)
+    caller.create(quorum=12)
+    for one in sent:
+        caller.put(one)
+    caller.wait_until("aggregated")
+    before = {one.device_id: caller.identity(one.device_id) for one in sent}
+    for gone in (sent[3], sent[7]):
+        assert caller.remove(gone.device_id).status_code == 200
+        sent = [one for one in sent if one is not gone]
+        assert_served_like(caller, sent, kfed.aggregate(sent, 4))
+        for one in sent:
+            assert caller.identity(one.device_id)["cluster_ids"] == before[one.device_id]["cluster_ids"]
+    assert caller.remove("device-0003").status_code in (403, 404)
+    assert caller.show()["n_devices"] == 10
+
+
+def test_removal_of_a_late_device_leaves_the_clusters_alone(caller):
+    caller.create(quorum=4)
+    for one in messages(4):
+        caller.put(one)
+    caller.wait_until("aggregated")
+    caller.put(message("late"))
+    assert caller.remove("late").json() == {"device_id": "late", "state": "aggregated", "version": 1}
+
+
+def test_where_too_few_centers_are_left_a_federation_gathers_again(caller):
+    sent = [message("a", (0, 1)), message("b", (2, 3))]
+    caller.create(quorum=2)
+    for one in sent:
+        caller.put(one)
+    caller.wait_until("aggregated")
+    assert caller.remove("a").json()["state"] == "gathering"
+    assert "at most the number of device centers" in caller.show()["remark"]
+    caller.put(message("c", (0, 1)))
+    caller.wait_until("aggregated")
+
+
+def test_a_message_replaced_after_the_aggregation_counts_as_late(caller):
+    sent = messages(8)
+    caller.create(quorum=8)
+    for one in sent:
+        caller.put(one)
+    caller.wait_until("aggregated")
+    before = {one.device_id: caller.identity(one.device_id)["cluster_ids"] for one in sent}
+    other = message(sent[0].device_id, (2, 3), seed=5)
+    answer = caller.put(other, replace=True).json()
+    expected = kfed.aggregate(sent[1:], 4)
+    late = expected.assign(other)
+    np.testing.assert_array_equal(center_labels(answer), late.cluster_centers[late.cluster_ids])
+    assert_served_like(caller, sent[1:], expected)
+    assert all(caller.identity(one.device_id)["cluster_ids"] == before[one.device_id] for one in sent[1:])
+
+
+def test_aggregating_again_takes_in_late_devices_and_keeps_ids(caller):
+    sent = messages(8)
+    caller.create(quorum=8)
+    for one in sent:
+        caller.put(one)
+    caller.wait_until("aggregated")
+    late = [message(f"late-{i}", (i % 4, (i + 1) % 4), seed=3) for i in range(20)]
+    answers = {one.device_id: caller.put(one).json()["cluster_ids"] for one in late}
+    before = {one.device_id: caller.identity(one.device_id)["cluster_ids"] for one in sent}
+    state = caller.aggregate().json()
+    assert (state["version"], state["n_aggregated"]) == (2, 28)
+    assert_served_like(caller, sent + late, kfed.aggregate(sent + late, 4))
+    for device_id, ids in (before | answers).items():
+        assert caller.identity(device_id)["cluster_ids"] == ids
+
+
+@pytest.mark.parametrize("device_id", ["a/b", "..", ".", "ä ö", "a%2Fb", "message", "x/message", "?q=1#f", "é" * 100])
+def test_any_printable_name_will_do(sqlite_caller, device_id):
+    sqlite_caller.create(quorum=1, n_clusters=2)
+    sent = message(device_id)
+    path = f"{sqlite_caller.path(device_id).replace('.', '%2E')}/message"
+    headers = sqlite_caller.join["clinics"] | {"Kfed-Device-Secret": SECRET}
+    assert sqlite_caller.http.put(path, content=sent.to_bytes(), headers=headers).status_code == 201
+    assert sqlite_caller.show()["n_devices"] == 1
+
+
+def test_everything_is_there_after_a_restart(caller, run_app, store_address):
+    sent = messages(6)
+    caller.create(quorum=6)
+    for one in sent:
+        caller.put(one)
+    caller.wait_until("aggregated")
+    caller.put(message("late"))
+    before = caller.show()
+    identities = [caller.identity(one.device_id) for one in [*sent, message("late")]]
+    caller.http = run_app(store_address)
+    after = caller.show()
+    unlike = {key for key in before if before[key] != after[key]}
+    assert unlike <= {"last_change", "changed_at"}
+    assert [caller.identity(one.device_id) for one in [*sent, message("late")]] == identities
+
+
+def test_devices_in_single_and_double_precision_and_of_no_centers_live_side_by_side(caller):
+    empty = kfed.DeviceMessage("empty", np.empty((0, 2)), [])
+    sent = [message("a", (0, 1), dtype=np.float32), message("b", (2, 3)), empty]
+    caller.create(quorum=3)
+    for one in sent:
+        assert caller.put(one).status_code == 201
+    caller.wait_until("aggregated")
+    assert_served_like(caller, sent, kfed.aggregate(sent, 4))
+    assert caller.identity("empty")["cluster_ids"] == []

@@ -1,0 +1,229 @@
+"""What an administrator may rely on: terms that are kept, rights that are three, and a service that says how it is."""
+
+import time
+
+import numpy as np
+import pytest
+from coordinators import ADMIN, SECRET, Caller, message, messages
+
+import kfed
+
+
+def test_a_federation_is_created_shown_listed_and_closed(caller):
+    made = caller.create(feature_names=["age", "height"], quorum=3, rule="robust", max_devices=9, max_centers=5)
+    state = made["federation"]
+    assert (state["state"], state["quorum"], state["rule"], state["n_devices"]) == ("gathering", 3, "robust", 0)
+    assert caller.show() == state
+    assert caller.http.get("/v1/federations", headers=caller.admin).json() == [state]
+    caller.put(message("in"))
+    closed = caller.http.post("/v1/federations/clinics/close", headers=caller.admin).json()
+    assert closed["closed"]
+    assert caller.put(message("in")).status_code == 200
+    refused = caller.put(message("out"))
+    assert refused.status_code == 409
+    assert "closed" in refused.json()["detail"]
+
+
+def test_a_name_is_taken_once(caller):
+    caller.create()
+    again = caller.http.post(
+        "/v1/federations", json={"name": "clinics", "n_features": 2, "n_clusters": 4}, headers=caller.admin
+    )
+    assert again.status_code == 409
+
+
+def test_federations_live_side_by_side(sqlite_caller):
+    sqlite_caller.create("one", quorum=4)
+    sqlite_caller.create("two", quorum=9)
+    for one in messages(4):
+        sqlite_caller.put(one, "one")
+        sqlite_caller.put(one, "two")
+    sqlite_caller.wait_until("aggregated", "one")
+    assert sqlite_caller.show("two")["state"] == "gathering"
+    assert sqlite_caller.put(message("x"), "one", headers=sqlite_caller.join["two"]).status_code == 403
+    assert sqlite_caller.remove("device-0000", "two").status_code == 200
+    assert sqlite_caller.show("one")["n_devices"] == 4
+
+
+def test_a_deadline_aggregates_by_itself(sqlite_caller):
+    sqlite_caller.create(deadline=time.time() + 1.5)
+    for one in messages(4):
+        sqlite_caller.put(one)
+    assert sqlite_caller.show()["state"] == "gathering"
+    sqlite_caller.wait_until("aggregated", seconds=10)
+
+
+def test_a_deadline_in_the_past_is_refused(sqlite_caller):
+    terms = {"name": "old", "n_features": 2, "deadline": time.time() - 5}
+    answer = sqlite_caller.http.post("/v1/federations", json=terms, headers=sqlite_caller.admin)
+    assert answer.status_code == 422
+
+
+def test_a_number_of_clusters_that_shows_is_found(sqlite_caller):
+    sqlite_caller.create(n_clusters="auto", quorum=30)
+    for one in messages(30):
+        sqlite_caller.put(one)
+    assert sqlite_caller.wait_until("aggregated")["n_clusters_found"] == 4
+
+
+def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_it(sqlite_caller):
+    sqlite_caller.create(n_clusters="auto", quorum=10)
+    rng = np.random.default_rng(0)
+    for i in range(10):
+        blurred = kfed.DeviceMessage(f"{i}", rng.uniform(0, 30, size=(2, 2)), [50, 50], [90.0, 90.0], 3.0)
+        sqlite_caller.put(blurred)
+    until = time.monotonic() + 10
+    while not sqlite_caller.show()["remark"] and time.monotonic() < until:
+        time.sleep(0.05)
+    assert "give n_clusters as a number" in sqlite_caller.show()["remark"]
+    assert sqlite_caller.aggregate().status_code == 409
+    assert sqlite_caller.aggregate(n_clusters=3).json()["n_clusters_found"] == 3
+    assert sqlite_caller.show()["remark"] == ""
+
+
+def test_by_hand_it_takes_enough_centers(sqlite_caller):
+    sqlite_caller.create()
+    assert sqlite_caller.aggregate().status_code == 409
+    sqlite_caller.put(message("a"))
+    answer = sqlite_caller.aggregate()
+    assert answer.status_code == 409
+    assert "wait for more devices" in answer.json()["detail"]
+    assert sqlite_caller.show()["state"] == "gathering"
+
+
+def test_limits_of_a_federation_hold(sqlite_caller):
+    sqlite_caller.create(max_devices=2, max_centers=2)
+    assert sqlite_caller.put(message("wide", (0, 1, 2))).status_code == 422
+    for name in "ab":
+        assert sqlite_caller.put(message(name)).status_code == 201
+    assert sqlite_caller.put(message("c")).status_code == 409
+    assert sqlite_caller.put(message("a")).status_code == 200
+    sqlite_caller.remove("a")
+    assert sqlite_caller.put(message("c")).status_code == 201
+
+
+# Rights ---------------------------------------------------------------------------------------------------------
+
+
+ADMIN_REQUESTS = [
+    ("POST", "/v1/federations"),
+    ("POST", "/v1/federations/clinics/close"),
+    ("POST", "/v1/federations/clinics/aggregate"),
+]
+VIEWER_REQUESTS = [
+    ("GET", "/v1/federations"),
+    ("GET", "/v1/federations/clinics"),
+    ("GET", "/v1/federations/clinics/picture"),
+    ("GET", "/v1/events"),
+    ("GET", "/metrics"),
+]
+
+
+@pytest.fixture
+def public(run_app, tmp_path):
+    """A coordinator that other machines can reach."""
+    caller = Caller(run_app(str(tmp_path / "kfed.db"), open_to_loopback=False))
+    caller.create()
+    caller.put(message("a"))
+    return caller
+
+
+@pytest.mark.parametrize(("method", "path"), ADMIN_REQUESTS + VIEWER_REQUESTS)
+def test_what_is_the_administrators_takes_the_admin_token(public, method, path):
+    body = {"name": "x", "n_features": 2} if path == "/v1/federations" else None
+    body = body if method == "POST" else None
+    assert public.http.request(method, path, json=body).status_code == 401
+    for wrong in (public.join["clinics"], {"Authorization": f"Bearer {SECRET}"}, {"Kfed-Device-Secret": ADMIN}):
+        assert public.http.request(method, path, json=body, headers=wrong).status_code == 403
+
+
+def test_on_loopback_anyone_may_look_but_not_touch(sqlite_caller):
+    sqlite_caller.create()
+    for method, path in VIEWER_REQUESTS:
+        if path != "/v1/events":
+            assert sqlite_caller.http.request(method, path).status_code == 200
+    for method, path in ADMIN_REQUESTS:
+        body = {"name": "x", "n_features": 2} if path == "/v1/federations" else None
+        assert sqlite_caller.http.request(method, path, json=body).status_code == 401
+
+
+def test_a_site_that_calls_itself_by_another_name_may_not_look_at_loopback(sqlite_caller):
+    assert sqlite_caller.http.get("/v1/federations", headers={"Host": "evil.example"}).status_code == 401
+
+
+def test_neither_the_admin_token_nor_that_of_another_federation_lets_a_device_join(public):
+    public.create("other")
+    for wrong in (public.admin, public.join["other"], {"Authorization": "Bearer " + "x" * 32}):
+        assert public.put(message("b"), headers=wrong).status_code == 403
+    assert public.http.put(f"{public.path('b')}/message", content=b"").status_code == 401
+
+
+def test_whether_a_federation_exists_is_told_to_nobody_without_a_token(public):
+    answers = [
+        public.http.put(f"/v1/federations/{name}/devices/b/message", headers={"Authorization": "Bearer " + "x" * 32})
+        for name in ("clinics", "klinics")
+    ]
+    assert answers[0].status_code == answers[1].status_code == 403
+    assert answers[0].text.replace("clinics", "klinics") == answers[1].text
+
+
+def test_an_identity_is_for_the_device_alone(public):
+    path = f"{public.path('a')}/identity"
+    assert public.http.get(path).status_code == 401
+    assert public.http.get(path, headers=public.join["clinics"]).status_code == 403
+    assert public.http.get(path, headers={"Kfed-Device-Secret": "x" * 24}).status_code == 403
+    assert public.http.get(path, headers={"Kfed-Device-Secret": SECRET}).status_code == 202
+    assert public.http.get(path, headers=public.admin).status_code == 202
+
+
+def test_tokens_are_kept_as_hashes(public, tmp_path):
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("kfed.db*"))
+    assert b"device" in kept
+    for token in (ADMIN, SECRET, public.join["clinics"]["Authorization"].split()[1]):
+        assert token.encode() not in kept
+
+
+# How it is ------------------------------------------------------------------------------------------------------
+
+
+def test_it_says_that_it_is_well(caller):
+    assert caller.http.get("/healthz").json() == {"status": "ok"}
+
+
+def test_it_counts_for_prometheus(sqlite_caller):
+    sqlite_caller.create()
+    sqlite_caller.put(message("a"))
+    sqlite_caller.put(message("a"))
+    text = sqlite_caller.http.get("/metrics").text
+    assert 'kfed_messages_total{outcome="joined"} 1.0' in text
+    assert 'kfed_messages_total{outcome="repeated"} 1.0' in text
+    assert 'kfed_devices{federation="clinics"} 1.0' in text
+
+
+def test_a_second_coordinator_cannot_take_the_same_store(caller, store_address):
+    from kfed.coordinator.store import Store
+
+    with pytest.raises(kfed.InvalidInputError, match="in use by another coordinator"):
+        Store(store_address)
+    assert caller.http.get("/healthz").status_code == 200
+
+
+def test_events_tell_what_changed(sqlite_caller):
+    sqlite_caller.create()
+    with sqlite_caller.http.stream("GET", "/v1/events") as stream:
+        lines = stream.iter_lines()
+        first = next(line for line in lines if line.startswith("data:"))
+        sqlite_caller.put(message("newcomer"))
+        second = next(line for line in lines if line.startswith("data:"))
+    assert '"n_devices": 0' in first
+    assert '"n_devices": 1' in second
+    assert "newcomer joined" in second
+
+
+def test_the_openapi_document_describes_every_route_and_its_rights(sqlite_caller):
+    document = sqlite_caller.http.get("/openapi.json").json()
+    put = document["paths"]["/v1/federations/{name}/devices/{device_id}/message"]["put"]
+    assert list(put["requestBody"]["content"]) == ["application/octet-stream"]
+    assert put["security"] == [{"join token": []}]
+    assert set(document["components"]["securitySchemes"]) == {"admin token", "join token", "device secret"}
+    assert {"200", "201", "401", "403", "409", "413", "422", "503"} <= set(put["responses"])

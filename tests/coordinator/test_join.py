@@ -1,0 +1,285 @@
+"""`kfed join`: the whole life of a device in one command, and no row of it on the wire."""
+
+import csv
+import io
+import json
+import socket
+import stat
+import subprocess
+import threading
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import typer
+from coordinators import KFED, MEANS, SECRET, Caller, message, messages
+
+import kfed
+from kfed.cli import app
+from kfed.coordinator.client import CoordinatorError, DeviceClient, Gathering, Line
+
+COMMAND = typer.main.get_command(app)
+SITES = {"north": (0, 1), "south": (1, 2), "east": (2, 3), "west": (0, 3)}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the tables of four sites."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for site, groups in SITES.items():
+        rows = np.concatenate([rng.normal(MEANS[group], 1.0, size=(20, 2)) for group in groups])
+        lines = [f"{site}-row-{i:02},{x!r},{y!r}" for i, (x, y) in enumerate(rows.tolist())]
+        Path(f"{site}.csv").write_text("\n".join(["row,x,y", *lines, ""]))
+    return tmp_path
+
+
+def run(*arguments, code=0):
+    """Run a command in this process; gives what it said."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as left:
+        COMMAND([str(argument) for argument in arguments])
+    assert (left.value.code or 0) == code, err.getvalue()
+    return out.getvalue() if code == 0 else err.getvalue()
+
+
+def join_arguments(url, site, *more):
+    own = ["--federation", "sites", "--token-file", "sites.token", "--id", site, "--data", f"{site}.csv", "-k", 2]
+    return ["join", url, *own, "--id-column", "row", *more]
+
+
+@pytest.fixture
+def server(serve, folder):
+    """A coordinator with a federation that waits for three sites."""
+    running = serve()
+    terms = ["--features", "x,y", "-k", 4, "--quorum", 3]
+    run("federation", "create", "sites", *terms, "--url", running.url)
+    return running
+
+
+def labels_of(path):
+    with Path(path).open() as file:
+        return {row["row"]: row["cluster"] for row in csv.DictReader(file)}
+
+
+def test_three_sites_join_and_wait_a_fourth_comes_late_and_all_agree(server):
+    waiting = [
+        subprocess.Popen([KFED, *map(str, join_arguments(server.url, site, "-o", f"{site}-labels.csv"))])
+        for site in ("north", "south")
+    ]
+    run(*join_arguments(server.url, "east", "--no-wait"))
+    assert [process.wait(60) for process in waiting] == [0, 0]
+    run(*join_arguments(server.url, "west", "-o", "west-labels.csv"))
+    run("label", "east.local", "--clusters", "east.ticket", "-o", "east-labels.csv")
+    found = {}
+    for site, groups in SITES.items():
+        labels = labels_of(f"{site}-labels.csv")
+        for position, label in enumerate(labels.values()):
+            found.setdefault(groups[position // 20], set()).add(label)
+    assert all(len(labels) == 1 for labels in found.values())
+    assert len(set.union(*found.values())) == 4
+
+
+def test_a_site_runs_the_same_command_again_without_a_second_effect_and_leaves_for_good(server):
+    again = join_arguments(server.url, "north", "--no-wait")
+    for _ in range(2):
+        run(*again)
+    shown = json.loads(run("federation", "show", "sites", "--url", server.url, "--json"))
+    assert shown["n_devices"] == 1
+    assert stat.S_IMODE(Path("north.ticket").stat().st_mode) == 0o600
+    error = run("label", "north.local", "--clusters", "north.ticket", code=1)
+    assert "1 of 3 devices have joined, and there are no clusters yet" in error
+    changed = [*join_arguments(server.url, "north", "--no-wait", "--force"), "--seed", 5, "--min-cluster-size", 20]
+    Path("north.csv").write_text(Path("south.csv").read_text())
+    assert "replace" in run(*changed, code=1)
+    run(*changed, "--replace")
+    run("leave", "north.ticket")
+    assert json.loads(run("federation", "show", "sites", "--url", server.url, "--json"))["n_devices"] == 0
+
+
+def test_errors_of_a_newcomer_say_what_to_do(server, folder):
+    missing = ["join", server.url, "--federation", "sites", "--data", "north.csv", "-k", 2]
+    assert "--token-file" in run(*missing, "-o", "labels.csv", code=1)
+    assert "--no-wait" in run(*missing, "--token-file", "sites.token", code=1)
+    Path("wrong.token").write_text("not-the-token-of-anything")
+    wrong = [*missing, "--token-file", "wrong.token", "--id-column", "row", "-o", "labels.csv"]
+    assert "not its join token" in run(*wrong, code=1)
+    far = [*join_arguments("http://coordinator.example", "north", "-o", "labels.csv")]
+    assert "unencrypted" in run(*far, code=1)
+    away = [*join_arguments("http://127.0.0.1:9", "north", "-o", "labels.csv"), "--patience", 0.5]
+    assert "could not be asked" in run(*away, code=1)
+    assert not Path("labels.csv").exists()
+
+
+# The wire -------------------------------------------------------------------------------------------------------
+
+
+class Tap:
+    """Passes a connection on to a coordinator, and keeps every byte."""
+
+    def __init__(self, port):
+        self._to = port
+        self.seen = bytearray()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                one, _ = self._listening.accept()
+            except OSError:
+                return
+            other = socket.create_connection(("127.0.0.1", self._to))
+            for source, sink in ((one, other), (other, one)):
+                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    def _pass_on(self, source, sink):
+        with source:
+            while data := source.recv(65536):
+                self.seen += data
+                sink.sendall(data)
+            sink.close()
+
+    def close(self):
+        self._listening.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of sockets closed at the end
+def test_no_row_is_on_the_wire(server):
+    tap = Tap(server.port)
+    for site in SITES:
+        run(*join_arguments(tap.url, site, "--no-wait"))
+    run("label", "north.local", "--clusters", "north.ticket", "-o", "north-labels.csv")
+    tap.close()
+    seen = bytes(tap.seen)
+    for site in SITES:
+        with Path(f"{site}.csv").open() as file:
+            for row in csv.DictReader(file):
+                point = np.array([float(row["x"]), float(row["y"])])
+                traces = [row["row"].encode(), row["x"].encode(), row["y"].encode()]
+                traces += [array.tobytes() for array in (point, point.astype(np.float32), point.astype(">f8"))]
+                traces += [point[:1].tobytes(), point[1:].tobytes()]
+                assert not [trace for trace in traces if trace in seen]
+    rows = np.loadtxt("north.csv", delimiter=",", skiprows=1, usecols=(1, 2))
+    sent = kfed.cluster_device(rows, 2, random_state=0, device_id="north")
+    assert sent.centers[0].tobytes() in seen  # what is meant to be sent is found by the same search
+
+
+# Retries --------------------------------------------------------------------------------------------------------
+
+
+class Faulty(httpx.BaseTransport):
+    """Fails in the given ways, one after the other, then works; may lose the answer of what worked."""
+
+    def __init__(self, faults, through):
+        self._faults, self._through = list(faults), through
+        self.n_requests = 0
+
+    def handle_request(self, request):
+        self.n_requests += 1
+        fault = self._faults.pop(0) if self._faults else None
+        if isinstance(fault, int):
+            return httpx.Response(fault, headers={"Retry-After": "3"}, json={"detail": "not now"})
+        if fault == "unreachable":
+            raise httpx.ConnectError("no route")
+        answer = self._through.send(self._through.build_request(
+            request.method, request.url.raw_path.decode(), headers=dict(request.headers), content=request.read()
+        ))  # fmt: skip
+        if fault == "lost":
+            raise httpx.ReadError("the answer was lost")
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+def faulty_client(caller, faults):
+    pauses = []
+    transport = Faulty(faults, caller.http)
+    line = Line("http://127.0.0.1", transport=transport, sleep=pauses.append, patience=1000)
+    return DeviceClient(line, "clinics", "a", SECRET), pauses, transport
+
+
+def test_faults_are_met_with_longer_and_longer_pauses_and_no_second_effect(sqlite_caller):
+    sqlite_caller.create()
+    faults = ["unreachable", "lost", 503, "lost", 502, 500, "unreachable"]
+    client, pauses, transport = faulty_client(sqlite_caller, faults)
+    token = sqlite_caller.join["clinics"]["Authorization"].split()[1]
+    assert isinstance(client.send(message("a"), token), Gathering)
+    assert sqlite_caller.show()["n_devices"] == 1
+    assert transport.n_requests == len(faults) + 1
+    assert len(set(pauses)) == len(pauses) == len(faults)
+    for attempt, (fault, pause) in enumerate(zip(faults, pauses, strict=True)):
+        longest = min(30, 0.25 * 2**attempt)
+        asked_for = 3 if isinstance(fault, int) else 0
+        assert asked_for + longest / 4 <= pause <= asked_for + longest
+
+
+def test_a_refusal_is_not_repeated(sqlite_caller):
+    sqlite_caller.create()
+    client, pauses, transport = faulty_client(sqlite_caller, [])
+    with pytest.raises(CoordinatorError, match="403"):
+        client.send(message("a"), "not-the-token-of-anything")
+    assert (pauses, transport.n_requests) == ([], 1)
+
+
+def test_patience_ends(sqlite_caller):
+    pauses = []
+    transport = Faulty(["unreachable"] * 100, sqlite_caller.http)
+    line = Line("http://127.0.0.1", transport=transport, sleep=pauses.append, patience=2.0)
+    with pytest.raises(CoordinatorError, match="no route"):
+        line.request("GET", "/healthz")
+    assert 1 <= len(pauses) < 100
+
+
+# Encryption -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certificate")
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    )
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    try:
+        subprocess.run([*command.split(), *files], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is not installed")
+    return folder
+
+
+def test_a_device_verifies_who_it_talks_to(serve, folder, certificate):
+    server = serve("--certfile", certificate / "cert.pem", "--keyfile", certificate / "key.pem")
+    assert server.url.startswith("https://")
+    trusted = ["--cafile", certificate / "cert.pem"]
+    run("federation", "create", "sites", "--features", "x,y", "-k", 2, "--quorum", 1, "--url", server.url, *trusted)
+    refused = run(*join_arguments(server.url, "north", "-o", "labels.csv", "--patience", 1), code=1)
+    assert "certificate" in refused.lower()
+    run(*join_arguments(server.url, "north", "-o", "labels.csv", *trusted))
+    assert len(labels_of("labels.csv")) == 40
+
+
+def test_other_machines_are_listened_to_with_tls_or_leave_only(tmp_path, certificate):
+    refused = run("serve", "--host", "0.0.0.0", "--port", 0, "--store", tmp_path / "x.db", code=1)
+    assert "--insecure" in refused
+    half = run("serve", "--certfile", certificate / "cert.pem", "--port", 0, "--store", tmp_path / "x.db", code=1)
+    assert "--keyfile" in half
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_no_token_or_stack_is_in_the_log(serve, tmp_path):
+    server = serve("--verbose")
+    with httpx.Client(base_url=server.url) as http:
+        caller = Caller(http, server.admin)
+        made = caller.create()
+        for one in messages(3):
+            caller.put(one)
+        caller.put(b"nonsense", device_id="x")
+        http.get("/v1/federations/nix", headers=caller.admin)
+    server.stop()
+    log = (tmp_path / "serve.log").read_text()
+    assert "Application startup complete" in log
+    for token in (server.admin, made["join_token"], SECRET):
+        assert token not in log
+    assert "Traceback" not in log

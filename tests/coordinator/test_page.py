@@ -1,0 +1,166 @@
+"""The live page in a real browser: what it shows, that it keeps up, and that anyone can use it."""
+
+import shutil
+
+import pytest
+from coordinators import ADMIN, Caller, message, messages
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian package chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        launched = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open pages; none of them may complain, or ask anything of another machine."""
+    complaints, asked, pages = [], [], []
+
+    def open_one(url, **options):
+        page = browser.new_page(**options)
+        page.set_default_timeout(15_000)
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(str(url))
+        pages.append(page)
+        return page
+
+    yield open_one
+    for page in pages:
+        page.close()
+    assert not [text for text in complaints if "401" not in text and "403" not in text]
+    assert asked
+    assert all(url.startswith(("http://127.0.0.1", "data:")) for url in asked)
+
+
+def test_it_shows_a_federation_and_keeps_up_by_itself(sqlite_caller, open_page):
+    sqlite_caller.create(quorum=6, feature_names=["age", "height"])
+    page = open_page(sqlite_caller.http.base_url)
+    page.get_by_role("heading", name="clinics").wait_for()
+    page.get_by_text("gathering", exact=True).wait_for()
+    page.get_by_text("No device has sent a center yet").wait_for()
+    sent = messages(6)
+    for number, one in enumerate(sent[:5], start=1):
+        sqlite_caller.put(one)
+        page.locator(f"#n-devices:text-is('{number}')").wait_for()
+    page.get_by_role("img", name="10 device centers in two dimensions, not clustered yet").wait_for()
+    sqlite_caller.put(sent[5])
+    page.get_by_text("aggregated", exact=True).wait_for()
+    page.get_by_role("img", name="12 device centers in two dimensions, in 4 clusters").wait_for()
+    page.get_by_role("img", name="Points in each cluster").wait_for()
+    page.get_by_role("img", name="there are 4 clusters").wait_for()
+    assert len(set(page.locator("#map .dot").evaluate_all("dots => dots.map((dot) => dot.style.fill)"))) == 4
+    sqlite_caller.put(message("a-late-one"))
+    row = page.get_by_role("row", name="a-late-one")
+    row.wait_for()
+    assert "late" in row.inner_text()
+    assert "a-late-one joined late" in page.get_by_role("status").last.inner_text()
+
+
+def test_it_says_how_to_begin_where_there_is_nothing(sqlite_caller, open_page):
+    page = open_page(sqlite_caller.http.base_url)
+    page.get_by_role("heading", name="Nothing to show yet").wait_for()
+    sqlite_caller.create("newborn")
+    page.get_by_role("heading", name="newborn").wait_for()
+
+
+def test_it_is_used_by_keyboard_alone(sqlite_caller, open_page):
+    for name in ("alpha", "omega"):
+        sqlite_caller.create(name)
+    page = open_page(sqlite_caller.http.base_url)
+    page.get_by_role("heading", name="alpha").wait_for()
+    focused = "document.activeElement.textContent"
+    page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "Skip to the federation"
+    page.keyboard.press("Tab")
+    assert page.evaluate(focused).startswith("alpha")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="omega").wait_for()
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.get_by_role("link", name="omega").get_attribute("aria-current") == "page"
+
+
+def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(sqlite_caller, open_page):
+    sqlite_caller.create(quorum=3)
+    for one in messages(3):
+        sqlite_caller.put(one)
+    page = open_page(sqlite_caller.http.base_url)
+    page.get_by_role("img", name="in 4 clusters").wait_for()
+    assert page.get_by_role("navigation", name="Federations").count() == 1
+    assert page.get_by_role("main").count() == 1
+    assert page.locator("html").get_attribute("lang") == "en"
+    unnamed = "nodes => nodes.filter((node) => !node.getAttribute('aria-label')).length"
+    assert page.locator("[role=img]").evaluate_all(unnamed) == 0
+    assert page.locator("[role=img]").count() == 4
+    assert page.get_by_role("columnheader").all_inner_texts() == ["Device", "Arrived", "Centers", "Bytes"]
+
+
+CONTRAST = """
+() => {
+  const value = (text) => text.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)
+    .map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const light = (text) => { const [r, g, b] = value(text); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = getComputedStyle(node).backgroundColor;
+      if (!colour.endsWith(", 0)")) return colour;
+    }
+  };
+  const nodes = [...document.querySelectorAll("h1, h2, p, dt, dd, th, td, a, .badge, .pill")];
+  return nodes.filter((node) => node.offsetParent && node.textContent.trim()).map((node) => {
+    const [a, b] = [light(getComputedStyle(node).color), light(behind(node))].sort((x, y) => y - x);
+    return [node.textContent.trim().slice(0, 30), (a + 0.05) / (b + 0.05)];
+  });
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_light_and_in_dark(sqlite_caller, open_page, scheme):
+    sqlite_caller.create(quorum=3)
+    for one in messages(3):
+        sqlite_caller.put(one)
+    page = open_page(sqlite_caller.http.base_url, color_scheme=scheme)
+    page.get_by_role("img", name="in 4 clusters").wait_for()
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, ground[4:-1].split(","))) < 200) == (scheme == "dark")
+    contrasts = page.evaluate(CONTRAST)
+    assert len(contrasts) > 20
+    assert not [pair for pair in contrasts if pair[1] < 4.5]  # what WCAG asks of text
+
+
+def test_where_others_can_reach_it_it_takes_the_admin_token(run_app, tmp_path, open_page):
+    caller = Caller(run_app(str(tmp_path / "kfed.db"), open_to_loopback=False))
+    caller.create("hidden-one")
+    page = open_page(caller.http.base_url)
+    page.get_by_role("heading", name="A token is needed").wait_for()
+    assert "hidden-one" not in page.content()
+    page.get_by_label("Admin token").fill("a-wrong-token-that-is-long")
+    page.keyboard.press("Enter")
+    page.get_by_text("This is not the admin token.").wait_for()
+    page.get_by_label("Admin token").fill(ADMIN)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="hidden-one").wait_for()
+
+
+def test_a_name_that_is_markup_is_text(sqlite_caller, open_page):
+    sqlite_caller.create(quorum=1, n_clusters=2)
+    sqlite_caller.put(message("<img src=x onerror=alert(1)>"))
+    page = open_page(sqlite_caller.http.base_url)
+    page.get_by_role("cell", name="<img src=x onerror=alert(1)>").wait_for()
+    assert page.locator("td img").count() == 0
+
+
+def test_the_api_is_described_for_people(sqlite_caller, open_page):
+    page = open_page(sqlite_caller.http.base_url.join("/docs"))
+    page.get_by_role("heading", name="PUT /v1/federations/{name}/devices/{device_id}/message").wait_for()

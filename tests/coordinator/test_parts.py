@@ -1,0 +1,208 @@
+"""Laws of the parts that a coordinator is made of."""
+
+import ast
+import asyncio
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coordinators import message, messages
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kfed
+from kfed._gathering import Gathering
+from kfed.coordinator.clock import Clock
+from kfed.coordinator.clusters import Clusters, stable_ids
+from kfed.coordinator.commits import Committer
+from kfed.coordinator.federation import Federation, Outcome, Tally, is_due, judge
+from kfed.coordinator.gather import gather
+from kfed.coordinator.problems import StoreUnavailableError
+from kfed.coordinator.security import hashed, matches, new_token
+from kfed.coordinator.store import Arrival, Store
+
+FEDERATION = Federation(1, "clinics", 2, 4, "paper", b"", 0.0)
+
+
+@given(seed=st.integers(0, 1000), k=st.integers(1, 8), d=st.integers(1, 4))
+@settings(deadline=None, max_examples=60)
+def test_clusters_that_moved_little_keep_their_ids_in_whatever_order_they_come(seed, k, d):
+    rng = np.random.default_rng(seed)
+    old = 100 * np.arange(k)[:, None] + rng.normal(size=(k, d))
+    order = rng.permutation(k)
+    moved = old[order] + rng.normal(size=(k, d))
+    assert stable_ids(old, moved).tolist() == order.tolist()
+
+
+@given(seed=st.integers(0, 1000), n_old=st.integers(1, 6), n_new=st.integers(1, 6))
+@settings(deadline=None, max_examples=60)
+def test_stable_ids_are_a_permutation_however_many_clusters_there_were(seed, n_old, n_new):
+    rng = np.random.default_rng(seed)
+    ids = stable_ids(rng.normal(size=(n_old, 2)), rng.normal(size=(n_new, 2)))
+    assert sorted(ids.tolist()) == list(range(n_new))
+
+
+@given(seed=st.integers(0, 1000), single=st.booleans(), mixed=st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_messages_gathered_one_by_one_are_those_gathered_at_once(seed, single, mixed):
+    dtype = np.float32 if single else np.float64
+    sent = [*messages(7, seed=seed, dtype=dtype), kfed.DeviceMessage("none", np.empty((0, 2), dtype), [])]
+    if mixed:
+        sent.append(kfed.DeviceMessage("named", [[1.0, 2.0]], [2.5], feature_names=["x", "y"]))
+    rng = np.random.default_rng(seed)
+    shuffled = [sent[i] for i in rng.permutation(len(sent))]
+    sizes = [(one.device_id, one.n_local_clusters, one.centers.dtype == np.float64) for one in sent]
+    found, expected = gather(sizes, [one.to_bytes() for one in shuffled], 2), Gathering.of(sent)
+    for name, column in vars(expected).items():
+        if isinstance(column, np.ndarray):
+            np.testing.assert_array_equal(getattr(found, name), column, strict=True)
+        else:
+            assert getattr(found, name) == column
+
+
+def test_clusters_come_back_from_their_bytes():
+    sent = messages(5)
+    clusters = Clusters.of(kfed.aggregate(sent, 4), None, last_sequence=5, version=2, made_at=1.5)
+    again = Clusters.from_bytes(clusters.to_bytes())
+    for one in sent:
+        assert again.identity(one, 1) == clusters.identity(one, 1)
+    assert (again.version, again.last_sequence, again.made_at) == (2, 5, 1.5)
+
+
+def test_a_late_device_gets_what_an_aggregation_in_one_process_would_assign():
+    result = kfed.aggregate(messages(6), 4)
+    clusters = Clusters.of(result, None, last_sequence=6, version=1, made_at=0.0)
+    late = message("late", (0, 1, 2, 3))
+    assert clusters.identity(late, 7) == result.assign(late)
+
+
+@given(known=st.none() | st.binary(max_size=2), sent=st.binary(max_size=2), replace=st.booleans(), secret=st.booleans())
+def test_a_kept_message_changes_only_by_leave_and_secret(known, sent, replace, secret):
+    outcome = judge(known, sent, replace=replace, has_secret=secret)
+    assert (outcome is Outcome.JOINED) == (known is None)
+    assert (outcome is Outcome.REPEATED) == (known == sent)
+    if outcome is Outcome.REPLACED:
+        assert replace
+        assert secret
+
+
+@given(
+    n=st.integers(0, 9), quorum=st.none() | st.integers(1, 9), deadline=st.none() | st.floats(1, 9), now=st.floats(0, 9)
+)
+def test_it_is_time_at_the_quorum_or_at_the_deadline_and_never_without_centers(n, quorum, deadline, now):
+    federation = Federation(1, "x", 2, 4, "paper", b"", 0.0, quorum=quorum, deadline=deadline)
+    due = is_due(federation, Tally(n_devices=n, n_centers=2 * n), now)
+    expected = (quorum is not None and n >= quorum) or (deadline is not None and now >= deadline)
+    assert due == (expected and 2 * n >= 4)
+
+
+def test_a_token_matches_its_own_hash_and_nothing_else():
+    tokens = [new_token() for _ in range(20)]
+    assert len(set(tokens)) == 20
+    for one in tokens:
+        assert [matches(other, hashed(one)) for other in tokens] == [other == one for other in tokens]
+    assert not matches("", None)
+    assert not matches(None, None)
+
+
+def test_a_clock_that_jumps_and_comes_back_moves_no_deadline():
+    wall, steady = [1000.0], [0.0]
+    clock = Clock(wall=lambda: wall[0], steady=lambda: steady[0])
+    for second in range(1, 50):
+        steady[0] = float(second)
+        wall[0] = 1000.0 + second + (1e7 if second % 10 == 3 else -1e7 if second % 10 == 7 else 0)
+        assert clock.now() == 1000.0 + second
+
+
+# Commits --------------------------------------------------------------------------------------------------------
+
+
+def arrival(device_id, seed=0, **options):
+    sent = message(device_id, seed=seed)
+    facts = {"secret": None, "secret_hash": None, "replace": False, "received_at": 0.0, **options}
+    return Arrival(FEDERATION, device_id, sent.to_bytes(), n_centers=2, n_points=1.0, is_double=True, **facts)
+
+
+@pytest.fixture
+def store(store_address):
+    opened = Store(store_address)
+    yield opened
+    opened.close()
+
+
+def test_messages_that_wait_together_are_committed_together_and_judged_in_order(store):
+    sizes = []
+
+    async def run():
+        committer = Committer(store, sizes.append)
+        arrivals = [arrival(f"{i % 50}") for i in range(100)]
+        receipts = await asyncio.gather(*(committer.put(one) for one in arrivals))
+        await committer.close()
+        return receipts
+
+    receipts = asyncio.run(run())
+    assert [receipt.outcome for receipt in receipts] == [Outcome.JOINED] * 50 + [Outcome.REPEATED] * 50
+    assert [receipt.sequence for receipt in receipts[:50]] == [receipt.sequence for receipt in receipts[50:]]
+    assert store.tally(1).n_devices == 50 == store.count(1, 50)
+    assert len(sizes) < 10
+
+
+def test_a_batch_knows_what_came_before_in_the_same_batch(store):
+    secret = new_token()
+    own = {"secret": secret, "secret_hash": hashed(secret)}
+    receipts = store.put(
+        [
+            arrival("a", **own),
+            arrival("a", 1),
+            arrival("a", 1, replace=True, **own),
+            arrival("a", 2, replace=True, secret="another", secret_hash=b""),
+            arrival("a", 1),
+        ]
+    )
+    assert [receipt.outcome for receipt in receipts] == [
+        Outcome.JOINED, Outcome.CONFLICT, Outcome.REPLACED, Outcome.NO_RIGHT, Outcome.REPEATED,
+    ]  # fmt: skip
+    assert store.device(1, "a").message == message("a", seed=1).to_bytes()
+    assert store.tally(1).n_devices == 1
+
+
+def test_what_the_database_refuses_is_kept_by_nobody_and_said_to_all(store):
+    put, failing = store.put, threading.Event()
+
+    def refuse(arrivals):
+        if failing.is_set():
+            raise StoreUnavailableError("on purpose")
+        return put(arrivals)
+
+    store.put = refuse
+
+    async def run():
+        committer = Committer(store)
+        failing.set()
+        first = await asyncio.gather(*(committer.put(arrival(f"{i}")) for i in range(5)), return_exceptions=True)
+        failing.clear()
+        second = await committer.put(arrival("0"))
+        await committer.close()
+        return first, second
+
+    first, second = asyncio.run(run())
+    assert all(isinstance(answer, StoreUnavailableError) for answer in first)
+    assert second.outcome is Outcome.JOINED
+    assert store.tally(1).n_devices == 1
+
+
+# The boundary in the imports ------------------------------------------------------------------------------------
+
+
+def test_nothing_that_serves_can_reach_the_code_that_touches_points():
+    folder = Path(kfed.__file__).parent / "coordinator"
+    points = {"device", "local", "fleet", "local_file", "tables", "estimator", "_rows", "_local_kmeans"}
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = {alias.name for alias in node.names} if isinstance(node, (ast.Import, ast.ImportFrom)) else set()
+            module = node.module if isinstance(node, ast.ImportFrom) else ""
+            used = {
+                f"{module}.{name}".removeprefix("kfed.").split(".")[0] for name in named if module.startswith("kfed")
+            }
+            assert not used & points, path
