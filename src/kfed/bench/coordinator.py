@@ -143,10 +143,9 @@ class _Service:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Ask as the administrator."""
-        from kfed.coordinator.client import Line
+        from kfed.coordinator.client import CLUSTERING_SECONDS, Line
 
-        with Line(self._url) as line:
-            line._http.timeout = None
+        with Line(self._url, timeout=CLUSTERING_SECONDS) as line:
             return line.request(method, path, token=self._admin_token, json=body).json()
 
     def create(self, name: str, n_clusters: int) -> None:
