@@ -168,13 +168,13 @@ def aggregate(
 
 def _asking(url: str, token: str | None, token_file: Path, cafile: Path | None, insecure: bool) -> Callable[..., Any]:
     """A function that asks a coordinator in the name of its administrator."""
-    from kfed.coordinator.client import Line
+    from kfed.coordinator.client import CLUSTERING_SECONDS, Line
 
     token = token if token is not None else token_file.read_text(encoding="utf-8").strip()
 
     def ask(method: str, *names: str, **options: Any) -> Any:
         path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names if name)])
-        with Line(url, cafile=cafile, insecure=insecure, patience=30) as line:
+        with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS) as line:
             return line.request(method, path, token=token, **options).json()
 
     return ask

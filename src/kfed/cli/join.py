@@ -129,10 +129,11 @@ def leave(
     as_json: Json = False,
 ) -> None:
     """Have this site forgotten: the clusters become those that there would be had it never joined."""
+    from kfed.coordinator.client import CLUSTERING_SECONDS
     from kfed.coordinator.ticket import Ticket
 
     kept = Ticket.load(ticket)
-    with kept.line(patience) as line:
+    with kept.line(patience, CLUSTERING_SECONDS) as line:
         kept.client(line).leave()
     facts = {"device_id": kept.device_id, "federation": kept.federation, "left": True}
     print_json(facts) if as_json else say(f"{escape(kept.device_id)} has left {escape(kept.federation)}")

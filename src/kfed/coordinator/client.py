@@ -23,7 +23,7 @@ from kfed.errors import InvalidInputError, KFedError
 from kfed.identity import Identity
 from kfed.message import DeviceMessage
 
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS, CLUSTERING_SECONDS = 30.0, 1800.0
 PATIENCE_SECONDS = 300.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 NOT_NOW = (429, 500, 502, 503, 504)
@@ -64,6 +64,8 @@ class Line:
         Whether tokens may travel unencrypted to another machine.
     patience : float
         Seconds after which to give up on a coordinator that does not answer.
+    timeout : float
+        Seconds that one request may take; clustering many devices anew takes longer than to keep a message.
     """
 
     def __init__(
@@ -73,13 +75,14 @@ class Line:
         cafile: Path | None = None,
         insecure: bool = False,
         patience: float = PATIENCE_SECONDS,
+        timeout: float = TIMEOUT_SECONDS,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         _check_url(url, insecure)
         self._patience, self._sleep = patience, sleep
         self._http = httpx.Client(
-            base_url=url.rstrip("/"), verify=_trusted(cafile), timeout=TIMEOUT_SECONDS, transport=transport
+            base_url=url.rstrip("/"), verify=_trusted(cafile), timeout=timeout, transport=transport
         )
 
     def request(self, method: str, path: str, *, token: str | None = None, **options: Any) -> httpx.Response:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kfed import _files
-from kfed.coordinator.client import DeviceClient, Line
+from kfed.coordinator.client import TIMEOUT_SECONDS, DeviceClient, Line
 from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError, MessageError
 
@@ -53,10 +53,10 @@ class Ticket:
         trusted = None if cafile is None else os.path.abspath(cafile)
         return cls(url, federation, device_id, new_token(), trusted, insecure)
 
-    def line(self, patience: float) -> Line:
+    def line(self, patience: float, timeout: float = TIMEOUT_SECONDS) -> Line:
         """A connection to the coordinator."""
         cafile = None if self.cafile is None else Path(self.cafile)
-        return Line(self.url, cafile=cafile, insecure=self.insecure, patience=patience)
+        return Line(self.url, cafile=cafile, insecure=self.insecure, patience=patience, timeout=timeout)
 
     def client(self, line: Line) -> DeviceClient:
         """The device, at the end of a line."""
