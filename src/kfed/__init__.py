@@ -20,6 +20,7 @@ from kfed._auto_k import KChoice
 from kfed.certificate import Certificate
 from kfed.device import cluster_device
 from kfed.errors import (
+    DivergedError,
     DuplicateDeviceError,
     FeatureMismatchError,
     InvalidInputError,
@@ -48,6 +49,7 @@ __all__ = [
     "Aggregation",
     "Certificate",
     "DeviceMessage",
+    "DivergedError",
     "DuplicateDeviceError",
     "FeatureMismatchError",
     "Identity",

@@ -12,7 +12,8 @@
     │   └── VersionError                   a kfed file of a version this kfed does not read
     ├── UnknownDeviceError (LookupError)   an aggregation was asked for a device it never met
     ├── OutputExistsError (OSError)        a file would be overwritten without leave
-    └── MissingExtraError (ImportError)    an optional dependency is not installed
+    ├── MissingExtraError (ImportError)    an optional dependency is not installed
+    └── DivergedError (ArithmeticError)    training came to a loss that is not a number
 
 No text of an error holds a value of a data row: it names the row and the column.
 """
@@ -62,3 +63,7 @@ class OutputExistsError(KFedError, OSError):
 
 class MissingExtraError(KFedError, ImportError):
     """An optional dependency is not installed."""
+
+
+class DivergedError(KFedError, ArithmeticError):
+    """Training came to a loss that is not a number."""
