@@ -92,7 +92,7 @@ def fit_ifca(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IFCAModels(FederatedModels):
     """Models, and the one that each device chose by its training data in the end."""
 

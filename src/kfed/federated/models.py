@@ -71,8 +71,8 @@ class FederatedModels:
 
     def __repr__(self) -> str:
         return (
-            f"FederatedModels(method={self.method!r}, n_models={self.n_models}, n_devices={len(self.device_ids)}, "
-            f"rounds={len(self.history)}, megabytes={self.communication.bytes_total / 1e6:.1f})"
+            f"{type(self).__name__}(method={self.method!r}, n_models={self.n_models}, "
+            f"n_devices={len(self.device_ids)}, rounds={len(self.history)}, megabytes={self.communication.bytes_total / 1e6:.1f})"
         )
 
 

@@ -31,7 +31,7 @@ from kfed.server import Aggregation, aggregate
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PersonalizedModels(FederatedModels):
     """Models of the clusters, with the clustering that they come from.
 

@@ -17,7 +17,7 @@ from kfed.errors import InvalidInputError
 
 Array = npt.NDArray[Any]
 Losses = Sequence[float] | Array | Callable[[Array], Any] | None
-"""Losses of all clients, or a function that gives those of the clients it is asked for, so that only they compute it."""
+"""Losses of all clients, or a function that gives those of the clients it is asked for: only they need compute it."""
 
 
 class Selection(Protocol):
