@@ -72,7 +72,8 @@ class FederatedModels:
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(method={self.method!r}, n_models={self.n_models}, "
-            f"n_devices={len(self.device_ids)}, rounds={len(self.history)}, megabytes={self.communication.bytes_total / 1e6:.1f})"
+            f"n_devices={len(self.device_ids)}, rounds={len(self.history)}, "
+            f"megabytes={self.communication.bytes_total / 1e6:.1f})"
         )
 
 
