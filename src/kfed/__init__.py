@@ -20,12 +20,14 @@ from kfed._auto_k import KChoice
 from kfed.certificate import Certificate
 from kfed.device import cluster_device
 from kfed.errors import (
+    CorruptFileError,
     DivergedError,
     DuplicateDeviceError,
     FeatureMismatchError,
     InvalidInputError,
     KFedError,
     MessageError,
+    MissingDataError,
     MissingExtraError,
     NoReliableKError,
     OutputExistsError,
@@ -48,6 +50,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Aggregation",
     "Certificate",
+    "CorruptFileError",
     "DeviceMessage",
     "DivergedError",
     "DuplicateDeviceError",
@@ -60,6 +63,7 @@ __all__ = [
     "LocalClustering",
     "LocalKMeans",
     "MessageError",
+    "MissingDataError",
     "MissingExtraError",
     "NoReliableKError",
     "OutputExistsError",

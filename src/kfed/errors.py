@@ -12,6 +12,8 @@
     │   └── VersionError                   a kfed file of a version this kfed does not read
     ├── UnknownDeviceError (LookupError)   an aggregation was asked for a device it never met
     ├── OutputExistsError (OSError)        a file would be overwritten without leave
+    ├── MissingDataError (OSError)         a data set is neither here nor could it be downloaded
+    ├── CorruptFileError (ValueError)      a file of a data set is not the one that was published
     ├── MissingExtraError (ImportError)    an optional dependency is not installed
     └── DivergedError (ArithmeticError)    training came to a loss that is not a number
 
@@ -59,6 +61,14 @@ class UnknownDeviceError(KFedError, LookupError):
 
 class OutputExistsError(KFedError, OSError):
     """A file would be overwritten without leave."""
+
+
+class MissingDataError(KFedError, OSError):
+    """A data set is neither on this machine nor could it be downloaded."""
+
+
+class CorruptFileError(KFedError, ValueError):
+    """A file of a data set is not the one that was published."""
 
 
 class MissingExtraError(KFedError, ImportError):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import kfed
-from kfed.cli import bench, demo, inspect, server, site
+from kfed.cli import bench, demo, inspect, reproduce, server, site
 from kfed.cli._terminal import Commands
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, site, server, inspect, bench):
+for module in (demo, site, server, inspect, reproduce, bench):
     module.register(app)
 
 

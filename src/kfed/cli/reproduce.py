@@ -1,0 +1,102 @@
+"""`kfed reproduce`: the paper's tables and figures, each as one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from kfed.cli._terminal import Json, note, print_json, say, table
+from kfed.errors import InvalidInputError
+
+DEFAULT_FOLDER = Path("kfed-reproduction")
+VERDICT_STYLES = {"reproduced": "green", "exceeded": "green", "not reproduced": "red"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command(
+        epilog="`kfed reproduce --list`\n\n`kfed reproduce table1 --quick`\n\n`kfed reproduce all --report -o results`"
+    )(reproduce)
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or `all`.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs, for a first look.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Also write report.html, one file with everything.")] = False,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for results, which are found again there.")
+    ] = DEFAULT_FOLDER,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a page, with its pictures beside it.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Decides every random choice.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do finished runs again.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Reproduce tables and figures of the paper, with its numbers beside ours.
+
+    Every finished run is kept in the folder, so that the command goes on where it was interrupted. Data sets are looked
+    for in the folder that `KFED_DATA` names, then in the cache, and else downloaded.
+    """
+    from kfed.experiments import EXPERIMENTS, get
+    from kfed.experiments import reproduce as run
+
+    if list_all:
+        _print_list(as_json)
+        return
+    if not names:
+        raise InvalidInputError(f"name an experiment, or all: {', '.join(EXPERIMENTS)}")
+    everything = "all" in names
+    chosen = list(EXPERIMENTS.values()) if everything else [get(name) for name in dict.fromkeys(names)]
+    outcomes = []
+    for outcome in run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything):
+        outcomes.append(outcome)
+        if not as_json:
+            say(*_text(outcome))
+    written = _write_pages(outcomes, output / "report.html" if report else None, markdown)
+    if as_json:
+        print_json([outcome.to_dict() for outcome in outcomes])
+    else:
+        say(*(f"  [green]wrote[/]  {escape(str(path))}" for path in [output, *written]))
+
+
+def _print_list(as_json: bool) -> None:
+    from kfed.experiments import EXPERIMENTS
+
+    if as_json:
+        about = ("name", "title", "paper", "claim", "requires")
+        print_json([{name: getattr(experiment, name) for name in about} for experiment in EXPERIMENTS.values()])
+        return
+    rows = [(e.name, e.paper, escape(e.claim), ", ".join(e.requires) or "nothing") for e in EXPERIMENTS.values()]
+    say(table(None, ["name", "paper", "claim", "data sets"], rows, left=4))
+
+
+def _text(outcome: Any) -> list[Any]:
+    """Render one experiment: its claims, and its tables."""
+    experiment = outcome.experiment
+    heading = f"[bold]{experiment.name}[/]: {escape(experiment.title)} ({escape(experiment.paper)})"
+    if outcome.skipped:
+        note(f"{experiment.name} is skipped: {outcome.skipped}")
+        return [heading, "[yellow]skipped[/]", ""]
+    rows = [
+        (escape(f.claim), escape(f.paper), escape(f.ours), f"[{VERDICT_STYLES[f.verdict]}]{f.verdict}[/]")
+        for f in outcome.summary.findings
+    ]
+    reasons = [f"  {escape(f.claim)}: {escape(f.reason)}" for f in outcome.summary.findings if f.reason]
+    done = f"{len(outcome.results)} runs ({outcome.n_found} found), {outcome.seconds:.0f} s"
+    tables = [table(t.title, list(t.headings), t.rows) for t in outcome.summary.tables]
+    return [heading, *tables, table(done, ["claim", "paper", "ours", "verdict"], rows, left=4), *reasons, ""]
+
+
+def _write_pages(outcomes: list[Any], report: Path | None, markdown: Path | None) -> list[Path]:
+    from kfed.report import write_html, write_markdown
+
+    if report is not None:
+        write_html(outcomes, report)
+    if markdown is not None:
+        write_markdown(outcomes, markdown)
+    return [path for path in (report, markdown) if path]

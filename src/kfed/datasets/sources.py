@@ -1,0 +1,173 @@
+"""Where the files of a data set are: in ``KFED_DATA``, in the user's cache folder, or at the data set's public home."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+from kfed import _checks, _files, _progress
+from kfed.errors import CorruptFileError, MissingDataError
+
+TIMEOUT_SECONDS = 20.0
+CHUNK_BYTES = 2**16
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a data set.
+
+    Attributes
+    ----------
+    folder, name : str
+        Where it is under ``KFED_DATA`` or the cache folder.
+    sha256 : str
+        Of the file as published.
+    n_bytes : int
+        Its size.
+    urls : tuple of str
+        Places to download it from, the first that answers; none if it can only be put there by hand.
+    """
+
+    folder: str
+    name: str
+    sha256: str
+    n_bytes: int
+    urls: tuple[str, ...] = ()
+
+
+def _mnist(name: str, sha256: str, n_bytes: int) -> File:
+    homes = ("https://storage.googleapis.com/cvdf-datasets/mnist", "https://ossci-datasets.s3.amazonaws.com/mnist")
+    return File("mnist", name, sha256, n_bytes, tuple(f"{home}/{name}" for home in homes))
+
+
+def _qmnist(name: str, sha256: str, n_bytes: int) -> File:
+    home = "https://raw.githubusercontent.com/facebookresearch/qmnist/94061367ec2e099ea18c553c75727ecf849ddb9b"
+    return File("mnist-writers", name, sha256, n_bytes, (f"{home}/{name}",))
+
+
+SOURCES: dict[str, tuple[File, ...]] = {
+    "mnist": (
+        _mnist(
+            "train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9912422
+        ),
+        _mnist("train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28881),
+        _mnist(
+            "t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1648877
+        ),
+        _mnist("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4542),
+    ),
+    "mnist-writers": (
+        _qmnist(
+            "qmnist-train-labels-idx2-int.gz",
+            "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f",
+            463024,
+        ),
+        _qmnist(
+            "qmnist-test-labels-idx2-int.gz",
+            "9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06",
+            526800,
+        ),
+    ),
+    "shakespeare-lines": (
+        File(
+            "shakespeare-lines",
+            "shakespeare_lines.csv.gz",
+            "f6d3b57b34c5f3f10e16118f2d3ec21ff1bd1b477cf57f60edd14c357835da8f",
+            2828775,
+        ),
+    ),
+}
+"""The files of each data set that has fixed files."""
+
+
+def locate(name: str, *, progress: bool | None = None) -> dict[str, Path]:
+    """Find the files of a data set, or download them: their paths by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `SOURCES`.
+    progress : bool, optional
+        Show a progress bar for a download; by default on a terminal.
+
+    Raises
+    ------
+    MissingDataError
+        If a file is nowhere, with what to do about it.
+    CorruptFileError
+        If a file is not the published one.
+    """
+    _checks.one_of(name, list(SOURCES), "data set")
+    return {file.name: fetch(file, progress=progress) for file in SOURCES[name]}
+
+
+def fetch(file: File, *, progress: bool | None = None) -> Path:
+    """Find one file, or download it into the cache folder; either way its checksum is the published one."""
+    for folder in data_folders():
+        path = folder / file.folder / file.name
+        if path.is_file():
+            _check(path.read_bytes(), file, str(path))
+            return path
+    return _download(file, progress)
+
+
+def data_folders() -> list[Path]:
+    """Folders to look in, in order: that of ``KFED_DATA`` if it is set, and the cache."""
+    named = os.environ.get("KFED_DATA")
+    return [*([Path(named)] if named else []), cache_folder()]
+
+
+def cache_folder() -> Path:
+    """Where downloads go: ``$XDG_CACHE_HOME/kfed``, by default ``~/.cache/kfed``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kfed"
+
+
+def missing(what: str, put: str, why: str) -> MissingDataError:
+    """Say that a file is missing: what it is, where to put it, and why it was not downloaded."""
+    return MissingDataError(f"{what} is not here{why}; put {put} in {' or '.join(map(str, data_folders()))}")
+
+
+def _download(file: File, progress: bool | None) -> Path:
+    reasons = []
+    for url in file.urls:
+        try:
+            payload = _read(url, file, progress)
+        except (OSError, HTTPException) as error:
+            reasons.append(f"{url}: {error}")
+            continue
+        _check(payload, file, url)
+        path = cache_folder() / file.folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _files.write(path, payload)
+        return path
+    why = (
+        f" and could not be downloaded ({'; '.join(reasons)})" if reasons else ", and there is no place to download it"
+    )
+    put = f"{file.folder}/{file.name} ({file.n_bytes:,} bytes, sha256 {file.sha256})"
+    raise missing(f"{file.name} of {file.folder}", put, why)
+
+
+def _read(url: str, file: File, progress: bool | None) -> bytes:
+    """Everything at an address, up to a byte more than there should be."""
+    payload = bytearray()
+    with (
+        urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer,
+        _progress.bar(f"downloading {file.name}", file.n_bytes, progress) as advance,
+    ):
+        while len(payload) <= file.n_bytes and (chunk := answer.read(CHUNK_BYTES)):
+            payload += chunk
+            advance(len(chunk))
+    return bytes(payload)
+
+
+def _check(payload: bytes, file: File, where: str) -> None:
+    found = hashlib.sha256(payload).hexdigest()
+    if found != file.sha256:
+        raise CorruptFileError(
+            f"{where} must have the sha256 {file.sha256} and {file.n_bytes:,} bytes, "
+            f"and has {found} and {len(payload):,}; delete it, or replace it by the published file"
+        )

@@ -1,0 +1,63 @@
+"""`Dataset`: points, what each of them is, and whose it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+from kfed.errors import InvalidInputError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table of points with their classes and owners, where it has them.
+
+    Attributes
+    ----------
+    name : str
+        What reports call it.
+    points : array or sparse matrix of shape (n_points, n_features)
+        float32.
+    classes : array of shape (n_points,) or None
+        What each point is, such as the digit.
+    owners : array of shape (n_points,) or None
+        Whose each point is, such as the writer: the natural device.
+    """
+
+    name: str
+    points: Any = field(repr=False)
+    classes: Array | None = field(default=None, repr=False)
+    owners: Array | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, column in (("classes", self.classes), ("owners", self.owners)):
+            if column is not None and len(column) != self.n_points:
+                raise InvalidInputError(
+                    f"{name} of {self.name} must be one for each of {self.n_points:,} points, and are {len(column):,}"
+                )
+
+    @property
+    def n_points(self) -> int:
+        """Rows of the table."""
+        return int(self.points.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the table, d."""
+        return int(self.points.shape[1])
+
+    def take(self, rows: Array) -> Dataset:
+        """Give some of the rows, in the order asked for.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Dataset("three", np.eye(3), np.array([7, 8, 9])).take(np.array([2, 0])).classes
+        array([9, 7])
+        """
+        classes, owners = (None if column is None else column[rows] for column in (self.classes, self.owners))
+        return Dataset(self.name, self.points[rows], classes, owners)

@@ -1,0 +1,134 @@
+"""What an experiment is: a claim, runs along named axes, and what their results say about the claim."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Axes = Mapping[str, Any]
+Verdict = Literal["reproduced", "exceeded", "not reproduced"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run gave.
+
+    Attributes
+    ----------
+    axes : dict
+        Which run it is: names and values that JSON knows.
+    values : dict
+        What was measured: numbers, or lists and dicts of them.
+    seconds : float
+        How long it took.
+    """
+
+    axes: Axes
+    values: dict[str, Any]
+    seconds: float
+
+    def __getitem__(self, name: str) -> Any:
+        return self.axes[name] if name in self.axes else self.values[name]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One claim of the paper beside what was measured."""
+
+    claim: str
+    paper: str
+    ours: str
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under headings."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the runs of an experiment say."""
+
+    findings: tuple[Finding, ...]
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper.
+
+    Attributes
+    ----------
+    name, title : str
+        What the command line and the report call it.
+    paper : str
+        Where it is in the paper.
+    claim : str
+        What the paper says.
+    measure : str
+        What is measured, in one sentence.
+    setup_differs : str
+        How the setup differs from the paper's.
+    quick, full : tuple of dict
+        The runs of each preset, as named axes.
+    run_one : callable
+        ``run_one(axes, seed)`` does one run; what it gives depends on nothing else.
+    summarize : callable
+        ``summarize(results)`` gives a `Summary`.
+    plot : callable
+        ``plot(results, figure)`` draws.
+    requires : tuple of str
+        Data sets that must be there, keys of `kfed.datasets.sources.SOURCES`.
+    figure_size : (width, height)
+        Of the picture, in inches.
+    """
+
+    name: str
+    title: str
+    paper: str
+    claim: str
+    measure: str
+    setup_differs: str
+    quick: tuple[Axes, ...] = field(repr=False)
+    full: tuple[Axes, ...] = field(repr=False)
+    run_one: Callable[[Axes, int], dict[str, Any]] = field(repr=False)
+    summarize: Callable[[list[Result]], Summary] = field(repr=False)
+    plot: Callable[[list[Result], Figure], None] = field(repr=False)
+    requires: tuple[str, ...] = ()
+    figure_size: tuple[float, float] = (9.0, 4.5)
+
+
+def grid(**axes: Iterable[Any]) -> tuple[dict[str, Any], ...]:
+    """All combinations of the values of some axes.
+
+    Examples
+    --------
+    >>> grid(k=[4, 9], run=range(2))
+    ({'k': 4, 'run': 0}, {'k': 4, 'run': 1}, {'k': 9, 'run': 0}, {'k': 9, 'run': 1})
+    """
+    return tuple(dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+
+
+def seed_of(seed: int, **axes: Any) -> int:
+    """A seed for the random choices that belong to some named axes: the same names and values give the same seed.
+
+    Examples
+    --------
+    >>> seed_of(0, k=4, run=1) == seed_of(0, run=1, k=4) != seed_of(0, k=4, run=2)
+    True
+    """
+    named = json.dumps([seed, axes], sort_keys=True)
+    return int.from_bytes(hashlib.blake2b(named.encode(), digest_size=7).digest(), "big")

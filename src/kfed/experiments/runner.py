@@ -1,0 +1,160 @@
+"""Run experiments: finished runs are found again, others done and stored; then a summary, a JSON file and a picture."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import kfed
+from kfed import _checks, _files, _progress, plots
+from kfed.datasets.sources import locate
+from kfed.errors import MissingDataError, MissingExtraError
+from kfed.experiments.experiment import Experiment, Result, Summary
+from kfed.experiments.store import Store
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one experiment.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    preset : str
+        "quick" or "full".
+    seed : int
+    results : tuple of Result
+        One for each run of the preset; none if it was skipped.
+    summary : Summary
+        What they say.
+    n_found : int
+        Runs that had been done before.
+    picture : path or None
+        The picture, if one could be drawn.
+    skipped : str
+        Why nothing was done, if so.
+    """
+
+    experiment: Experiment
+    preset: str
+    seed: int
+    results: tuple[Result, ...] = field(default=(), repr=False)
+    summary: Summary = field(default=Summary(()), repr=False)
+    n_found: int = 0
+    picture: Path | None = None
+    skipped: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long all runs took, whenever they were done."""
+        return sum(result.seconds for result in self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything in types that JSON knows."""
+        about = ("name", "title", "paper", "claim", "measure", "setup_differs")
+        return {
+            **{name: getattr(self.experiment, name) for name in about},
+            "kfed": kfed.__version__,
+            "preset": self.preset,
+            "seed": self.seed,
+            "skipped": self.skipped,
+            "seconds": round(self.seconds, 3),
+            "picture": None if self.picture is None else self.picture.name,
+            "findings": [asdict(finding) for finding in self.summary.findings],
+            "tables": [asdict(table) for table in self.summary.tables],
+            "runs": [{"axes": dict(r.axes), "values": r.values, "seconds": round(r.seconds, 3)} for r in self.results],
+        }
+
+
+def reproduce(
+    experiments: Sequence[Experiment],
+    folder: str | Path,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    fresh: bool = False,
+    skip_missing: bool = True,
+    progress: bool | None = None,
+) -> Iterator[Outcome]:
+    """Run experiments one after the other, into a folder.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+    folder : path
+        Gets ``NAME.json`` and ``NAME.png`` of each experiment, and ``runs/`` with every finished run.
+    quick : bool
+        Run the quick preset instead of the full one.
+    seed : int
+        Decides every random choice.
+    fresh : bool
+        Do finished runs again.
+    skip_missing : bool
+        Skip an experiment whose data set is missing, and say so; else that is an error, before any work starts.
+    progress : bool, optional
+        Show progress bars; by default on a terminal.
+
+    Yields
+    ------
+    Outcome
+        As each experiment ends.
+    """
+    folder, preset = Path(folder), "quick" if quick else "full"
+    missing = {experiment.name: _missing(experiment, progress) for experiment in experiments}
+    for reason in filter(None, () if skip_missing else missing.values()):
+        raise MissingDataError(reason)
+    folder.mkdir(parents=True, exist_ok=True)
+    for experiment in experiments:
+        if missing[experiment.name]:
+            outcome = Outcome(experiment, preset, seed, skipped=missing[experiment.name])
+        else:
+            outcome = _run(experiment, preset, folder, seed, fresh, progress)
+        _files.write(folder / f"{experiment.name}.json", f"{json.dumps(outcome.to_dict(), indent=1)}\n".encode())
+        yield outcome
+
+
+def _missing(experiment: Experiment, progress: bool | None) -> str:
+    """Say why an experiment cannot run here; empty if it can."""
+    try:
+        for name in experiment.requires:
+            locate(name, progress=progress)
+    except MissingDataError as error:
+        return str(error)
+    return ""
+
+
+def _run(experiment: Experiment, preset: str, folder: Path, seed: int, fresh: bool, progress: bool | None) -> Outcome:
+    store, results, n_found = Store(folder, experiment.name, _seed(seed)), [], 0
+    runs = experiment.quick if preset == "quick" else experiment.full
+    with _progress.bar(experiment.name, len(runs), progress) as advance:
+        for axes in runs:
+            result = None if fresh else store.find(axes)
+            n_found += result is not None
+            if result is None:
+                started = time.perf_counter()
+                values = experiment.run_one(axes, seed)
+                result = store.keep(axes, values, time.perf_counter() - started)
+            results.append(result)
+            advance(1)
+    summary, picture = experiment.summarize(results), _draw(experiment, results, folder)
+    return Outcome(experiment, preset, seed, tuple(results), summary, n_found, picture)
+
+
+def _seed(seed: int) -> int:
+    return seed if seed == 0 else _checks.positive_integer(seed, "seed")
+
+
+def _draw(experiment: Experiment, results: list[Result], folder: Path) -> Path | None:
+    """Draw the picture; without matplotlib there is none."""
+    try:
+        figure = plots.new_figure(*experiment.figure_size)
+    except MissingExtraError:
+        return None
+    experiment.plot(results, figure)
+    path = folder / f"{experiment.name}.png"
+    plots.save_figure(figure, path)
+    return path

@@ -1,0 +1,51 @@
+"""Results of finished runs, one small JSON file each, so that an interruption loses nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import kfed
+from kfed import _files, _words
+from kfed.experiments.experiment import Axes, Result
+
+
+class Store:
+    """The finished runs of one experiment under one seed, in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Made when the first run is stored.
+    experiment : str
+        Its name.
+    seed : int
+        The seed of all runs.
+    """
+
+    def __init__(self, folder: Path, experiment: str, seed: int) -> None:
+        self._folder = folder / "runs" / experiment
+        self._about = {"experiment": experiment, "seed": seed, "kfed": kfed.__version__}
+
+    def find(self, axes: Axes) -> Result | None:
+        """Look for the result of a run; a file that is not sound counts as none."""
+        try:
+            content = json.loads(self._path(axes).read_bytes())
+            if content["about"] == self._about and content["axes"] == dict(axes):
+                return Result(axes, content["values"], content["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None
+
+    def keep(self, axes: Axes, values: dict[str, Any], seconds: float) -> Result:
+        """Store the result of a run, whole or not at all, and give it as it would be found again."""
+        content = {"about": self._about, "axes": dict(axes), "values": _words.plain(values), "seconds": seconds}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        _files.write(self._path(axes), f"{json.dumps(content, indent=1)}\n".encode())
+        return Result(axes, content["values"], seconds)
+
+    def _path(self, axes: Axes) -> Path:
+        key = json.dumps([self._about, dict(axes)], sort_keys=True)
+        return self._folder / f"{hashlib.blake2b(key.encode(), digest_size=10).hexdigest()}.json"
