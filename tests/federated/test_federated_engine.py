@@ -255,7 +255,7 @@ def test_a_model_that_does_not_fit_is_refused(two_kinds, model, said):
         ({"a": (np.ones((2, 3)), [0, 1]), "b": (np.ones((2, 4)), [0, 1])}, r"shape \(3,\) where those of 'b'"),
         ({"a": np.ones((2, 3))}, r"pair \(inputs, targets\), and is a ndarray"),
         ({"a": (np.ones((2, 3)), ["x", "y"])}, "encode them first"),
-        ({"a": (np.ones((2, 3)), [0.5, 1.0])}, "one whole number for each row"),
+        ({"a": (np.ones((2, 3)), [0.5, 1.0])}, "targets must be whole numbers"),
         ({"a": (np.ones((2, 3)), [-1, 1])}, "from -1 to 1"),
     ],
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from kfed.errors import InvalidInputError
-from kfed.experiments import table1
+from kfed.experiments import client_selection, table1, table2
 from kfed.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in (table1,)}
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT for module in (table1, table2, client_selection)
+}
 
 
 def get(name: str) -> Experiment:

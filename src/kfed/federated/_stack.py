@@ -128,15 +128,20 @@ def check_fits(stack: Stack, inputs: torch.Tensor, targets: torch.Tensor, loss: 
 
 
 def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Loss of scores for each class against whole numbers, (n_rows,)."""
-    return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
+    """Loss of scores for each class against whole numbers, (n_rows,).
+
+    As in PyTorch, classes are on axis 1 of the outputs; a row with several targets has their mean loss.
+    """
+    losses = torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
+    return losses if losses.ndim == 1 else losses.flatten(1).mean(dim=1)
 
 
 def _check_classes(outputs: torch.Tensor, targets: torch.Tensor) -> None:
-    if targets.is_floating_point() or targets.ndim != 1:
-        raise InvalidInputError("targets must be one whole number for each row, and are not; or give another loss")
+    if targets.is_floating_point():
+        raise InvalidInputError("targets must be whole numbers, the classes, and are not; or give another loss")
     lowest, highest = int(targets.min()), int(targets.max())
-    if outputs.ndim != 2 or lowest < 0 or highest >= outputs.shape[1]:
+    fits = outputs.ndim == targets.ndim + 1 and outputs.shape[2:] == targets.shape[1:]
+    if not fits or lowest < 0 or highest >= outputs.shape[1]:
         raise InvalidInputError(
             f"the model must give one score for each class, and gives outputs of shape {tuple(outputs.shape[1:])} "
             f"where targets go from {lowest} to {highest}; change its last layer, or number the classes from 0"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -107,8 +107,7 @@ class IFCAModels(FederatedModels):
 def _best_start(run: Run, stacks: list[Stack], n_rounds: int) -> Progress:
     """Begin from each of the stacks, and give the start with the lowest training loss."""
     settings, everyone = run.settings, np.arange(run.fleet.n_devices)
-    short = replace(run, settings=replace(settings, rounds=n_rounds))
-    begun = [short.finish(Progress(stack), show_progress=False) for stack in stacks]
+    begun = [run.finish(Progress(stack), until=n_rounds, show_progress=False) for stack in stacks]
     losses = [
         losses_of_models(start.stack, run.fleet, everyone, settings.loss, settings.n_loss_rows).min(axis=1).mean()
         for start in begun

@@ -41,6 +41,8 @@ class FedAvg:
     batch_size : int
         Rows of a step. A device with fewer takes all it has.
     learning_rate : float
+    final_learning_rate : float, optional
+        That of the last round; in between the rate goes down in equal ratios. By default it stays as it is.
     weighting : {"points", "devices"}
         Whether the mean weighs a device by its rows, or all alike.
     clip_norm : float, optional
@@ -60,6 +62,7 @@ class FedAvg:
     local_steps: int = 10
     batch_size: int = 32
     learning_rate: float = 0.1
+    final_learning_rate: float | None = None
     weighting: str = "points"
     clip_norm: float | None = None
     loss: Loss = cross_entropy
@@ -74,11 +77,26 @@ class FedAvg:
             if getattr(self, name) is not None:
                 _checks.positive_integer(getattr(self, name), name)
         _checks.positive_number(self.learning_rate, "learning_rate")
-        if self.clip_norm is not None:
-            _checks.positive_number(self.clip_norm, "clip_norm")
+        for name in ("final_learning_rate", "clip_norm"):
+            if getattr(self, name) is not None:
+                _checks.positive_number(getattr(self, name), name)
         _checks.one_of(self.weighting, ["points", "devices"], "weighting")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise InvalidInputError("seed must be a whole number of at least 0, and is not")
+
+    def rate_in(self, round: int) -> float:
+        """Give the learning rate of a round.
+
+        Examples
+        --------
+        >>> [FedAvg(rounds=3, learning_rate=0.4, final_learning_rate=0.1).rate_in(round) for round in range(3)]
+        [0.4, 0.2, 0.1]
+        """
+        if self.final_learning_rate is None or self.rounds == 1:
+            return self.learning_rate
+        return float(
+            self.learning_rate * (self.final_learning_rate / self.learning_rate) ** (round / (self.rounds - 1))
+        )
 
 
 @dataclass(frozen=True)
@@ -138,13 +156,17 @@ class Run:
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 25,
+        until: int | None = None,
         show_progress: bool | None = None,
     ) -> Progress:
-        """Run the rounds that are still to do. A checkpoint is written now and then, and when an error ends the run."""
+        """Run the rounds that are still to do, or those before `until`.
+
+        A checkpoint is written now and then, and when an error ends the run.
+        """
         fingerprint = self._fingerprint(progress.stack)
         if checkpoint is not None:
             progress = _checkpoint.resumed(checkpoint, progress, fingerprint)
-        rounds, kept = self.settings.rounds, len(progress.history)
+        rounds, kept = until or self.settings.rounds, len(progress.history)
         with _progress.bar("training", rounds - kept, show_progress) as advance:
             try:
                 for round in range(kept, rounds):
@@ -166,7 +188,7 @@ class Run:
         shares = self.plan.shares(stack, devices, settings.batch_size)
         steps = LocalSteps(
             settings.local_steps,
-            settings.learning_rate,
+            settings.rate_in(round),
             settings.clip_norm,
             settings.loss,
             settings.batched,
@@ -206,8 +228,9 @@ class Run:
         return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes)
 
     def _fingerprint(self, stack: Stack) -> dict[str, Any]:
-        """What a checkpoint must agree with; more rounds may be asked for than it has."""
-        settings = {k: v for k, v in asdict(self.settings).items() if k not in ("rounds", "loss", "batched")}
+        """What a checkpoint must agree with; more rounds than it has may be asked for, unless rates depend on them."""
+        free = {"loss", "batched"} | ({"rounds"} if self.settings.final_learning_rate is None else set())
+        settings = {name: value for name, value in asdict(self.settings).items() if name not in free}
         shapes = {name: list(values.shape) for name, values in stack.parameters.items()}
         selection = type(self.selection).__name__
         sizes = [int(size) for size in self.fleet.sizes]

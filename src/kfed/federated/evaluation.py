@@ -59,7 +59,7 @@ def evaluate(stack: Stack, fleet: Fleet, models: Array, loss: Loss) -> Evaluatio
         targets = fleet.targets[torch.from_numpy(rows)]
         losses[rows] = loss(outputs, targets).double().numpy()
         if not targets.is_floating_point():
-            correct[rows] = (outputs.argmax(dim=1) == targets).double().numpy()
+            correct[rows] = (outputs.argmax(dim=1) == targets).double().view(len(rows), -1).mean(dim=1).numpy()
     return Evaluation(
         fleet.device_ids,
         float(correct.mean()),
