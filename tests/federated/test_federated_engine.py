@@ -46,7 +46,7 @@ def assert_same(ours, theirs, tolerance=0.0):
     st.integers(0, 100),
 )
 def test_batched_equals_the_plain_loop(local_steps, batch_size, clip_norm, weighting, seed):
-    training = FedAvg(3, 4, local_steps, batch_size, 0.3, weighting, clip_norm, seed=seed)
+    training = FedAvg(3, 4, local_steps, batch_size, 0.3, weighting=weighting, clip_norm=clip_norm, seed=seed)
     devices = fleet(6, seed, n_rows=lambda i: 1 + 9 * i)
     batched = fit_global(devices, perceptron, training)
     plain = fit_global(devices, perceptron, replace(training, batched=False))

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import torch
 
+PIXEL_MEAN, PIXEL_DEVIATION = 0.1307, 0.3081
+"""Of MNIST's training images."""
 
-def perceptron(n_inputs: int = 784, n_hidden: int = 200, n_classes: int = 10) -> torch.nn.Module:
-    """One hidden layer, as in Table 2."""
+
+class Standardized(torch.nn.Module):
+    """Pixels in [0, 1] to numbers around zero, on which training takes fewer rounds."""
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Give them in the same shape."""
+        return (pixels - PIXEL_MEAN) / PIXEL_DEVIATION
+
+
+def perceptron(n_hidden: int = 200) -> torch.nn.Module:
+    """784 pixels, one hidden layer, ten digits: the network of Table 2."""
     return torch.nn.Sequential(
-        torch.nn.Linear(n_inputs, n_hidden), torch.nn.ReLU(), torch.nn.Linear(n_hidden, n_classes)
+        Standardized(), torch.nn.Linear(784, n_hidden), torch.nn.ReLU(), torch.nn.Linear(n_hidden, 10)
     )
 
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from kfed.datasets import mnist
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, Verdict, grid, seed_of
+from kfed.fleet import cluster_fleet
 from kfed.metrics import matched_accuracy
+from kfed.server import aggregate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +39,14 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], ...]] = {
 """Rotations, in quarter turns, that devices hold; one of these groups after the other."""
 
 RATE = 0.2
+CLUSTERING: dict[str, dict[str, int]] = {
+    "k' = 1": {"n_local_clusters": 1},
+    "k' = 2, two blocks": {"n_local_clusters": 2},
+    "k' = 2, all pairs": {"n_local_clusters": 40, "n_fine_clusters": 80, "max_local_clusters": 2},
+}
+"""How k-FED looks for the rotations. Opposite ones look alike on a device that holds both: of {0, 180} degrees two local
+clusters get 52 % right. But they are on different devices otherwise, so fine clusters can be grouped by their holders."""
+
 N_STARTS, START_ROUNDS = 3, 10
 """IFCA's starts from other first parameters, and how many rounds each runs before the best is chosen."""
 
@@ -64,7 +74,7 @@ def _fit(axes: Axes, train: Devices, rotations: Array, seed: int) -> tuple[Feder
 
     training = FedAvg(
         rounds=axes["rounds"],
-        clients_per_round=20,
+        clients_per_round=10,
         local_steps=10,
         batch_size=50,
         learning_rate=axes["rate"],
@@ -84,24 +94,22 @@ def _fit(axes: Axes, train: Devices, rotations: Array, seed: int) -> tuple[Feder
             progress=False,
         )
         return ifca, {"models_in_use": ifca.n_models_in_use}
-    n_local_clusters = len(LAYOUTS[axes["layout"]][0])
     ours = fit_personalized(
-        train, N_ROTATIONS, perceptron, training, n_local_clusters=n_local_clusters, rule="robust", progress=False
+        train, N_ROTATIONS, perceptron, training, rule="robust", progress=False, **CLUSTERING[axes["layout"]]
     )
-    return ours, _clustering_accuracies(ours.clustering, rotations)
-
-
-def _clustering_accuracies(clustering: Any, rotations: Array) -> dict[str, float]:
-    """How many training images are in the cluster of their rotation, by the robust rule and by the paper's."""
-    from kfed import aggregate
-
-    local = clustering.local
-    paper = aggregate([local[name].to_message(name) for name in local], N_ROTATIONS)
-    labels = np.concatenate([local[name].induced_labels(paper.identity(name)) for name in local])
-    return {
-        "clustering": 100 * matched_accuracy(rotations, clustering.labels),
-        "clustering_paper_rule": 100 * matched_accuracy(rotations, labels),
+    return ours, {
+        "clustering": 100 * matched_accuracy(rotations, ours.clustering.labels),
+        "clustering_paper_rule": 100 * matched_accuracy(rotations, _labels_by_the_paper(axes["layout"], train, seed)),
     }
+
+
+def _labels_by_the_paper(layout: str, train: Devices, seed: int) -> Array:
+    """Cluster of every training image by the paper's rule, with k' local clusters."""
+    points = {name: images for name, (images, _) in train.items()}
+    found = cluster_fleet(points, len(LAYOUTS[layout][0]), random_state=seed, measure_deviation=False, progress=False)
+    local = dict(zip(points, found, strict=True))
+    result = aggregate([local[name].to_message(name) for name in local], N_ROTATIONS)
+    return np.concatenate([local[name].induced_labels(result.identity(name)) for name in local])
 
 
 @lru_cache(maxsize=1)
@@ -147,7 +155,7 @@ def summarize(results: list[Result]) -> Summary:
     )
     cost = Table(
         "Megabytes sent in one run, down and up, and training images in the cluster of their rotation, in percent",
-        ("devices", *(f"{m}, {way}" for m in METHODS for way in ("down", "up")), "robust rule", "paper's rule"),
+        ("devices", *(f"{m}, {way}" for m in METHODS for way in ("down", "up")), "k-FED as used", "paper's rule"),
         tuple(_cost_row(results, *place) for place in places),
     )
     return Summary(tuple(_finding(results, *place) for place in places), (accuracy, cost))
@@ -227,7 +235,7 @@ def plot(results: list[Result], figure: Figure) -> None:
 
 def _runs(rounds: int, share: float, devices: list[int], n_runs: int) -> tuple[dict[str, Any], ...]:
     return grid(
-        layout=LAYOUTS, devices=devices, run=range(n_runs), method=METHODS, rounds=[rounds], rate=[RATE], share=[share]
+        run=range(n_runs), layout=LAYOUTS, devices=devices, method=METHODS, rounds=[rounds], rate=[RATE], share=[share]
     )
 
 
@@ -238,9 +246,14 @@ EXPERIMENT = Experiment(
     claim="With one model for each cluster that k-FED found, accuracy is that of IFCA where each device holds one "
     "rotation (k' = 1), and higher where it holds two (k' = 2), while one model is sent instead of k.",
     measure="Test accuracy over all images of all devices, in percent; megabytes sent, all rounds together.",
-    setup_differs="",
-    quick=_runs(rounds=20, share=0.1, devices=[100], n_runs=1),
-    full=_runs(rounds=100, share=1.0, devices=[100, 200], n_runs=3),
+    setup_differs="The paper does not say how images and rotations are spread; here each image is there in all four "
+    "rotations, on one device each. Where a device holds two rotations, 'two blocks' has the pairs {0, 90} and "
+    "{180, 270} degrees, 'all pairs' all six. The server's rule is the robust one. In 'all pairs', 40 local clusters are "
+    "grouped by which devices hold them, which goes beyond the paper. Ten devices a round, batches of 50, which a device "
+    "splits between its models, rate 0.2 on standardised pixels (the paper's 0.01 takes many times the rounds). IFCA has "
+    "the best of three starts, and judges models by 100 of a device's training images in a round.",
+    quick=_runs(rounds=20, share=0.08, devices=[100], n_runs=1),
+    full=_runs(rounds=300, share=1.0, devices=[100, 200], n_runs=3),
     run_one=run_one,
     summarize=summarize,
     plot=plot,

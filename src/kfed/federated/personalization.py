@@ -22,10 +22,10 @@ from kfed.federated._plans import ByLabel
 from kfed.federated._stack import Stack, check_fits
 from kfed.federated.communication import Communication
 from kfed.federated.engine import FedAvg, Observe, Progress, Run
+from kfed.federated.holders import group_by_holders
 from kfed.federated.models import FederatedModels, total
 from kfed.federated.selection import Selection
 from kfed.fleet import cluster_fleet
-from kfed.identity import Identity
 from kfed.local import LocalClustering
 from kfed.server import Aggregation, aggregate
 
@@ -54,6 +54,7 @@ def fit_personalized(
     n_local_clusters: int | Literal["auto"] | Sequence[int | Literal["auto"]] = 1,
     rule: str = "paper",
     n_fine_clusters: int | None = None,
+    max_local_clusters: int = 1,
     features: Callable[[Any], Any] | None = None,
     selection: Selection | None = None,
     observe: Observe | None = None,
@@ -76,9 +77,10 @@ def fit_personalized(
         Clusters on a device, k^(z); with 1, devices are clustered as wholes.
     rule : {"paper", "robust"}
         The server's rule, see `kfed.aggregate`.
-    n_fine_clusters : int, optional
-        Cut the data of each device into so many small clusters as well, each of which goes as a whole where most of its
-        points go. It goes beyond the paper, costs no communication, and mends local clusters with a ragged border.
+    n_fine_clusters, max_local_clusters : int, optional
+        Beyond the paper: let the server find so many fine clusters, and group them into `n_clusters` by which devices
+        hold them, at most `max_local_clusters` (k') on each. For kinds of data that a device cannot tell apart, but
+        that are on different devices; `n_local_clusters` should then be a few times `n_clusters`.
     features : callable, optional
         Gives the points to cluster, (n_points, n_features), from the inputs of a device; by default they are flattened.
     selection : Selection, optional
@@ -108,7 +110,8 @@ def fit_personalized(
     fleet, training = Fleet.of(devices), training or FedAvg()
     stack = Stack.of(model_factory, _checks.positive_integer(n_clusters, "n_clusters"), training.seed)
     check_fits(stack, fleet.inputs, fleet.targets, training.loss)
-    clustering = cluster_once(fleet, n_clusters, n_local_clusters, rule, training.seed, features, n_fine_clusters)
+    ask = Ask(n_clusters, n_local_clusters, rule, n_fine_clusters, max_local_clusters)
+    clustering = cluster_once(fleet, ask, training.seed, features)
     plan = ByLabel(fleet, clustering.labels)
     run = Run.of(fleet, plan, training, selection, observe)
     done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
@@ -124,76 +127,33 @@ def fit_personalized(
     )
 
 
-def cluster_once(
-    fleet: Fleet,
-    n_clusters: int,
-    n_local_clusters: Any = 1,
-    rule: str = "paper",
-    seed: int = 0,
-    features: Callable[[Any], Any] | None = None,
-    n_fine_clusters: int | None = None,
-) -> Clustering:
-    """Run one round of k-FED over the devices of a fleet, and let every device map its own points."""
+@dataclass(frozen=True)
+class Ask:
+    """What to cluster into; the parameters of `fit_personalized`."""
+
+    n_clusters: int
+    n_local_clusters: Any = 1
+    rule: str = "paper"
+    n_fine_clusters: int | None = None
+    max_local_clusters: int = 1
+
+
+def cluster_once(fleet: Fleet, ask: Ask, seed: int = 0, features: Callable[[Any], Any] | None = None) -> Clustering:
+    """Run one round of k-FED over the devices of a fleet."""
     features = features or flattened
     points = {name: features(fleet.inputs_of(device)) for device, name in enumerate(fleet.device_ids)}
-    local = _clustered(points, n_local_clusters, seed)
+    found = cluster_fleet(points, ask.n_local_clusters, random_state=seed, measure_deviation=False)
+    local = dict(zip(points, found, strict=True))
     messages = [local[name].to_message(name) for name in local]
-    aggregation = aggregate(messages, n_clusters, rule=rule)
-    identities = {name: aggregation.identity(name) for name in local}
-    maps = {name: Map.of(local[name], identities[name]) for name in local}
-    if n_fine_clusters is not None:
-        fine = _clustered(points, n_fine_clusters, seed)
-        maps = {name: maps[name].finer(local[name], fine[name], n_clusters) for name in local}
-        labels = [maps[name].clusters[fine[name].labels] for name in local]
-    else:
-        labels = [maps[name].clusters[local[name].labels] for name in local]
-    bytes_down = sum(len(identity.to_bytes()) for identity in identities.values())
-    sent = Communication(1, bytes_down, sum(len(message.to_bytes()) for message in messages))
-    return Clustering(local, aggregation, np.concatenate(labels), sent, maps, features)
-
-
-def _clustered(points: dict[str, Any], n_local_clusters: Any, seed: int) -> dict[str, LocalClustering]:
-    found = cluster_fleet(points, n_local_clusters, random_state=seed, measure_deviation=False, progress=False)
-    return dict(zip(points, found, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Map:
-    """How a device finds the global cluster of a point: that of the nearest of some centers. It stays there.
-
-    Attributes
-    ----------
-    centers : array of shape (n_centers, n_features)
-    clusters : array of int, shape (n_centers,)
-        Global cluster of each center.
-    is_held : array of bool, shape (n_centers,)
-        Centers that stand for points.
-    """
-
-    centers: Array
-    clusters: Array
-    is_held: Array
-
-    @classmethod
-    def of(cls, local: LocalClustering, identity: Identity) -> Map:
-        """Give every local center the global cluster that the server put it in."""
-        return cls(local.centers, local.global_clusters(identity), local.counts > 0)
-
-    def finer(self, local: LocalClustering, fine: LocalClustering, n_clusters: int) -> Map:
-        """Give every center of a finer clustering of the same points the global cluster of most of its points."""
-        votes = np.zeros((fine.n_local_clusters, n_clusters), np.int64)
-        np.add.at(votes, (fine.labels, self.clusters[local.labels]), 1)
-        return Map(fine.centers, votes.argmax(axis=1), fine.counts > 0)
-
-    def __call__(self, points: Any) -> Array:
-        """Global cluster of each point, (n_points,)."""
-        points = _checks.points(points, "inputs")
-        if points.shape[1] != self.centers.shape[1]:
-            raise FeatureMismatchError(
-                f"inputs must have the {self.centers.shape[1]} features that were clustered, and have {points.shape[1]}"
-            )
-        centers = self.centers[self.is_held].astype(points.dtype)
-        return np.asarray(self.clusters[self.is_held][_refine.nearest(points, centers)])
+    aggregation = aggregate(messages, ask.n_fine_clusters or ask.n_clusters, rule=ask.rule)
+    identities = [aggregation.identity(name) for name in local]
+    bytes_down, bytes_up = sum(len(i.to_bytes()) for i in identities), sum(len(m.to_bytes()) for m in messages)
+    clusters = {i.device_id: local[i.device_id].global_clusters(i) for i in identities}
+    if ask.n_fine_clusters is not None:
+        holders = group_by_holders(aggregation, ask.n_clusters)
+        clusters = {name: holders.groups_of(name, own, ask.max_local_clusters) for name, own in clusters.items()}
+        bytes_down += len(local) * holders.distances.astype(np.float32).nbytes
+    return Clustering(local, aggregation, clusters, Communication(1, bytes_down, bytes_up), features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,23 +164,32 @@ class Clustering:
     ----------
     local : dict from device id to LocalClustering
     aggregation : Aggregation
-    labels : array of int, shape (n_rows,)
-        Global cluster of every training row.
+    clusters : dict from device id to array of shape (n_local_clusters,)
+        Global cluster of each local cluster.
     communication : Communication
-    maps : dict from device id to Map
-        How each device finds the cluster of a point.
     """
 
     local: Mapping[str, LocalClustering]
     aggregation: Aggregation
-    labels: Array
+    clusters: Mapping[str, Array]
     communication: Communication
-    maps: Mapping[str, Map]
     _features: Callable[[Any], Any]
 
+    @property
+    def labels(self) -> Array:
+        """Global cluster of every training row, (n_rows,)."""
+        return np.concatenate([self.clusters[name][local.labels] for name, local in self.local.items()])
+
     def route(self, device_id: str, inputs: torch.Tensor) -> Array:
-        """Global cluster of each row of a device, (n_rows,)."""
-        return self.maps[device_id](self._features(inputs))
+        """Global cluster of the nearest local center of each row, (n_rows,)."""
+        local = self.local[device_id]
+        points = _checks.points(self._features(inputs), "inputs")
+        if points.shape[1] != local.n_features:
+            raise FeatureMismatchError(
+                f"inputs must have the {local.n_features} features that were clustered, and have {points.shape[1]}"
+            )
+        held = np.flatnonzero(local.counts > 0)
+        return np.asarray(self.clusters[device_id][held][_refine.nearest(points, local.centers[held])])
 
 
 def flattened(inputs: torch.Tensor) -> Array:
