@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check format bench clean
+.PHONY: help demo test slow check format bench reproduce clean
 
 help: ## List the commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
 demo: $(READY) ## Set up and run the main job: digits on 100 simulated devices, one round
 	$(BIN)/kfed demo
@@ -31,6 +31,9 @@ format: $(READY) ## Format the code
 
 bench: $(READY) ## Measure speed and memory against competitors (about ten minutes), into docs/benchmarks.md
 	$(BIN)/kfed bench --markdown docs/benchmarks.md --force
+
+reproduce: $(READY) ## Run the paper's experiments (about half an hour), into docs/reproduction.md
+	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md
 
 clean: ## Remove what was set up or built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

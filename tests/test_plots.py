@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kfed
-from kfed.demo import DIGITS_PER_DEVICE, N_CLUSTERS, N_DEVICES, run_demo, structured_split
+from kfed.demo import N_CLUSTERS, N_DEVICES, run_demo
 from kfed.plots import cluster_colors, dot_areas, new_figure, plot_centers
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -89,14 +89,6 @@ def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch
 
 
 # The demo -------------------------------------------------------------------------------------------------------
-
-
-def test_every_point_is_on_one_device_and_every_device_holds_few_classes():
-    classes = np.random.default_rng(0).integers(0, 10, 1797)
-    devices = structured_split(classes, N_DEVICES, DIGITS_PER_DEVICE, np.random.default_rng(1))
-    assert devices.shape == classes.shape
-    for device in range(N_DEVICES):
-        assert len(set(classes[devices == device])) == DIGITS_PER_DEVICE
 
 
 def test_the_demo_is_a_function_of_its_seed_and_sends_less_than_the_data(tmp_path):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kfed import metrics, plots
+from kfed import datasets, metrics, plots
 from kfed.fleet import cluster_fleet
 from kfed.message import DeviceMessage
 from kfed.server import Aggregation, aggregate
@@ -75,13 +75,13 @@ def run_demo(seed: int = 0) -> DemoResult:
     seed : int
         Decides the split and every random choice.
     """
-    points, digits = _digits()
+    data = datasets.digits()
+    points, digits = data.points, np.asarray(data.classes)
     started = time.perf_counter()
-    device_of_point = structured_split(digits, N_DEVICES, DIGITS_PER_DEVICE, np.random.default_rng(seed))
-    names = [f"device-{device:03d}" for device in range(N_DEVICES)]
-    rows = [np.flatnonzero(device_of_point == device) for device in range(N_DEVICES)]
+    split = datasets.partition.structured(digits, N_DEVICES, DIGITS_PER_DEVICE, seed)
+    names = split.device_ids
 
-    fleet = cluster_fleet([points[own] for own in rows], DIGITS_PER_DEVICE, device_ids=names, random_state=seed)
+    fleet = cluster_fleet(split.of(points), DIGITS_PER_DEVICE, device_ids=names, random_state=seed)
     wire = [local.to_message(name).to_bytes() for local, name in zip(fleet, names, strict=True)]
     messages = [DeviceMessage.from_bytes(payload) for payload in wire]
     aggregations = {rule: aggregate(messages, N_CLUSTERS, rule=rule) for rule in ("paper", "robust")}
@@ -89,10 +89,8 @@ def run_demo(seed: int = 0) -> DemoResult:
 
     qualities = []
     for rule, result in aggregations.items():
-        labels = np.empty(len(points), np.int64)
-        for name, local, own in zip(names, fleet, rows, strict=True):
-            labels[own] = local.induced_labels(result.identity(name))
-        qualities.append(_quality(f"kfed, {rule} rule", 1, points, digits, labels))
+        own = [local.induced_labels(result.identity(name)) for name, local in zip(names, fleet, strict=True)]
+        qualities.append(_quality(f"kfed, {rule} rule", 1, points, digits, split.gather(own)))
     qualities.append(_quality("k-means, pooled data", None, points, digits, _centralized(points, seed)))
     return DemoResult(
         n_points=len(points),
@@ -104,35 +102,6 @@ def run_demo(seed: int = 0) -> DemoResult:
         qualities=tuple(qualities),
         aggregation=aggregations["paper"],
     )
-
-
-def structured_split(classes: Array, n_devices: int, classes_per_device: int, rng: np.random.Generator) -> Array:
-    """Choose the device of each point, (n_points,): few classes a device, equally many devices a class.
-
-    Parameters
-    ----------
-    classes : array of int, shape (n_points,)
-    n_devices, classes_per_device : int
-        Their product must be a multiple of the number of classes, and that of `classes_per_device`.
-    rng : Generator
-    """
-    names = np.unique(classes)
-    n_decks = n_devices * classes_per_device // len(names)
-    held = np.concatenate([rng.permutation(names) for _ in range(n_decks)]).reshape(n_devices, classes_per_device)
-    device_of_point = np.empty(len(classes), np.int64)
-    for name in names:
-        holders = np.flatnonzero((held == name).any(axis=1))
-        points = rng.permutation(np.flatnonzero(classes == name))
-        for device, own in zip(holders, np.array_split(points, len(holders)), strict=True):
-            device_of_point[own] = device
-    return device_of_point
-
-
-def _digits() -> tuple[Array, Array]:
-    from sklearn.datasets import load_digits
-
-    points, digits = load_digits(return_X_y=True)
-    return points.astype(np.float32), digits
 
 
 def _centralized(points: Array, seed: int) -> Array:

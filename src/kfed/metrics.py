@@ -45,6 +45,33 @@ def kmeans_cost(points: Any, centers: Any, labels: Any = None) -> float:
     return float(np.einsum("nf,nf->", residuals, residuals))
 
 
+def partition_cost(points: Any, labels: Any) -> float:
+    """Sum of squared distances of points to the mean of all points with their label.
+
+    Parameters
+    ----------
+    points : array or sparse matrix of shape (n_points, n_features)
+    labels : array of shape (n_points,)
+        The cluster of each point; any labels that can be sorted.
+
+    Examples
+    --------
+    >>> partition_cost([[0.0], [2.0], [5.0]], ["a", "a", "b"])
+    2.0
+    """
+    points = _checks.table(points, "points")
+    clusters, labels = np.unique(np.asarray(labels), return_inverse=True)
+    if labels.shape != (points.shape[0],):
+        raise InvalidInputError(f"labels must be one for each of {points.shape[0]} points")
+    cost = 0.0
+    for cluster in range(len(clusters)):
+        own = points[labels == cluster].astype(np.float64)
+        mean = np.asarray(own.mean(axis=0)).ravel()
+        squares = own.multiply(own).sum() if _checks.is_sparse(own) else np.einsum("nf,nf->", own, own)
+        cost += float(squares - len(labels[labels == cluster]) * (mean @ mean))
+    return max(cost, 0.0)
+
+
 def matched_accuracy(true: Any, predicted: Any) -> float:
     """Share of points whose cluster is the one matched to their class.
 

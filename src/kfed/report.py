@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import base64
-import html
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 
 import kfed
 from kfed import _files, _pool
-from kfed.experiments.experiment import Finding, Table
+from kfed._report_style import STYLE
+from kfed.experiments.experiment import Finding, Table, Verdict
 from kfed.experiments.runner import Outcome
 
-LINK = "https://arxiv.org/abs/2103.00697"
-FINDING_HEADINGS = ("claim", "paper", "ours", "verdict", "why")
+PAPER = "Dennis, Li and Smith, Heterogeneity for the Win: One-Shot Federated Clustering (ICML 2021)"
+PAPER_ADDRESS = "https://arxiv.org/abs/2103.00697"
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "exceeded", "not reproduced")
+TITLE = "The paper's experiments, reproduced"
+
+
+def write_html(outcomes: Sequence[Outcome], path: str | Path) -> None:
+    """Write one HTML file that holds everything, pictures too, and asks nothing of a network."""
+    _files.write(path, "\n".join(_html(outcomes)).encode() + b"\n")
 
 
 def write_markdown(outcomes: Sequence[Outcome], path: str | Path) -> None:
@@ -28,46 +37,142 @@ def write_markdown(outcomes: Sequence[Outcome], path: str | Path) -> None:
     _files.write(page, "\n".join(_markdown(outcomes, pictures.name)).encode() + b"\n")
 
 
-def write_html(outcomes: Sequence[Outcome], path: str | Path) -> None:
-    """Write one HTML file that holds everything, pictures too, and asks nothing of a network."""
-    body = "\n".join(_html(outcomes))
-    page = (
-        f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>kfed</title></head><body>{body}</body></html>"
+def tally(outcomes: Sequence[Outcome]) -> str:
+    """Say how many claims got which verdict, and how many experiments were skipped."""
+    counts = Counter(finding.verdict for outcome in outcomes for finding in outcome.summary.findings)
+    n_skipped = sum(bool(outcome.skipped) for outcome in outcomes)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS]
+    return f"{counts.total()} claims: {', '.join(parts)}" + (f"; experiments skipped: {n_skipped}" if n_skipped else "")
+
+
+def _facts(outcomes: Sequence[Outcome]) -> str:
+    """Say how the numbers came about."""
+    presets, seeds = {outcome.preset for outcome in outcomes}, {outcome.seed for outcome in outcomes}
+    minutes = sum(outcome.seconds for outcome in outcomes) / 60
+    return (
+        f"kfed {kfed.__version__}, {' and '.join(sorted(presets))} preset, seed {', '.join(map(str, sorted(seeds)))}, "
+        f"{minutes:.1f} minutes of runs, {_pool.available_cores()} cores"
     )
-    _files.write(path, page.encode())
 
 
 def _markdown(outcomes: Sequence[Outcome], pictures: str) -> Iterator[str]:
-    yield "# Reproduction of the paper's experiments"
+    yield f"# {TITLE}"
     yield ""
-    yield f"Written by `kfed reproduce` (kfed {kfed.__version__}, {_pool.available_cores()} cores)."
+    yield "Written by `kfed reproduce`, not by hand; `make reproduce` writes it again. What the claims are of:"
+    yield f"[{PAPER}]({PAPER_ADDRESS})."
     yield ""
+    yield f"{tally(outcomes)}. {_facts(outcomes)}."
+    yield ""
+    rows = [_finding_cells(outcome, finding) for outcome in outcomes for finding in outcome.summary.findings]
+    yield from _markdown_table(Table("", ("experiment", "claim", "paper", "ours", "verdict"), tuple(rows)))
     for outcome in outcomes:
-        yield f"## {outcome.experiment.name}: {outcome.experiment.title}"
-        yield ""
-        rows = tuple(_cells(finding) for finding in outcome.summary.findings)
-        for table in (Table("", FINDING_HEADINGS, rows), *outcome.summary.tables):
-            yield from _markdown_table(table)
-        if outcome.picture is not None:
-            yield f"![{outcome.experiment.title}]({pictures}/{outcome.picture.name})"
-            yield ""
+        yield from _markdown_section(outcome, pictures)
 
 
-def _cells(finding: Finding) -> tuple[str, ...]:
-    return finding.claim, finding.paper, finding.ours, finding.verdict, finding.reason
+def _finding_cells(outcome: Outcome, finding: Finding) -> tuple[str, ...]:
+    name = outcome.experiment.name
+    verdict = f"**{finding.verdict}**" if finding.verdict == "not reproduced" else finding.verdict
+    return f"[{name}](#{name})", _cell(finding.claim), _cell(finding.paper), _cell(finding.ours), verdict
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*")
 
 
 def _markdown_table(table: Table) -> Iterator[str]:
+    if table.title:
+        yield f"{_cell(table.title)}:"
+        yield ""
     for row in (table.headings, ["---"] * len(table.headings), *table.rows):
         yield f"| {' | '.join(row)} |"
     yield ""
 
 
+def _markdown_section(outcome: Outcome, pictures: str) -> Iterator[str]:
+    experiment = outcome.experiment
+    yield f"## {experiment.name}"
+    yield ""
+    yield f"{experiment.title} ({experiment.paper}). {experiment.claim}"
+    yield ""
+    if outcome.skipped:
+        yield f"Skipped: {outcome.skipped}."
+        yield ""
+        return
+    for finding in outcome.summary.findings:
+        reason = f" ({_cell(finding.reason)})" if finding.reason else ""
+        yield f"- {_cell(finding.claim)}: **{finding.verdict}**{reason}"
+    yield ""
+    if outcome.picture is not None:
+        yield f"![{experiment.title}]({pictures}/{outcome.picture.name})"
+        yield ""
+    for table in outcome.summary.tables:
+        yield from _markdown_table(Table(table.title, table.headings, tuple(tuple(map(_cell, r)) for r in table.rows)))
+    yield f"Measure: {_cell(experiment.measure)}"
+    yield ""
+    yield f"How the setup differs: {_cell(experiment.setup_differs)}"
+    yield ""
+    yield f"{len(outcome.results)} runs, {outcome.seconds:.0f} seconds."
+    yield ""
+
+
 def _html(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<title>{escape(TITLE)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>"
+    yield f"<header><h1>{escape(TITLE)}</h1>"
+    yield f'<p><a href="{PAPER_ADDRESS}">{escape(PAPER)}</a></p>'
+    yield f"<p class=tally>{escape(tally(outcomes))}</p><p class=facts>{escape(_facts(outcomes))}</p></header>"
+    yield f"<nav>{' '.join(_link(outcome) for outcome in outcomes)}</nav>"
     for outcome in outcomes:
-        yield f"<h2>{html.escape(outcome.experiment.title)}</h2>"
-        for finding in outcome.summary.findings:
-            yield f"<p>{html.escape('; '.join(_cells(finding)))}</p>"
-        if outcome.picture is not None:
-            data = base64.b64encode(outcome.picture.read_bytes()).decode()
-            yield f'<img src="data:image/png;base64,{data}">'
+        yield from _html_section(outcome)
+    yield "</main>\n</body>\n</html>"
+
+
+def _link(outcome: Outcome) -> str:
+    verdicts = {finding.verdict for finding in outcome.summary.findings}
+    failed = "not reproduced" in verdicts
+    kind = "skipped" if not verdicts else "mixed" if failed and len(verdicts) > 1 else "bad" if failed else "good"
+    name = escape(outcome.experiment.name)
+    return f'<a href="#{name}"><i class="dot {kind}"></i>{name}</a>'
+
+
+def _html_section(outcome: Outcome) -> Iterator[str]:
+    experiment = outcome.experiment
+    yield f'<section id="{escape(experiment.name)}"><h2>{escape(experiment.title)}</h2>'
+    yield f"<p class=where>{escape(experiment.paper)}</p><p>{escape(experiment.claim)}</p>"
+    if outcome.skipped:
+        yield f'<p class="skip">Skipped: {escape(outcome.skipped)}.</p></section>'
+        return
+    yield from map(_html_finding, outcome.summary.findings)
+    if outcome.picture is not None:
+        data = base64.b64encode(outcome.picture.read_bytes()).decode()
+        yield f'<div class=scroll><img alt="{escape(experiment.title)}" src="data:image/png;base64,{data}"></div>'
+    for table in outcome.summary.tables:
+        yield from _html_table(table)
+    yield f"<p><b>Measure.</b> {escape(experiment.measure)}</p>"
+    yield f"<p><b>How the setup differs.</b> {escape(experiment.setup_differs)}</p>"
+    about = f"{len(outcome.results)} runs, {outcome.seconds:.0f} seconds"
+    yield f"<p class=facts>{about}: <code>kfed reproduce {escape(experiment.name)}</code></p></section>"
+
+
+def _html_finding(finding: Finding) -> str:
+    reason = f"<p class=reason>{escape(finding.reason)}</p>" if finding.reason else ""
+    verdict = f'<span class="verdict {_class(finding.verdict)}">{finding.verdict}</span>'
+    return (
+        f"<article><p>{verdict}{escape(finding.claim)}</p>"
+        f"<dl><div><dt>paper</dt><dd>{escape(finding.paper)}</dd></div>"
+        f"<div><dt>ours</dt><dd>{escape(finding.ours)}</dd></div></dl>{reason}</article>"
+    )
+
+
+def _html_table(table: Table) -> Iterator[str]:
+    yield f"<div class=scroll><table><caption>{escape(table.title)}</caption><thead><tr>"
+    yield "".join(f"<th>{escape(heading)}</th>" for heading in table.headings)
+    yield "</tr></thead><tbody>"
+    for row in table.rows:
+        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _class(verdict: str) -> str:
+    return verdict.replace(" ", "-")

@@ -46,6 +46,7 @@ def say(*parts: Any) -> None:
     console = Console(highlight=False, emoji=False, soft_wrap=True)
     for part in parts:
         console.print(part)
+    console.file.flush()  # into a file, too, as it happens
 
 
 def print_json(result: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from kfed.cli._terminal import Json, note, print_json, say, table
+from kfed.cli._terminal import Json, claim, note, print_json, say, table
 from kfed.errors import InvalidInputError
 
 DEFAULT_FOLDER = Path("kfed-reproduction")
@@ -52,6 +52,7 @@ def reproduce(
         raise InvalidInputError(f"name an experiment, or all: {', '.join(EXPERIMENTS)}")
     everything = "all" in names
     chosen = list(EXPERIMENTS.values()) if everything else [get(name) for name in dict.fromkeys(names)]
+    claim([markdown] if markdown else [], force=True)
     outcomes = []
     for outcome in run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything):
         outcomes.append(outcome)

@@ -28,7 +28,7 @@ class Mixture:
     targets : tuple of arrays of int, shape (n_points,)
         The component that each point was drawn from.
     means : array of shape (n_clusters, n_features)
-        The means of the components.
+        The means of the clusters, mu(T_r): of their points, not only of the distributions that they were drawn from.
     separation : float
         The least distance of two means, in standard deviations of a component along one axis.
     required_separation : float
@@ -108,18 +108,17 @@ def mixture(
     _check(n_features, n_clusters, devices_per_group, points_per_cluster, required_ratio, separation, layout)
     rng = np.random.default_rng(seed)
     targets = _targets(n_clusters, devices_per_group, points_per_cluster)
+    labels = np.concatenate(targets)
     noise = rng.standard_normal((n_clusters * points_per_cluster, n_features))
-    wander = _means(noise, np.concatenate(targets), n_clusters)  # of the sample's means from the components'
-    residuals = noise - wander[np.concatenate(targets)]  # A - C
+    residuals = noise - _means(noise, labels, n_clusters)[labels]  # A - C
     spectral = np.sqrt(np.linalg.eigvalsh(residuals.T @ residuals)[-1])
     required = np.sqrt(devices_per_group) * 2 * isqrt(n_clusters) * spectral / np.sqrt(points_per_cluster)
     if required_ratio is not None:
-        separation = required_ratio * float(required) + 2 * float(np.linalg.norm(wander, axis=1).max())
+        separation = required_ratio * required
     means = separation * _unit_means(n_clusters, n_features, layout, rng)
-    points = means[np.concatenate(targets)] + noise
     ends = np.cumsum([len(own) for own in targets])[:-1]
     return Mixture(
-        points=tuple(np.split(points, ends)),
+        points=tuple(np.split(means[labels] + residuals, ends)),
         targets=tuple(targets),
         means=_checks.frozen(means),
         separation=float(separation),  # type: ignore[arg-type]

@@ -128,7 +128,8 @@ def cache_folder() -> Path:
 
 def missing(what: str, put: str, why: str) -> MissingDataError:
     """Say that a file is missing: what it is, where to put it, and why it was not downloaded."""
-    return MissingDataError(f"{what} is not here{why}; put {put} in {' or '.join(map(str, data_folders()))}")
+    places = [*map(str, data_folders()), *([] if os.environ.get("KFED_DATA") else ["a folder that KFED_DATA names"])]
+    return MissingDataError(f"{what} is not here{why}; put {put} in {' or '.join(places)}")
 
 
 def _download(file: File, progress: bool | None) -> Path:

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from kfed.errors import InvalidInputError
-from kfed.experiments import client_selection, table1, table2
+from kfed.experiments import (
+    choosing_k,
+    client_selection,
+    communication,
+    heterogeneity,
+    scaling,
+    separation_constant,
+    table1,
+    table2,
+)
 from kfed.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (table1, table2, client_selection)
-}
+MODULES = (
+    table1,
+    separation_constant,
+    heterogeneity,
+    communication,
+    table2,
+    client_selection,
+    choosing_k,
+    scaling,
+)
+
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}
 
 
 def get(name: str) -> Experiment:

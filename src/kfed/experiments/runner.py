@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,27 +104,29 @@ def reproduce(
         As each experiment ends.
     """
     folder, preset = Path(folder), "quick" if quick else "full"
-    missing = {experiment.name: _missing(experiment, progress) for experiment in experiments}
-    for reason in filter(None, () if skip_missing else missing.values()):
-        raise MissingDataError(reason)
+    missing = _missing({name for experiment in experiments for name in experiment.requires}, progress)
+    if missing and not skip_missing:
+        raise MissingDataError("; ".join(missing.values()))
     folder.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
-        if missing[experiment.name]:
-            outcome = Outcome(experiment, preset, seed, skipped=missing[experiment.name])
+        reasons = [missing[name] for name in experiment.requires if name in missing]
+        if reasons:
+            outcome = Outcome(experiment, preset, seed, skipped="; ".join(reasons))
         else:
             outcome = _run(experiment, preset, folder, seed, fresh, progress)
         _files.write(folder / f"{experiment.name}.json", f"{json.dumps(outcome.to_dict(), indent=1)}\n".encode())
         yield outcome
 
 
-def _missing(experiment: Experiment, progress: bool | None) -> str:
-    """Say why an experiment cannot run here; empty if it can."""
-    try:
-        for name in experiment.requires:
+def _missing(names: Iterable[str], progress: bool | None) -> dict[str, str]:
+    """Say which of the data sets are not here and cannot be downloaded, and why."""
+    reasons = {}
+    for name in sorted(names):
+        try:
             locate(name, progress=progress)
-    except MissingDataError as error:
-        return str(error)
-    return ""
+        except MissingDataError as error:
+            reasons[name] = str(error)
+    return reasons
 
 
 def _run(experiment: Experiment, preset: str, folder: Path, seed: int, fresh: bool, progress: bool | None) -> Outcome:

@@ -44,8 +44,8 @@ CLUSTERING: dict[str, dict[str, Any]] = {
     "k' = 2, two blocks": {"n_local_clusters": 2},
     "k' = 2, all pairs": {"n_local_clusters": 40, "n_fine_clusters": 80, "max_local_clusters": 2},
 }
-"""How k-FED looks for the rotations. Opposite ones look alike on a device that holds both: two local clusters get little
-more than half of them right. But other devices hold one without the other, so fine clusters can be told by holders."""
+"""How k-FED looks for the rotations. Opposite ones look alike on a device with both: two local clusters tell little
+more than half of them. But other devices hold one without the other, so fine clusters can be told by holders."""
 
 N_STARTS, START_ROUNDS = 3, 10
 """IFCA's starts from other first parameters, and how many rounds each runs before the best is chosen."""

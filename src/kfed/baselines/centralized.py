@@ -1,0 +1,67 @@
+"""Centralized k-means: every row goes to the server, which clusters them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _checks, _files
+from kfed.baselines.sent import Sent, pool
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Centralized:
+    """What pooling gave and cost.
+
+    Attributes
+    ----------
+    centers : array of shape (n_clusters, n_features)
+    labels : array of int, shape (n_points,)
+        Of all devices' points in a row.
+    sent : Sent
+        All rows up; the labels down.
+    """
+
+    centers: Array = field(repr=False)
+    labels: Array = field(repr=False)
+    sent: Sent
+
+
+def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_init: int = 1) -> Centralized:
+    """Pool the points of all devices and run scikit-learn's k-means.
+
+    Parameters
+    ----------
+    devices : sequence of arrays or sparse matrices of shape (n_points, n_features)
+    n_clusters : int
+    seed : int
+    n_init : int
+        Seedings to take the best of.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> done = centralized([rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9], n_clusters=2)
+    >>> np.bincount(done.labels).tolist(), done.sent.n_rounds, done.sent.n_messages
+    ([30, 20], 1, 4)
+    """
+    from sklearn.cluster import KMeans
+
+    model = KMeans(n_clusters, n_init=n_init, random_state=seed % 2**32).fit(pool(devices))
+    labels = model.labels_.astype(np.int64)
+    ends = np.cumsum([points.shape[0] for points in devices])[:-1]
+    down = (_files.encode({"labels": own}) for own in np.split(labels, ends))
+    return Centralized(model.cluster_centers_, labels, Sent.round(map(rows_message, devices), down))
+
+
+def rows_message(points: Any) -> bytes:
+    """A device's points as they would go over the wire: what pooling costs it."""
+    if not _checks.is_sparse(points):
+        return _files.encode({"points": np.ascontiguousarray(points)})
+    return _files.encode({name: getattr(points, name) for name in ("data", "indices", "indptr")})

@@ -1,0 +1,141 @@
+"""Naive distributed k-means: each round the server sends centers, and devices answer with means and counts.
+
+The first centers are rows of the data, drawn at random: they leave their devices, which k-FED never asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed import _checks, _files, _geometry, _pool
+from kfed.baselines.sent import Sent, pool
+from kfed.message import DeviceMessage
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """How things stand after a round.
+
+    Attributes
+    ----------
+    cost : float
+        The k-means cost of the clustering that the devices found in this round.
+    sent : Sent
+        What was communicated from the start until now.
+    """
+
+    cost: float
+    sent: Sent
+
+
+@dataclass(frozen=True, eq=False)
+class DistributedLloyd:
+    """What distributed Lloyd gave and cost.
+
+    Attributes
+    ----------
+    centers : array of shape (n_clusters, n_features)
+    labels : array of int, shape (n_points,)
+        Of all devices' points in a row.
+    steps : tuple of Step
+        One for each round; the first, which draws the centers, is counted in.
+    """
+
+    centers: Array = field(repr=False)
+    labels: Array = field(repr=False)
+    steps: tuple[Step, ...] = field(repr=False)
+
+    @property
+    def sent(self) -> Sent:
+        """What was communicated in all."""
+        return self.steps[-1].sent
+
+
+def distributed_lloyd(
+    devices: Sequence[Any], n_clusters: int, seed: int = 0, *, max_rounds: int = 100
+) -> DistributedLloyd:
+    """Run Lloyd's heuristic over a network until no point changes its cluster.
+
+    Parameters
+    ----------
+    devices : sequence of arrays or sparse matrices of shape (n_points, n_features)
+    n_clusters : int
+    seed : int
+        Which rows are the first centers.
+    max_rounds : int
+        At most this many rounds.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> done = distributed_lloyd([rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9], n_clusters=2)
+    >>> [round(step.cost) for step in done.steps], done.sent.n_rounds
+    ([89, 89], 3)
+    """
+    pooled, ends = pool(devices), np.cumsum([points.shape[0] for points in devices])[:-1]
+    centers, sent = _first_centers(pooled, n_clusters, np.random.default_rng(seed))
+    norms = _squared_norm(pooled)
+    steps: list[Step] = []
+    before = np.empty(0)
+    with _pool.one_blas_thread():
+        for _ in range(max_rounds):
+            labels = _nearest(pooled, centers)  # each device its own; at once here, since it is the same
+            local = [_means(*own, n_clusters) for own in zip(devices, np.split(labels, ends), strict=True)]
+            down = [_files.encode({"centers": centers})] * len(devices)
+            sent += Sent.round((_message(means, counts) for means, counts in local), down)
+            centers, explained = _combine(local, centers)  # on the server
+            steps.append(Step(norms - explained, sent))
+            if np.array_equal(labels, before):
+                break
+            before = labels
+    return DistributedLloyd(centers, labels, tuple(steps))
+
+
+def _first_centers(points: Any, n_clusters: int, rng: np.random.Generator) -> tuple[Array, Sent]:
+    """Rows drawn at random from all devices, each sent by its own."""
+    drawn = _dense(points[np.sort(rng.permutation(points.shape[0])[:n_clusters])])
+    return drawn, Sent.round((_files.encode({"row": row}) for row in drawn), ())
+
+
+def _nearest(points: Any, centers: Array) -> Array:
+    if not _checks.is_sparse(points):
+        return _geometry.nearest(points, centers)
+    return np.asarray((np.einsum("kd,kd->k", centers, centers) - 2 * (points @ centers.T)).argmin(axis=1))
+
+
+def _means(points: Any, labels: Array, n_clusters: int) -> tuple[Array, Array]:
+    """Mean of a device's points in each cluster, and how many they are."""
+    counts = np.bincount(labels, minlength=n_clusters)
+    members = np.eye(n_clusters, dtype=points.dtype)[labels]  # (n_points, n_clusters)
+    sums = _dense((points.T @ members).T)
+    return sums / np.maximum(counts, 1)[:, None].astype(points.dtype), counts
+
+
+def _message(means: Array, counts: Array) -> bytes:
+    """A device's means and counts as it would send them, in the form of k-FED's messages."""
+    return DeviceMessage("device", means[counts > 0], counts[counts > 0]).to_bytes()
+
+
+def _combine(local: Sequence[tuple[Array, Array]], centers: Array) -> tuple[Array, float]:
+    """The means of all devices' points, and how much of their squared norm they explain; no points keep the center."""
+    counts = np.sum([own for _, own in local], axis=0)
+    sums = np.sum([means.astype(np.float64) * own[:, None] for means, own in local], axis=0)
+    means = sums / np.maximum(counts, 1)[:, None]
+    explained = float(np.einsum("k,kd,kd->", counts, means, means))
+    return np.where(counts[:, None] > 0, means, centers).astype(centers.dtype), explained
+
+
+def _squared_norm(points: Any) -> float:
+    values = np.ravel(points.data if _checks.is_sparse(points) else points).astype(np.float64)
+    return float(values @ values)
+
+
+def _dense(points: Any) -> Array:
+    return np.asarray(points.toarray() if _checks.is_sparse(points) else points)

@@ -1,0 +1,49 @@
+"""What the pictures of the experiments share: plain axes, and a line with its spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Runs = Sequence[Sequence[float]]
+
+
+def spread(ax: Axes, places: Sequence[float], runs: Runs, label: str, color: str, **style: Any) -> None:
+    """Draw the mean of the runs at each place, and a band from the least to the largest."""
+    ax.plot(places, [np.mean(own) for own in runs], label=label, color=color, **{"marker": "o", **style})
+    low, high = [min(own) for own in runs], [max(own) for own in runs]
+    ax.fill_between(places, low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def finish(ax: Axes, title: str, across: str, up: str) -> None:
+    """Name the axes, and take away what says nothing."""
+    ax.set_title(title, loc="left", fontsize="medium")
+    ax.set(xlabel=across, ylabel=up)
+    ax.grid(axis="y", alpha=0.3)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def plus_minus(values: Sequence[float], digits: int = 2) -> str:
+    """Mean and standard deviation.
+
+    Examples
+    --------
+    >>> plus_minus([1.0, 3.0])
+    '2.00 ± 1.00'
+    """
+    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
+
+
+def select(results: Sequence[Any], **axes: Any) -> list[Any]:
+    """Results of runs whose axes have these values."""
+    return [result for result in results if all(result.axes[name] == value for name, value in axes.items())]
+
+
+def values_of(results: Sequence[Any], axis: str) -> list[Any]:
+    """The distinct values of an axis, in order of appearance."""
+    return list(dict.fromkeys(result.axes[axis] for result in results))

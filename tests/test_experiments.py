@@ -1,0 +1,377 @@
+"""Experiments: runs are stored and never done twice, claims can fail, and every experiment runs end to end."""
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import kfed
+from kfed.cli import app
+from kfed.experiments import (
+    EXPERIMENTS,
+    Experiment,
+    Finding,
+    Result,
+    Summary,
+    Table,
+    choosing_k,
+    communication,
+    get,
+    grid,
+    heterogeneity,
+    registry,
+    reproduce,
+    scaling,
+    seed_of,
+    separation_constant,
+    table1,
+)
+from kfed.experiments import experiment as experiment_module
+
+needs_data = pytest.mark.skipif(not os.environ.get("KFED_DATA"), reason="KFED_DATA does not name a folder of data sets")
+
+
+class Toy:
+    """An experiment that adds numbers, remembers which runs were done, and can be interrupted."""
+
+    def __init__(self, stop_at=None, **changes):
+        self.done, self.stop_at = [], stop_at
+        self.experiment = Experiment(
+            name="toy",
+            title="Toy",
+            paper="Table 0",
+            claim="One and one is two.",
+            measure="The sum.",
+            setup_differs="In no way.",
+            quick=grid(a=[1], b=[1, 2]),
+            full=grid(a=[1, 2], b=[1, 2]),
+            run_one=self.run_one,
+            summarize=self.summarize,
+            plot=lambda results, figure: figure.add_subplot().plot([r["sum"] for r in results]),
+        )
+        self.experiment = replace(self.experiment, **changes)
+
+    def run_one(self, axes, seed):
+        if axes == self.stop_at:
+            raise KeyboardInterrupt
+        self.done.append(dict(axes))
+        rng = np.random.default_rng(seed_of(seed, **axes))
+        return {"sum": np.int64(axes["a"] + axes["b"]), "noise": rng.normal(size=2), "nothing": np.nan}
+
+    @staticmethod
+    def summarize(results):
+        total = sum(r["sum"] for r in results)
+        finding = Finding("the sum is 8 | or more", "8", str(total), "reproduced" if total >= 8 else "not reproduced")
+        return Summary((finding,), (Table("Sums", ("a", "sum"), tuple((str(r["a"]), str(r["sum"])) for r in results)),))
+
+
+def run(toy, folder, **options):
+    return next(iter(reproduce([toy.experiment], folder, progress=False, **options)))
+
+
+def test_each_experiment_gives_a_json_file_and_a_picture(tmp_path):
+    outcome = run(Toy(), tmp_path)
+    content = json.loads((tmp_path / "toy.json").read_text())
+    assert content == json.loads(json.dumps(outcome.to_dict()))
+    assert content["findings"][0] == {
+        "claim": "the sum is 8 | or more",
+        "paper": "8",
+        "ours": "12",
+        "verdict": "reproduced",
+        "reason": "",
+    }
+    assert [r["values"]["sum"] for r in content["runs"]] == [2, 3, 3, 4]
+    assert content["runs"][0]["values"]["nothing"] is None
+    assert (tmp_path / "toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_interrupted_experiment_goes_on_without_doing_finished_runs_again(tmp_path):
+    toy = Toy(stop_at={"a": 2, "b": 1})
+    with pytest.raises(KeyboardInterrupt):
+        run(toy, tmp_path)
+    assert not (tmp_path / "toy.json").exists()
+    resumed = Toy()
+    outcome = run(resumed, tmp_path)
+    assert resumed.done == [{"a": 2, "b": 1}, {"a": 2, "b": 2}]
+    assert outcome.n_found == 2
+    whole = run(Toy(), tmp_path / "elsewhere")
+    assert [r.values for r in outcome.results] == [r.values for r in whole.results]
+
+
+def test_runs_of_the_quick_preset_are_found_by_the_full_one_but_not_those_of_another_seed(tmp_path):
+    run(Toy(), tmp_path, quick=True)
+    assert run(Toy(), tmp_path).n_found == 2
+    assert run(Toy(), tmp_path, seed=1).n_found == 0
+    assert run(Toy(), tmp_path).n_found == 4
+
+
+def test_fresh_does_finished_runs_again(tmp_path):
+    run(Toy(), tmp_path)
+    toy = Toy()
+    assert run(toy, tmp_path, fresh=True).n_found == 0
+    assert len(toy.done) == 4
+
+
+def test_a_stored_run_that_is_not_sound_is_done_again(tmp_path):
+    run(Toy(), tmp_path)
+    for path in (tmp_path / "runs" / "toy").iterdir():
+        path.write_text(path.read_text()[:20])
+    assert run(Toy(), tmp_path).n_found == 0
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_gives_others(tmp_path):
+    one, same, other = (run(Toy(), tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
+    assert [r["noise"] for r in one.results] == [r["noise"] for r in same.results]
+    assert [r["noise"] for r in one.results] != [r["noise"] for r in other.results]
+
+
+@pytest.fixture
+def no_data(tmp_path, monkeypatch):
+    """Neither data nor a place to download them from."""
+    monkeypatch.setenv("KFED_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
+    for name, files in kfed.datasets.sources.SOURCES.items():
+        monkeypatch.setitem(kfed.datasets.sources.SOURCES, name, tuple(replace(file, urls=()) for file in files))
+
+
+def test_without_its_data_an_experiment_is_skipped_with_the_reason(tmp_path, no_data):
+    toy = Toy(requires=("mnist",))
+    outcome = run(toy, tmp_path)
+    assert toy.done == []
+    assert "put mnist/train-images-idx3-ubyte.gz" in outcome.skipped
+    assert json.loads((tmp_path / "toy.json").read_text())["skipped"] == outcome.skipped
+
+
+def test_an_experiment_asked_for_by_name_fails_without_its_data_before_any_work(tmp_path, no_data):
+    toys = [Toy(name="first"), Toy(requires=("mnist",))]
+    with pytest.raises(kfed.MissingDataError, match=r"put mnist/train-images-idx3-ubyte\.gz"):
+        list(reproduce([toy.experiment for toy in toys], tmp_path / "out", skip_missing=False))
+    assert toys[0].done == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_matplotlib_there_are_results_but_no_picture(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    outcome = run(Toy(), tmp_path)
+    assert outcome.picture is None
+    assert len(outcome.results) == 4
+
+
+def test_seeds_depend_on_names_and_values_of_axes_and_on_nothing_else():
+    assert seed_of(0, a=1, b="x") == seed_of(0, b="x", a=1)
+    assert len({seed_of(0, a=1), seed_of(1, a=1), seed_of(0, b=1), seed_of(0, a=2), seed_of(0)}) == 5
+
+
+# The registered ones ---------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_experiment_lists_the_known_ones():
+    with pytest.raises(kfed.InvalidInputError, match=f"no experiment 'table9'; there are {', '.join(EXPERIMENTS)}"):
+        get("table9")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_every_experiment_says_what_it_is_and_has_runs_that_json_can_name(experiment):
+    for name in ("title", "paper", "claim", "measure", "setup_differs"):
+        assert getattr(experiment, name)
+    for preset in (experiment.quick, experiment.full):
+        named = [json.dumps(dict(axes), sort_keys=True) for axes in preset]
+        assert len(set(named)) == len(named) > 0
+    assert set(experiment.requires) <= set(kfed.datasets.sources.SOURCES)
+
+
+def results_of(experiment, runs, seed=0):
+    return [
+        Result(axes, json.loads(json.dumps(kfed._words.plain(experiment.run_one(axes, seed)))), 1.0) for axes in runs
+    ]
+
+
+def draw(experiment, results, tmp_path):
+    figure = kfed.plots.new_figure(*experiment.figure_size)
+    experiment.plot(results, figure)
+    kfed.plots.save_figure(figure, tmp_path / "picture.png")
+
+
+def verdicts(experiment, results):
+    return [finding.verdict for finding in experiment.summarize(results).findings]
+
+
+def test_table_1_reaches_100_at_the_theorems_c_and_at_20_standard_deviations(tmp_path):
+    runs = [{**axes, "n_r": 100} for axes in table1.EXPERIMENT.quick if axes["k"] == 16]
+    results = results_of(table1.EXPERIMENT, runs)
+    ours = [r["accuracy"] for r in results if r["method"] == table1.OURS]
+    assert min(ours) == 100
+    assert "not reproduced" not in verdicts(table1.EXPERIMENT, results)
+    assert min(r["theorem_c"] for r in results if r.axes["separation"] == "c = 100") == pytest.approx(100)
+    draw(table1.EXPERIMENT, results, tmp_path)
+
+
+@pytest.mark.slow
+def test_every_row_of_table_1_reaches_100_at_the_theorems_c_and_99_95_at_20_standard_deviations():
+    runs = [a for a in table1.EXPERIMENT.full if a["run"] < 2 and a["method"] == table1.OURS]
+    results = results_of(table1.EXPERIMENT, runs, seed=5)
+    for separation, must_reach in (("c = 100", 100.0), ("20 sd", 99.95)):
+        rows = {(r["d"], r["k"]): r["accuracy"] for r in results if r.axes["separation"] == separation}
+        assert len(rows) == 5
+        assert min(rows.values()) >= must_reach
+
+
+def test_a_lower_accuracy_is_said_not_to_reproduce_table_1():
+    axes = [a for a in table1.EXPERIMENT.quick if a["run"] == 0]
+    results = [Result(a, {"accuracy": 99.9, "theorem_c": 1.0, "gap": 1.0}, 1.0) for a in axes]
+    assert verdicts(table1.EXPERIMENT, results) == ["not reproduced"] * 3
+    assert "less than 100" in table1.EXPERIMENT.summarize(results).findings[0].reason
+
+
+def test_accuracy_grows_with_the_separation_constant(tmp_path):
+    experiment = separation_constant.EXPERIMENT
+    results = results_of(experiment, [{**a, "n_r": 100} for a in experiment.quick if a["run"] < 2])
+    by_c = {c: np.mean([r["accuracy"] for r in results if r["c"] == c]) for c in (0.01, 0.1, 100.0)}
+    assert by_c[0.01] < 30 < 99 < by_c[0.1] <= by_c[100.0] == 100
+    assert verdicts(experiment, results) == ["reproduced"]
+    draw(experiment, results, tmp_path)
+    worse = [replace(r, values={**r.values, "accuracy": 50.0}) for r in results]
+    assert verdicts(experiment, worse) == ["not reproduced"]
+
+
+def test_the_server_computes_fewer_distances_than_the_theorem_allows(tmp_path):
+    experiment = scaling.EXPERIMENT
+    results = results_of(experiment, experiment.quick)
+    assert verdicts(experiment, results) == ["exceeded", "reproduced"]
+    assert all(r["late_distances"] == scaling.K_PRIME * r["k"] for r in results)
+    draw(experiment, results, tmp_path)
+    more = [replace(r, values={**r.values, "server_distances": 2 * scaling._bound(r)}) for r in results]
+    assert verdicts(experiment, more)[0] == "not reproduced"
+
+
+def test_counting_distances_leaves_the_library_as_it_was():
+    before = kfed._geometry.squared_distances, kfed._geometry.product_distances
+    with scaling.counting_distances() as count:
+        kfed._geometry.squared_distances(np.eye(3), np.eye(3)[:2])
+        assert count() == 6
+    with pytest.raises(ValueError, match="shape"), scaling.counting_distances():
+        kfed._geometry.squared_distances(np.eye(3), np.eye(2))
+    assert (kfed._geometry.squared_distances, kfed._geometry.product_distances) == before
+
+
+def heterogeneity_results(ratios, k=10):
+    """Made-up results: random partitions cost twice as much as the oracle, structured ones by the ratios."""
+    costs = {heterogeneity.IID: 2.0, **{k_prime: 1 + ratio for k_prime, ratio in ratios.items()}}
+    about = {"oracle_cost": 1.0, "n_clusters": k, "n_points": 100}
+    return [
+        Result({"data": "made up", "split": split, "n_devices": 5, "run": 0}, {"cost": cost, **about}, 1.0)
+        for split, cost in costs.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ({1: 0.0, 2: 0.1, 3: 0.2, 5: 0.7, 10: 1.0}, ["reproduced", "reproduced", "reproduced"]),
+        ({1: 0.3, 2: 0.1, 3: 0.2, 5: 0.7, 10: 1.0}, ["reproduced", "not reproduced", "reproduced"]),
+        ({1: 0.0, 2: 0.1, 3: 0.8, 5: 1.2, 10: 1.0}, ["not reproduced", "reproduced", "not reproduced"]),
+    ],
+)
+def test_the_claims_of_heterogeneity_hold_or_fail_by_the_ratios(ratios, expected, tmp_path):
+    results = heterogeneity_results(ratios)
+    assert verdicts(heterogeneity.EXPERIMENT, results) == expected
+    draw(heterogeneity.EXPERIMENT, results, tmp_path)
+
+
+@pytest.mark.parametrize(("cost", "verdict"), [(0.99, "exceeded"), (1.01, "reproduced"), (1.2, "not reproduced")])
+def test_the_claim_of_communication_holds_or_fails_by_the_costs(cost, verdict, tmp_path):
+    sent = {"n_rounds": 1, "n_messages": 10, "n_bytes": 100}
+    values = {"n_clusters": 4, "kfed_cost": cost, "kfed": sent, "lloyd_costs": [1.5, 1.0], "lloyd_bytes": [200, 400]}
+    values |= {"lloyd": {**sent, "n_rounds": 3, "n_bytes": 400}, "pooled_bytes": 900}
+    results = [Result({"data": "made up", "n_devices": 5, "k_prime": k, "run": 0}, values, 1.0) for k in (1, 2, 4)]
+    assert verdicts(communication.EXPERIMENT, results) == [verdict, verdict]
+    draw(communication.EXPERIMENT, results, tmp_path)
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.3, "not reproduced"), (0.7, "reproduced")])
+def test_the_rule_of_the_appendix_picks_a_k_or_is_said_not_to(ratio, expected, tmp_path):
+    values = {"separation_ratios": [0.2, 0.25, ratio], "n_points": 100}
+    results = [Result({"n_owners": 5, "k": 3}, values, 1.0), Result({"n_owners": 5, "k": 4}, values, 1.0)]
+    assert verdicts(choosing_k.EXPERIMENT, results) == ["reproduced", expected]
+    draw(choosing_k.EXPERIMENT, results, tmp_path)
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, experiment in EXPERIMENTS.items() if experiment.requires])
+def test_experiments_on_real_data_run_end_to_end(name, tmp_path):
+    outcome = next(iter(reproduce([get(name)], tmp_path, quick=True)))
+    assert outcome.summary.findings
+    assert outcome.picture.exists()
+
+
+# The command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def invoke(monkeypatch, tmp_path):
+    """Run `kfed reproduce` where the toy is the only experiment."""
+    monkeypatch.chdir(tmp_path)
+    toys = {"toy": Toy().experiment, "needy": replace(Toy(requires=("mnist",)).experiment, name="needy")}
+    for name in list(registry.EXPERIMENTS):
+        monkeypatch.delitem(registry.EXPERIMENTS, name)
+    for name, toy in toys.items():
+        monkeypatch.setitem(registry.EXPERIMENTS, name, toy)
+    return lambda *words: CliRunner().invoke(app, ["reproduce", *words])
+
+
+def test_the_list_names_every_experiment(invoke):
+    assert "toy" in invoke("--list").stdout
+    assert [e["name"] for e in json.loads(invoke("--list", "--json").stdout)] == ["toy", "needy"]
+
+
+def test_reproduce_prints_the_papers_number_beside_ours_and_says_what_it_wrote(invoke, tmp_path):
+    done = invoke("toy", "--report", "--markdown", "page.md", "-o", "out")
+    assert done.exit_code == 0
+    for words in ("the sum is 8", "12", "reproduced", "4 runs (0 found)", "report.html", "page.md"):
+        assert words in done.stdout
+    assert (tmp_path / "out" / "report.html").exists()
+    assert (tmp_path / "page.md").exists()
+    assert "4 runs (4 found)" in invoke("toy", "-o", "out").stdout
+
+
+def test_all_skips_what_it_cannot_do_and_says_so(invoke, no_data):
+    done = invoke("all", "--quick")
+    assert done.exit_code == 0
+    assert "skipped" in done.stdout
+    assert "needy is skipped: train-images-idx3-ubyte.gz" in done.stderr
+
+
+def test_json_is_all_that_is_printed(invoke, no_data):
+    content = json.loads(invoke("all", "--quick", "--json").stdout)
+    assert [(outcome["name"], bool(outcome["skipped"])) for outcome in content] == [("toy", False), ("needy", True)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["table9"], "there is no experiment 'table9'; there are toy, needy"),
+        ([], "name an experiment, or all: toy, needy"),
+        (["toy", "needy"], "put mnist/train-images-idx3-ubyte.gz"),
+    ],
+)
+def test_what_cannot_be_run_is_an_error_before_any_work(invoke, no_data, words, message, tmp_path):
+    done = invoke(*words)
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert not (tmp_path / "kfed-reproduction").exists()
+
+
+def test_a_page_that_cannot_be_written_is_an_error_before_any_work(invoke, tmp_path):
+    done = invoke("toy", "--markdown", "no/such/folder/page.md")
+    assert done.exit_code == 1
+    assert "its folder must exist" in done.stderr
+    assert not (tmp_path / "kfed-reproduction").exists()
+
+
+def test_the_example_in_the_docstring_names_what_there_is():
+    for name in ("Experiment", "Finding", "Summary", "Table", "grid", "seed_of"):
+        assert hasattr(experiment_module, name)
