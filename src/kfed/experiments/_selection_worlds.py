@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 Devices = dict[str, tuple[Array, Array]]
 
 TEST_SHARE = 0.2
-WINDOW, MOST_TEST_WINDOWS, LEAST_CHARACTERS = 80, 20, 2000
+WINDOW, MOST_TEST_WINDOWS, LEAST_CHARACTERS = 80, 10, 2000
 FEATURE_WINDOW = 400
 
 
@@ -66,7 +66,7 @@ def digits(n_devices: int, seed: int) -> World:
         for part, own in ((test, shuffled[:n_test]), (train, shuffled[n_test:])):
             part[name] = data.points[own], np.asarray(data.classes)[own]
     points = {name: inputs for name, (inputs, _) in train.items()}
-    training = {"batch_size": 10, "learning_rate": 0.05, "local_steps": 10, "n_loss_rows": 50}
+    training = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
     return World(train, test, points, 10, 2, perceptron, training)
 
 

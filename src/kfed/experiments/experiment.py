@@ -92,6 +92,8 @@ class Experiment:
         ``plot(results, figure)`` draws.
     requires : tuple of str
         Data sets that must be there, keys of `kfed.datasets.sources.SOURCES`.
+    needs : str
+        A package beyond kfed's own that its runs import, if any.
     figure_size : (width, height)
         Of the picture, in inches.
     """
@@ -108,6 +110,7 @@ class Experiment:
     summarize: Callable[[list[Result]], Summary] = field(repr=False)
     plot: Callable[[list[Result], Figure], None] = field(repr=False)
     requires: tuple[str, ...] = ()
+    needs: str = ""
     figure_size: tuple[float, float] = (9.0, 4.5)
 
 

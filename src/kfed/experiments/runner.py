@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,8 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
         reasons = [missing[name] for name in experiment.requires if name in missing]
+        if experiment.needs and find_spec(experiment.needs) is None:
+            reasons.append(f"it needs {experiment.needs}: pip install 'kfed[federated]'")
         if reasons:
             outcome = Outcome(experiment, preset, seed, skipped="; ".join(reasons))
         else:

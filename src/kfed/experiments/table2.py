@@ -258,5 +258,6 @@ EXPERIMENT = Experiment(
     summarize=summarize,
     plot=plot,
     requires=("mnist",),
+    needs="torch",
     figure_size=(11.0, 5.0),
 )
