@@ -11,7 +11,7 @@ import kfed  # noqa: E402
 from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized  # noqa: E402
 from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._plans import ByLabel  # noqa: E402
-from kfed.federated.personalization import Ask, cluster_once  # noqa: E402
+from kfed.federated.personalization import cluster_once  # noqa: E402
 
 TRAINING = FedAvg(rounds=80, clients_per_round=5, batch_size=20, learning_rate=0.3)
 MODEL_BYTES = (3 * 2 + 2) * 4
@@ -39,14 +39,14 @@ def test_a_device_with_rows_of_two_clusters_trains_each_model_on_its_share(mixed
 
 
 def test_a_training_row_goes_to_the_model_that_it_trained(mixed):
-    clustering = cluster_once(Fleet.of(mixed), Ask(2, n_local_clusters=2))
+    clustering = cluster_once(Fleet.of(mixed), 2, n_local_clusters=2)
     routed = [clustering.route(name, torch.tensor(inputs)) for name, (inputs, _) in mixed.items()]
     assert np.mean(np.concatenate(routed) == clustering.labels) == 1.0
 
 
 def test_shares_split_the_rows_and_the_batch_of_a_device(mixed):
     data = Fleet.of(mixed)
-    clustering = cluster_once(data, Ask(2, n_local_clusters=2))
+    clustering = cluster_once(data, 2, n_local_clusters=2)
     shares = ByLabel(data, clustering.labels).shares(None, np.arange(data.n_devices), batch_size=20)
     for device in range(data.n_devices):
         own = [share for share in shares if share.device == device]

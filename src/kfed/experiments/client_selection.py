@@ -186,7 +186,7 @@ EXPERIMENT = Experiment(
     setup_differs="The digits are MNIST's, for FEMNIST's first ten classes: 500 devices with two classes each, sizes "
     "by power laws, a fifth of each device to test with, and a perceptron. Shakespeare: 109 roles with 2,000 "
     "characters or more, the last fifth to test with, and an LSTM of 128 that learns and is tested on every next "
-    "character of a window of 80. k-FED looks for k = 10 clusters, two on a device, in pixels or in counts of character "
+    "character of a window of 80. k-FED looks for k = 10 clusters, two on a device, in pixels or counts of character "
     "n-grams; a candidate is passed over if it shares a cluster with one taken before. Five devices a round out of 30 "
     "candidates: five with two classes each can cover all ten. With ten a round, half of them are refilled by loss "
     "again, and in trials k-FED gained nothing. The curves are still rising at the end; Shakespeare is a single run.",

@@ -22,7 +22,6 @@ from kfed.federated._plans import ByLabel
 from kfed.federated._stack import Stack, check_fits
 from kfed.federated.communication import Communication
 from kfed.federated.engine import FedAvg, Observe, Progress, Run
-from kfed.federated.holders import group_by_holders
 from kfed.federated.models import FederatedModels, total
 from kfed.federated.selection import Selection
 from kfed.fleet import cluster_fleet
@@ -53,8 +52,6 @@ def fit_personalized(
     *,
     n_local_clusters: int | Literal["auto"] | Sequence[int | Literal["auto"]] = 1,
     rule: str = "paper",
-    n_fine_clusters: int | None = None,
-    max_local_clusters: int = 1,
     features: Callable[[Any], Any] | None = None,
     selection: Selection | None = None,
     observe: Observe | None = None,
@@ -77,10 +74,6 @@ def fit_personalized(
         Clusters on a device, k^(z); with 1, devices are clustered as wholes.
     rule : {"paper", "robust"}
         The server's rule, see `kfed.aggregate`.
-    n_fine_clusters, max_local_clusters : int, optional
-        Beyond the paper: let the server find so many fine clusters, and group them into `n_clusters` by which devices
-        hold them, at most `max_local_clusters` (k') on each. For kinds of data that a device cannot tell apart, but
-        that are on different devices; `n_local_clusters` should then be a few times `n_clusters`.
     features : callable, optional
         Gives the points to cluster, (n_points, n_features), from the inputs of a device; by default they are flattened.
     selection : Selection, optional
@@ -110,8 +103,7 @@ def fit_personalized(
     fleet, training = Fleet.of(devices), training or FedAvg()
     stack = Stack.of(model_factory, _checks.positive_integer(n_clusters, "n_clusters"), training.seed)
     check_fits(stack, fleet.inputs, fleet.targets, training.loss)
-    ask = Ask(n_clusters, n_local_clusters, rule, n_fine_clusters, max_local_clusters)
-    clustering = cluster_once(fleet, ask, training.seed, features)
+    clustering = cluster_once(fleet, n_clusters, n_local_clusters, rule, training.seed, features)
     plan = ByLabel(fleet, clustering.labels)
     run = Run.of(fleet, plan, training, selection, observe)
     done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
@@ -127,33 +119,25 @@ def fit_personalized(
     )
 
 
-@dataclass(frozen=True)
-class Ask:
-    """What to cluster into; the parameters of `fit_personalized`."""
-
-    n_clusters: int
-    n_local_clusters: Any = 1
-    rule: str = "paper"
-    n_fine_clusters: int | None = None
-    max_local_clusters: int = 1
-
-
-def cluster_once(fleet: Fleet, ask: Ask, seed: int = 0, features: Callable[[Any], Any] | None = None) -> Clustering:
+def cluster_once(
+    fleet: Fleet,
+    n_clusters: int,
+    n_local_clusters: Any = 1,
+    rule: str = "paper",
+    seed: int = 0,
+    features: Callable[[Any], Any] | None = None,
+) -> Clustering:
     """Run one round of k-FED over the devices of a fleet."""
     features = features or flattened
     points = {name: features(fleet.inputs_of(device)) for device, name in enumerate(fleet.device_ids)}
-    found = cluster_fleet(points, ask.n_local_clusters, random_state=seed, measure_deviation=False)
+    found = cluster_fleet(points, n_local_clusters, random_state=seed, measure_deviation=False)
     local = dict(zip(points, found, strict=True))
     messages = [local[name].to_message(name) for name in local]
-    aggregation = aggregate(messages, ask.n_fine_clusters or ask.n_clusters, rule=ask.rule)
+    aggregation = aggregate(messages, n_clusters, rule=rule)
     identities = [aggregation.identity(name) for name in local]
-    bytes_down, bytes_up = sum(len(i.to_bytes()) for i in identities), sum(len(m.to_bytes()) for m in messages)
-    clusters = {i.device_id: local[i.device_id].global_clusters(i) for i in identities}
-    if ask.n_fine_clusters is not None:
-        holders = group_by_holders(aggregation, ask.n_clusters)
-        clusters = {name: holders.groups_of(name, own, ask.max_local_clusters) for name, own in clusters.items()}
-        bytes_down += len(local) * holders.distances.astype(np.float32).nbytes
-    return Clustering(local, aggregation, clusters, Communication(1, bytes_down, bytes_up), features)
+    clusters = {identity.device_id: local[identity.device_id].global_clusters(identity) for identity in identities}
+    sent = Communication(1, sum(len(i.to_bytes()) for i in identities), sum(len(m.to_bytes()) for m in messages))
+    return Clustering(local, aggregation, clusters, sent, features)
 
 
 @dataclass(frozen=True, eq=False)
