@@ -242,7 +242,7 @@ EXPERIMENT = Experiment(
     setup_differs="The paper does not say how images and rotations are spread; here each image is there in all four "
     "rotations, on one device each. Where a device holds two rotations, 'two blocks' has the pairs {0, 90} and "
     "{180, 270} degrees, 'all pairs' all six; opposite rotations look alike to k-means on a device that holds both. "
-    "The server's rule is the robust one. Ten devices a round, batches of 50, which a device splits between its models, "
+    "The server's rule is the robust one. Ten devices a round, batches of 50, split between the models of a device, "
     "rate 0.2 on standardised pixels (the paper's 0.01 takes many times the rounds). IFCA has the best of three "
     "starts, and judges models by 100 of a device's training images in a round.",
     quick=_runs(rounds=20, share=0.08, devices=[100], n_runs=1),
