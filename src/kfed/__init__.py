@@ -22,6 +22,7 @@ from kfed.device import cluster_device
 from kfed.errors import (
     AggregationWarning,
     CorruptFileError,
+    DivergedError,
     DuplicateDeviceError,
     FeatureMismatchError,
     InvalidInputError,
@@ -53,6 +54,7 @@ __all__ = [
     "Certificate",
     "CorruptFileError",
     "DeviceMessage",
+    "DivergedError",
     "DuplicateDeviceError",
     "FeatureMismatchError",
     "Identity",

@@ -14,7 +14,8 @@
     ├── OutputExistsError (OSError)        a file would be overwritten without leave
     ├── MissingDataError (OSError)         a data set is neither here nor could it be downloaded
     ├── CorruptFileError (ValueError)      a file of a data set is not the one that was published
-    └── MissingExtraError (ImportError)    an optional dependency is not installed
+    ├── MissingExtraError (ImportError)    an optional dependency is not installed
+    └── DivergedError (ArithmeticError)    training came to a loss that is not a number
 
     AggregationWarning (UserWarning)       clusters were found, and should be looked at before they are relied upon
 
@@ -74,6 +75,10 @@ class CorruptFileError(KFedError, ValueError):
 
 class MissingExtraError(KFedError, ImportError):
     """An optional dependency is not installed."""
+
+
+class DivergedError(KFedError, ArithmeticError):
+    """Training came to a loss that is not a number."""
 
 
 class AggregationWarning(UserWarning):

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib import metadata
 
 from kfed import _checks, _pool, _progress
-from kfed.bench import coordinator, devices, messages, servers
+from kfed.bench import coordinator, devices, federated, messages, servers
 from kfed.bench.figures import Figure
 
 WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
@@ -22,6 +22,7 @@ WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "S3": servers.large("S3", 200_000, 784),
     "message": messages.message,
     "import": messages.imports,
+    "federated": federated.federated,
 }
 
 SERVICES: dict[str, Callable[[bool], Iterator[Figure]]] = {"coordinator": coordinator.coordinator}

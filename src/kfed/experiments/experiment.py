@@ -98,6 +98,8 @@ class Experiment:
         Data sets that every run needs, keys of `kfed.datasets.sources.SOURCES`.
     run_requires : callable
         ``run_requires(axes)`` gives those that one run needs besides.
+    package : str
+        A package beyond kfed's own that its runs import, if any.
     figure_size : (width, height)
         Of the picture, in inches.
     """
@@ -115,6 +117,7 @@ class Experiment:
     plot: Callable[[list[Result], Figure], None] = field(repr=False)
     requires: tuple[str, ...] = ()
     run_requires: Callable[[Axes], tuple[str, ...]] = field(default=_nothing, repr=False)
+    package: str = ""
     figure_size: tuple[float, float] = (9.0, 4.5)
 
     def needs(self, axes: Axes) -> set[str]:

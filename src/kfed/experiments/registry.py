@@ -6,6 +6,7 @@ from kfed.errors import InvalidInputError
 from kfed.experiments import (
     auto_k,
     choosing_k,
+    client_selection,
     communication,
     heterogeneity,
     robustness,
@@ -13,6 +14,7 @@ from kfed.experiments import (
     scaling,
     separation_constant,
     table1,
+    table2,
 )
 from kfed.experiments.experiment import Experiment
 
@@ -21,6 +23,8 @@ MODULES = (
     separation_constant,
     heterogeneity,
     communication,
+    table2,
+    client_selection,
     choosing_k,
     scaling,
     robustness,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,7 @@ def reproduce(
         raise MissingDataError("; ".join(missing.values()))
     folder.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
-        why = "; ".join(missing[name] for name in experiment.data_sets if name in missing)
-        runs = [axes for axes in getattr(experiment, preset) if missing.keys().isdisjoint(experiment.needs(axes))]
+        runs, why = _possible_runs(experiment, preset, missing)
         outcome = Outcome(experiment, preset, seed, skipped="" if runs else why, left_out=why if runs else "")
         if runs:
             outcome = replace(outcome, **_done(experiment, runs, folder, seed, fresh, progress))
@@ -131,6 +131,14 @@ def _missing(names: Iterable[str], progress: bool | None) -> dict[str, str]:
         except MissingDataError as error:
             reasons[name] = str(error)
     return reasons
+
+
+def _possible_runs(experiment: Experiment, preset: str, missing: Mapping[str, str]) -> tuple[list[Axes], str]:
+    """The runs of a preset that can be done here, and why others can't."""
+    if experiment.package and find_spec(experiment.package) is None:
+        return [], f"it needs {experiment.package}: pip install 'kfed[federated]'"
+    why = "; ".join(missing[name] for name in experiment.data_sets if name in missing)
+    return [axes for axes in getattr(experiment, preset) if missing.keys().isdisjoint(experiment.needs(axes))], why
 
 
 def _done(

@@ -1,0 +1,99 @@
+"""The two networks of the client-selection figure: digits with two classes on each device, and Shakespeare's roles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from kfed.datasets import character_features, locate, mnist, partition, windows
+from kfed.datasets.shakespeare import FILE, read_roles
+from kfed.fleet import cluster_fleet
+from kfed.server import aggregate
+
+Array = np.ndarray[Any, Any]
+Devices = dict[str, tuple[Array, Array]]
+
+TEST_SHARE = 0.2
+WINDOW, MOST_TEST_WINDOWS, LEAST_CHARACTERS = 80, 10, 2000
+FEATURE_WINDOW = 400
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Devices with training and test rows, the points that k-FED clusters, and how a network is trained there."""
+
+    train: Devices
+    test: Devices
+    points: dict[str, Any]
+    n_clusters: int
+    n_local_clusters: int
+    model_factory: Callable[[], Any]
+    training: dict[str, Any]
+
+    @property
+    def sizes(self) -> Array:
+        """Training rows of each device."""
+        return np.array([len(targets) for _, targets in self.train.values()])
+
+    def clusters(self, rule: str, seed: int) -> list[list[int]]:
+        """Global clusters of each device, by one round of k-FED."""
+        local = cluster_fleet(
+            self.points, self.n_local_clusters, random_state=seed, measure_deviation=False, progress=False
+        )
+        messages = [own.to_message(name) for own, name in zip(local, self.points, strict=True)]
+        result = aggregate(messages, self.n_clusters, rule=rule)
+        found = [own.global_clusters(result.identity(name)) for own, name in zip(local, self.points, strict=True)]
+        return [np.unique(own).tolist() for own in found]
+
+
+@lru_cache(maxsize=1)
+def digits(n_devices: int, seed: int) -> World:
+    """MNIST, two classes on each device, sizes by a power law over devices and over the classes of each."""
+    from kfed.experiments._networks import perceptron
+
+    data = mnist()
+    split = partition.two_classes(data.classes, n_devices, seed)
+    rng = np.random.default_rng(seed)
+    train: Devices = {}
+    test: Devices = {}
+    for name, rows in zip(split.device_ids, split.rows, strict=True):
+        shuffled = rng.permutation(rows)
+        n_test = max(1, round(TEST_SHARE * len(rows)))
+        for part, own in ((test, shuffled[:n_test]), (train, shuffled[n_test:])):
+            part[name] = data.points[own], np.asarray(data.classes)[own]
+    points = {name: inputs for name, (inputs, _) in train.items()}
+    training = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
+    return World(train, test, points, 10, 2, perceptron, training)
+
+
+@lru_cache(maxsize=1)
+def shakespeare(n_devices: int, seed: int) -> World:
+    """Roles with enough text: the first four fifths of it to train with, the rest to test with."""
+    from kfed.experiments._networks import NextCharacter
+
+    roles = {f"{play}: {who}": text for (play, who), text in read_roles(locate("shakespeare-lines")[FILE]).items()}
+    able = sorted(name for name, text in roles.items() if len(text) >= LEAST_CHARACTERS)
+    chosen = np.sort(np.random.default_rng(seed).choice(able, n_devices, replace=False))
+    alphabet = {character: number for number, character in enumerate(sorted(set("".join(roles.values()))))}
+    train: Devices = {}
+    test: Devices = {}
+    points = {}
+    for name in chosen.tolist():
+        text, cut = roles[name], int((1 - TEST_SHARE) * len(roles[name]))
+        train[name] = _rows(text[:cut], alphabet)
+        test[name] = tuple(column[:MOST_TEST_WINDOWS] for column in _rows(text[cut:], alphabet))  # type: ignore[assignment]
+        points[name] = character_features(windows(text[:cut], FEATURE_WINDOW))
+    training = {"batch_size": 10, "learning_rate": 2.0, "local_steps": 10, "n_loss_rows": 10}
+    training |= {"clip_norm": 1.0, "batched": False}
+    return World(train, test, points, 10, 2, lambda: NextCharacter(len(alphabet)), training)
+
+
+def _rows(text: str, alphabet: dict[str, int]) -> tuple[Array, Array]:
+    """Windows of characters, and the character after each of them, both (n_windows, WINDOW)."""
+    pieces = [[alphabet[character] for character in piece] for piece in windows(text, WINDOW + 1)]
+    numbers = np.array(pieces, np.int64)
+    return numbers[:, :-1], numbers[:, 1:]

@@ -1,0 +1,70 @@
+"""The paper's applications, on PyTorch: one model for each cluster, and clients that are not copies of each other.
+
+::
+
+    models = fit_personalized(devices, n_clusters, model_factory)   # one-shot clustering, then FedAvg for each cluster
+    models = fit_ifca(devices, n_clusters, model_factory)           # k models sent in every round, for comparison
+    models = fit_global(devices, model_factory)                     # one model for all, for comparison
+    models.evaluate(test_devices), models.communication
+
+    selection = KFedPowerOfChoice(sizes, clusters, n_candidates=50) # or PowerOfChoice, RandomSelection
+    chosen = selection.select(round, n, losses=losses)              # in any training loop
+
+Selection needs NumPy only; the rest needs PyTorch: ``pip install 'kfed[federated]'``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kfed.errors import MissingExtraError
+from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
+
+if TYPE_CHECKING:
+    from kfed.federated.baselines import fit_global, fit_ifca
+    from kfed.federated.communication import Communication
+    from kfed.federated.engine import FedAvg, RoundRecord
+    from kfed.federated.evaluation import Evaluation
+    from kfed.federated.models import FederatedModels
+    from kfed.federated.personalization import PersonalizedModels, fit_personalized
+
+__all__ = [
+    "Communication",
+    "Evaluation",
+    "FedAvg",
+    "FederatedModels",
+    "KFedPowerOfChoice",
+    "PersonalizedModels",
+    "PowerOfChoice",
+    "RandomSelection",
+    "RoundRecord",
+    "Selection",
+    "fit_global",
+    "fit_ifca",
+    "fit_personalized",
+]
+
+_MODULES = {
+    "Communication": "communication",
+    "Evaluation": "evaluation",
+    "FedAvg": "engine",
+    "FederatedModels": "models",
+    "PersonalizedModels": "personalization",
+    "RoundRecord": "engine",
+    "fit_global": "baselines",
+    "fit_ifca": "baselines",
+    "fit_personalized": "personalization",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs PyTorch when it is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'kfed.federated' has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"kfed.federated.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError(
+            f"kfed.federated.{name} needs PyTorch, which is not installed: pip install 'kfed[federated]'"
+        ) from error

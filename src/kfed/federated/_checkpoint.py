@@ -1,0 +1,65 @@
+"""A run on disk: the parameters and the history so far, as safetensors, with what the run must be to go on from it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from kfed import _files
+from kfed.errors import InvalidInputError, MessageError
+from kfed.federated.communication import Communication
+
+if TYPE_CHECKING:
+    from kfed.federated.engine import Progress, RoundRecord
+
+KIND, VERSION = "training checkpoint", 1
+
+
+def save(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> None:
+    """Write a checkpoint, whole or not at all."""
+    arrays = {f"model.{name}": values.numpy() for name, values in progress.stack.parameters.items()}
+    arrays["history"] = np.frombuffer(json.dumps([asdict(record) for record in progress.history]).encode(), np.uint8)
+    _files.write(path, _files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint}))
+
+
+def resumed(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
+    """Give the progress that a checkpoint holds; `progress` if there is no such file yet."""
+    if not Path(path).exists():
+        return progress
+    return _files.naming(path, lambda: _decoded(path, progress, fingerprint))
+
+
+def _decoded(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
+    arrays, facts = _files.decode(_files.read(path))
+    _files.check_kind(facts, KIND, VERSION)
+    if facts.get("run") != json.loads(json.dumps(fingerprint)):
+        differing = [key for key in fingerprint if facts["run"].get(key) != json.loads(json.dumps(fingerprint[key]))]
+        raise InvalidInputError(
+            f"the checkpoint must be of this run, and {os.fspath(path)} is of one with other {', '.join(differing)}; "
+            "delete it to start anew, or give another file"
+        )
+    try:
+        parameters = {name: torch.tensor(arrays[f"model.{name}"]) for name in progress.stack.parameters}
+        history = tuple(map(_record, json.loads(arrays["history"].tobytes())))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MessageError(f"this {KIND} is not sound: {error}") from error
+    return type(progress)(progress.stack.with_parameters(parameters), history)
+
+
+def _record(facts: dict[str, Any]) -> RoundRecord:
+    from kfed.federated.engine import RoundRecord
+
+    return RoundRecord(
+        facts["round"],
+        tuple(facts["devices"]),
+        tuple(facts["models"]),
+        facts["loss"],
+        Communication(**facts["communication"]),
+        facts["observed"],
+    )

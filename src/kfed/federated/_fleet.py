@@ -1,0 +1,131 @@
+"""The training or test data of simulated devices: checked once, and laid out as one tensor to draw batches from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from kfed import _checks
+from kfed.errors import InvalidInputError
+
+Devices = Mapping[str, tuple[Any, Any]] | Sequence[tuple[Any, Any]]
+"""Inputs and targets of each device, by name or in order; arrays or tensors, (n_points, ...) and (n_points,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Rows of all devices, those of one device side by side.
+
+    Attributes
+    ----------
+    device_ids : tuple of str
+    inputs : Tensor of shape (n_rows, ...)
+    targets : Tensor of shape (n_rows, ...)
+    sizes : array of int, shape (n_devices,)
+        How many rows each device has.
+    """
+
+    device_ids: tuple[str, ...]
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    sizes: np.ndarray[Any, np.dtype[np.int64]]
+
+    @classmethod
+    def of(cls, devices: Devices) -> Fleet:
+        """Check the data of each device, and join them."""
+        names, pairs = _named(devices)
+        if len(pairs) == 0:
+            raise InvalidInputError("devices must hold at least one device, and are empty")
+        checked = [_device(name, pair) for name, pair in zip(names, pairs, strict=True)]
+        for name, (inputs, targets) in zip(names, checked, strict=True):
+            _check_alike(name, inputs, names[0], checked[0][0], "inputs")
+            _check_alike(name, targets, names[0], checked[0][1], "targets")
+        inputs = torch.cat([inputs for inputs, _ in checked])
+        targets = torch.cat([targets for _, targets in checked])
+        return cls(tuple(names), inputs, targets, np.array([len(inputs) for inputs, _ in checked]))
+
+    @property
+    def n_devices(self) -> int:
+        """How many devices there are, Z."""
+        return len(self.device_ids)
+
+    @cached_property
+    def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Give the first row of each device, and the number of rows at the end, (n_devices + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+    @cached_property
+    def owners(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Give the device of each row, (n_rows,)."""
+        return np.repeat(np.arange(self.n_devices), self.sizes)
+
+    def rows(self, device: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Give the rows of one device."""
+        return np.arange(self.starts[device], self.starts[device + 1])
+
+    def inputs_of(self, device: int) -> torch.Tensor:
+        """Give the inputs of one device, (n_points, ...)."""
+        return self.inputs[self.starts[device] : self.starts[device + 1]]
+
+
+def as_inputs(values: Any, name: str) -> torch.Tensor:
+    """Inputs of a model: floating ones in PyTorch's default precision, whole numbers as they are."""
+    inputs = _tensor(values, f"inputs of {name}")
+    if not inputs.is_floating_point():
+        return inputs
+    if not torch.isfinite(inputs).all():
+        raise InvalidInputError(f"inputs of {name} must be finite, and some are not; remove or fill those rows first")
+    return inputs.to(torch.get_default_dtype())
+
+
+def _named(devices: Devices) -> tuple[list[str], list[tuple[Any, Any]]]:
+    if isinstance(devices, Mapping):
+        names, pairs = list(devices), list(devices.values())
+    else:
+        pairs = list(devices)
+        names = [f"device-{position:0{len(str(max(len(pairs) - 1, 0)))}d}" for position in range(len(pairs))]
+    return [_checks.device_id(name) for name in names], pairs
+
+
+def _device(name: str, pair: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        raise InvalidInputError(f"device {name!r} must be a pair (inputs, targets), and is a {type(pair).__name__}")
+    inputs, targets = as_inputs(pair[0], f"device {name!r}"), _targets(pair[1], name)
+    if inputs.ndim == 0 or targets.ndim == 0 or len(inputs) != len(targets):
+        shapes = f"{tuple(inputs.shape)} and {tuple(targets.shape)}"
+        raise InvalidInputError(f"device {name!r} must have a target for each input, and has shapes {shapes}")
+    if len(inputs) == 0:
+        raise InvalidInputError(f"device {name!r} must have at least one row, and has none; leave this device out")
+    return inputs, targets
+
+
+def _targets(values: Any, name: str) -> torch.Tensor:
+    targets = _tensor(values, f"targets of device {name!r}")
+    return targets.to(torch.get_default_dtype() if targets.is_floating_point() else torch.int64)
+
+
+def _tensor(values: Any, name: str) -> torch.Tensor:
+    """`values` as a tensor. An error does not repeat them: they may be private."""
+    if isinstance(values, torch.Tensor):
+        return values.detach()
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} must be numbers, as many in each row, and are not; encode them first")
+    return torch.tensor(array)
+
+
+def _check_alike(name: str, ours: torch.Tensor, other: str, theirs: torch.Tensor, what: str) -> None:
+    if ours.shape[1:] != theirs.shape[1:] or ours.dtype != theirs.dtype:
+        raise InvalidInputError(
+            f"{what} of all devices must be alike, and those of {other!r} are {_form(theirs)} where "
+            f"those of {name!r} are {_form(ours)}"
+        )
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} rows of shape {tuple(tensor.shape[1:])}"

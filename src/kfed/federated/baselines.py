@@ -1,0 +1,124 @@
+"""What k-FED + FedAvg is compared with, on the same engine: one global model, and IFCA with k models for everyone.
+
+IFCA (Ghosh, Chung, Yin and Ramchandran, "An Efficient Framework for Clustered Federated Learning", 2020) sends all k
+models in every round, and each device trains the one that fits its training data best.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from kfed import _checks
+from kfed.federated._fleet import Devices, Fleet
+from kfed.federated._plans import ByLabel, LowestLoss, losses_of_models
+from kfed.federated._stack import Stack, check_fits
+from kfed.federated.engine import FedAvg, Observe, Progress, Run
+from kfed.federated.models import Array, FederatedModels, total
+from kfed.federated.selection import Selection
+
+
+def fit_global(
+    devices: Devices,
+    model_factory: Callable[[], torch.nn.Module],
+    training: FedAvg | None = None,
+    *,
+    selection: Selection | None = None,
+    observe: Observe | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> FederatedModels:
+    """Train one model for all devices: FedAvg. Parameters are those of `fit_personalized`."""
+    fleet, training = Fleet.of(devices), training or FedAvg()
+    stack = Stack.of(model_factory, 1, training.seed)
+    check_fits(stack, fleet.inputs, fleet.targets, training.loss)
+    plan = ByLabel(fleet, np.zeros(len(fleet.inputs), np.int64))
+    run = Run.of(fleet, plan, training, selection, observe)
+    done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
+    return FederatedModels(
+        "global", done.stack, _always(0), training.loss, fleet.device_ids, done.history, total(done.history)
+    )
+
+
+def fit_ifca(
+    devices: Devices,
+    n_clusters: int,
+    model_factory: Callable[[], torch.nn.Module],
+    training: FedAvg | None = None,
+    *,
+    n_starts: int = 1,
+    start_rounds: int = 10,
+    selection: Selection | None = None,
+    observe: Observe | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> IFCAModels:
+    """Train `n_clusters` models, each on the devices that it fits best: IFCA.
+
+    Parameters
+    ----------
+    n_starts, start_rounds : int
+        Start so often from other first parameters, run each start for so many rounds, and go on with the one with the
+        lowest training loss: IFCA depends on where it starts. All starts count as communication.
+    devices, n_clusters, model_factory, training, selection, observe, checkpoint, progress
+        As in `fit_personalized`.
+    """
+    fleet, training = Fleet.of(devices), training or FedAvg()
+    n_models = _checks.positive_integer(n_clusters, "n_clusters")
+    n_starts = _checks.positive_integer(n_starts, "n_starts")
+    check_fits(Stack.of(model_factory, 1, training.seed), fleet.inputs, fleet.targets, training.loss)
+    plan = LowestLoss(fleet, n_models, training.loss, training.n_loss_rows)
+    run = Run.of(fleet, plan, training, selection, observe)
+    stacks = [Stack.of(model_factory, n_models, training.seed + 1000 * start) for start in range(n_starts)]
+    is_begun = checkpoint is not None and Path(checkpoint).exists()
+    start_rounds = min(_checks.positive_integer(start_rounds, "start_rounds"), training.rounds)
+    begun = Progress(stacks[0]) if n_starts == 1 or is_begun else _best_start(run, stacks, start_rounds)
+    done = run.finish(begun, checkpoint=checkpoint, show_progress=progress)
+    choices = _choices(done.stack, fleet, training)
+    return IFCAModels(
+        "IFCA",
+        done.stack,
+        lambda device_id, inputs: np.full(len(inputs), choices[device_id]),
+        training.loss,
+        fleet.device_ids,
+        done.history,
+        total(done.history + done.history[:start_rounds] * (n_starts - 1)),  # every start sends as much as any other
+        choices,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IFCAModels(FederatedModels):
+    """Models, and the one that each device chose by its training data in the end."""
+
+    choices: dict[str, int]
+
+    @property
+    def n_models_in_use(self) -> int:
+        """How many models any device chose; IFCA often leaves some behind."""
+        return len(set(self.choices.values()))
+
+
+def _best_start(run: Run, stacks: list[Stack], n_rounds: int) -> Progress:
+    """Begin from each of the stacks, and give the start with the lowest training loss."""
+    settings, everyone = run.settings, np.arange(run.fleet.n_devices)
+    begun = [run.finish(Progress(stack), until=n_rounds, show_progress=False) for stack in stacks]
+    losses = [
+        losses_of_models(start.stack, run.fleet, everyone, settings.loss, settings.n_loss_rows).min(axis=1).mean()
+        for start in begun
+    ]
+    return begun[int(np.argmin(losses))]
+
+
+def _choices(stack: Stack, fleet: Fleet, training: FedAvg) -> dict[str, int]:
+    losses = losses_of_models(stack, fleet, np.arange(fleet.n_devices), training.loss)
+    return dict(zip(fleet.device_ids, losses.argmin(axis=1).tolist(), strict=True))
+
+
+def _always(model: int) -> Callable[[str, torch.Tensor], Array]:
+    return lambda _, inputs: np.full(len(inputs), model)

@@ -1,0 +1,251 @@
+"""FedAvg over simulated devices, for one model or several: the loop that every method here shares.
+
+In a round some devices are chosen, each trains copies of its models on its own rows, and each model becomes the
+weighted mean of its copies. Whatever is random is a function of (seed, round, device), so a run that was stopped goes
+on from its checkpoint to the same parameters. A model that no device of the round trains stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kfed import _checks, _progress
+from kfed.errors import DivergedError, InvalidInputError
+from kfed.federated import _checkpoint
+from kfed.federated._fleet import Fleet
+from kfed.federated._local import LocalResult, LocalSteps, Share, train_locally
+from kfed.federated._plans import Plan, losses_of_models
+from kfed.federated._stack import Loss, Stack, average, cross_entropy
+from kfed.federated.communication import Communication
+from kfed.federated.selection import RandomSelection, Selection
+
+Observe = Callable[[int, Stack], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class FedAvg:
+    """How models are trained.
+
+    Parameters
+    ----------
+    rounds : int
+    clients_per_round : int, optional
+        How many devices take part in a round; by default all.
+    local_steps : int
+        Gradient steps of a device in a round.
+    batch_size : int
+        Rows of a step. A device with fewer takes all it has.
+    learning_rate : float
+    final_learning_rate : float, optional
+        That of the last round; in between the rate goes down in equal ratios. By default it stays as it is.
+    weighting : {"points", "devices"}
+        Whether the mean weighs a device by its rows, or all alike.
+    clip_norm : float, optional
+        Longest gradient of a step.
+    loss : callable
+        Outputs and targets of n rows to n losses; by default cross-entropy.
+    batched : bool
+        Train devices side by side with `torch.func.vmap`; otherwise one after the other, which any model can.
+    n_loss_rows : int, optional
+        Where devices report a loss before training (IFCA, power of choice): from so many of their rows; by default all.
+    seed : int
+        Decides the first parameters, the devices of each round and the rows of each step.
+    """
+
+    rounds: int = 100
+    clients_per_round: int | None = None
+    local_steps: int = 10
+    batch_size: int = 32
+    learning_rate: float = 0.1
+    final_learning_rate: float | None = None
+    weighting: str = "points"
+    clip_norm: float | None = None
+    loss: Loss = cross_entropy
+    batched: bool = True
+    n_loss_rows: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "local_steps", "batch_size"):
+            _checks.positive_integer(getattr(self, name), name)
+        for name in ("clients_per_round", "n_loss_rows"):
+            if getattr(self, name) is not None:
+                _checks.positive_integer(getattr(self, name), name)
+        _checks.positive_number(self.learning_rate, "learning_rate")
+        for name in ("final_learning_rate", "clip_norm"):
+            if getattr(self, name) is not None:
+                _checks.positive_number(getattr(self, name), name)
+        _checks.one_of(self.weighting, ["points", "devices"], "weighting")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise InvalidInputError("seed must be a whole number of at least 0, and is not")
+
+    def rate_in(self, round: int) -> float:
+        """Give the learning rate of a round.
+
+        Examples
+        --------
+        >>> [FedAvg(rounds=3, learning_rate=0.4, final_learning_rate=0.1).rate_in(round) for round in range(3)]
+        [0.4, 0.2, 0.1]
+        """
+        if self.final_learning_rate is None or self.rounds == 1:
+            return self.learning_rate
+        return float(
+            self.learning_rate * (self.final_learning_rate / self.learning_rate) ** (round / (self.rounds - 1))
+        )
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """What happened in one round."""
+
+    round: int
+    devices: tuple[int, ...]
+    models: tuple[int, ...]
+    """Models that were trained."""
+    loss: float
+    """Mean training loss of its shares."""
+    communication: Communication
+    observed: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Models after some rounds, and how they came about: what a checkpoint keeps."""
+
+    stack: Stack
+    history: tuple[RoundRecord, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One training: data, plan and settings; `finish` does it."""
+
+    fleet: Fleet
+    plan: Plan
+    settings: FedAvg
+    selection: Selection
+    observe: Observe | None = None
+
+    @classmethod
+    def of(
+        cls,
+        fleet: Fleet,
+        plan: Plan,
+        settings: FedAvg,
+        selection: Selection | None = None,
+        observe: Observe | None = None,
+    ) -> Run:
+        """Check that there are as many devices as a round asks for, and fill in random selection."""
+        n = settings.clients_per_round
+        if n is not None and n > fleet.n_devices:
+            raise InvalidInputError(
+                f"clients_per_round must be at most the number of devices, {fleet.n_devices}, and is {n}"
+            )
+        settings = replace(settings, clients_per_round=n or fleet.n_devices)
+        selection = selection or RandomSelection(fleet.n_devices, seed=settings.seed)
+        return cls(fleet, plan, settings, selection, observe)
+
+    def finish(
+        self,
+        progress: Progress,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 25,
+        until: int | None = None,
+        show_progress: bool | None = None,
+    ) -> Progress:
+        """Run the rounds that are still to do, or those before `until`.
+
+        A checkpoint is written now and then, and when an error ends the run.
+        """
+        fingerprint = self._fingerprint(progress.stack)
+        if checkpoint is not None:
+            progress = _checkpoint.resumed(checkpoint, progress, fingerprint)
+        rounds, kept = until or self.settings.rounds, len(progress.history)
+        with _progress.bar("training", rounds - kept, show_progress) as advance:
+            try:
+                for round in range(kept, rounds):
+                    progress = self.one_round(progress, round)
+                    if checkpoint is not None and (round + 1) % checkpoint_every == 0:
+                        _checkpoint.save(checkpoint, progress, fingerprint)
+                        kept = round + 1
+                    advance(1)
+            finally:
+                if checkpoint is not None and len(progress.history) > kept:
+                    _checkpoint.save(checkpoint, progress, fingerprint)
+        return progress
+
+    def one_round(self, progress: Progress, round: int) -> Progress:
+        """Choose devices, let them train, average."""
+        stack, settings = progress.stack, self.settings
+        asked = _Losses(self, stack)
+        devices = self.selection.select(round, settings.clients_per_round or 0, losses=asked)
+        shares = self.plan.shares(stack, devices, settings.batch_size)
+        steps = LocalSteps(
+            settings.local_steps,
+            settings.rate_in(round),
+            settings.clip_norm,
+            settings.loss,
+            settings.batched,
+            settings.seed,
+        )
+        trained = train_locally(stack, self.fleet, shares, steps, round)
+        self._check_sound(shares, trained, round)
+        models = np.array([share.model for share in shares])
+        weights = [len(share.rows) if settings.weighting == "points" else 1 for share in shares]
+        stack = average(stack, trained.parameters, models, weights)
+        record = RoundRecord(
+            round,
+            tuple(int(device) for device in devices),
+            tuple(int(model) for model in np.unique(models)),
+            float(trained.losses.mean()),
+            self._communication(stack, devices, shares, asked.devices),
+            dict(self.observe(round, stack)) if self.observe else {},
+        )
+        return Progress(stack, (*progress.history, record))
+
+    def _check_sound(self, shares: list[Share], trained: LocalResult, round: int) -> None:
+        """Raise if a device's loss or parameters are not numbers any more."""
+        is_bad = ~np.isfinite(trained.losses)
+        for values in trained.parameters.values():
+            is_bad |= ~values.flatten(1).isfinite().all(dim=1).numpy()
+        if is_bad.any():
+            device = self.fleet.device_ids[shares[int(is_bad.argmax())].device]
+            raise DivergedError(
+                f"training must keep losses finite, and in round {round} that of device {device!r} is not; "
+                "use a lower learning_rate, or clip_norm"
+            )
+
+    def _communication(self, stack: Stack, devices: Any, shares: list[Share], asked: set[int]) -> Communication:
+        """Models down to devices that train or were asked for their loss; trained models up."""
+        told = {int(device) for device in devices} | asked
+        n_down = sum(self.plan.models_for(device) for device in told)
+        return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes)
+
+    def _fingerprint(self, stack: Stack) -> dict[str, Any]:
+        """What a checkpoint must agree with; more rounds than it has may be asked for, unless rates depend on them."""
+        free = {"loss", "batched"} | ({"rounds"} if self.settings.final_learning_rate is None else set())
+        settings = {name: value for name, value in asdict(self.settings).items() if name not in free}
+        shapes = {name: list(values.shape) for name, values in stack.parameters.items()}
+        selection = type(self.selection).__name__
+        sizes = [int(size) for size in self.fleet.sizes]
+        return {"settings": settings, "plan": self.plan.name, "selection": selection, "sizes": sizes, "shapes": shapes}
+
+
+class _Losses:
+    """Losses of devices under their models, measured when a selection asks, and for whom it asked."""
+
+    def __init__(self, run: Run, stack: Stack) -> None:
+        self._run, self._stack = run, stack
+        self.devices: set[int] = set()
+
+    def __call__(self, devices: Any) -> Any:
+        self.devices |= {int(device) for device in devices}
+        settings = self._run.settings
+        losses = losses_of_models(self._stack, self._run.fleet, devices, settings.loss, settings.n_loss_rows)
+        return losses.min(axis=1)

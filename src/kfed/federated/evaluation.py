@@ -1,0 +1,94 @@
+"""How good models are on test data: over all rows, for each device and for each model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from kfed.federated._fleet import Fleet
+from kfed.federated._stack import Loss, Stack
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Accuracy and loss of test rows, each judged by the model that it goes to.
+
+    Attributes
+    ----------
+    device_ids : tuple of str
+    accuracy, loss : float
+        Means over all rows. Accuracies are NaN where targets are not classes.
+    device_accuracies, device_losses : arrays of shape (n_devices,)
+    model_accuracies : array of shape (n_models,)
+        NaN for a model that no row went to.
+    model_rows : array of int, shape (n_models,)
+        How many rows went to each model.
+    """
+
+    device_ids: tuple[str, ...]
+    accuracy: float
+    loss: float
+    device_accuracies: Array
+    device_losses: Array
+    model_accuracies: Array
+    model_rows: Array
+
+    @property
+    def device_variance(self) -> float:
+        """Variance of the accuracy across devices: how unevenly they are served."""
+        return float(np.var(self.device_accuracies))
+
+    def __repr__(self) -> str:
+        return (
+            f"Evaluation(accuracy={self.accuracy:.4f}, loss={self.loss:.4f}, "
+            f"device_variance={self.device_variance:.4g}, n_devices={len(self.device_ids)})"
+        )
+
+
+def evaluate(stack: Stack, fleet: Fleet, models: Array, loss: Loss) -> Evaluation:
+    """Judge every row of `fleet` by the model of its entry in `models`, (n_rows,)."""
+    losses, correct = np.empty(len(models)), np.full(len(models), np.nan)
+    for model, rows in _by_model(models, stack.n_models):
+        outputs = stack.outputs(model, fleet.inputs[torch.from_numpy(rows)])
+        targets = fleet.targets[torch.from_numpy(rows)]
+        losses[rows] = loss(outputs, targets).double().numpy()
+        if not targets.is_floating_point():
+            correct[rows] = (outputs.argmax(dim=1) == targets).double().view(len(rows), -1).mean(dim=1).numpy()
+    return Evaluation(
+        fleet.device_ids,
+        float(correct.mean()),
+        float(losses.mean()),
+        _means(correct, fleet.owners, fleet.n_devices),
+        _means(losses, fleet.owners, fleet.n_devices),
+        _means(correct, models, stack.n_models),
+        np.bincount(models, minlength=stack.n_models),
+    )
+
+
+def outputs_of(stack: Stack, inputs: torch.Tensor, models: Array) -> torch.Tensor:
+    """Output for each row of the model that it goes to."""
+    parts = [
+        (rows, stack.outputs(model, inputs[torch.from_numpy(rows)]))
+        for model, rows in _by_model(models, stack.n_models)
+    ]
+    order = np.concatenate([rows for rows, _ in parts])
+    return torch.cat([part for _, part in parts])[torch.from_numpy(np.argsort(order))]
+
+
+def _by_model(models: Array, n_models: int) -> Iterator[tuple[int, Array]]:
+    for model in range(n_models):
+        rows = np.flatnonzero(models == model)
+        if len(rows):
+            yield model, rows
+
+
+def _means(values: Array, groups: Array, n_groups: int) -> Array:
+    counts = np.bincount(groups, minlength=n_groups)
+    sums = np.bincount(groups, values, minlength=n_groups)
+    return np.asarray(np.divide(sums, counts, out=np.full(n_groups, np.nan), where=counts > 0))

@@ -1,0 +1,82 @@
+"""`FederatedModels`: what every method here gives, models and the rule by which a row finds the one it goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from kfed.errors import UnknownDeviceError
+from kfed.federated import evaluation
+from kfed.federated._fleet import Devices, Fleet, as_inputs
+from kfed.federated._stack import Loss, Stack
+from kfed.federated.communication import Communication
+from kfed.federated.engine import RoundRecord
+from kfed.federated.evaluation import Evaluation
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedModels:
+    """Trained models, and which of them serves which row.
+
+    Attributes
+    ----------
+    method : str
+    history : tuple of RoundRecord
+    communication : Communication
+        All that was sent, one-shot clustering included.
+    """
+
+    method: str
+    _stack: Stack
+    _route: Callable[[str, torch.Tensor], Array]
+    _loss: Loss
+    device_ids: tuple[str, ...]
+    history: tuple[RoundRecord, ...]
+    communication: Communication
+
+    @property
+    def n_models(self) -> int:
+        """How many models there are."""
+        return self._stack.n_models
+
+    def model(self, number: int) -> torch.nn.Module:
+        """One of the models, as a module of its own."""
+        return self._stack.module(range(self.n_models)[number])
+
+    def route(self, device_id: str, inputs: Any) -> Array:
+        """Which model each row of a device goes to, (n_rows,)."""
+        if device_id not in self.device_ids:
+            raise UnknownDeviceError(
+                f"{device_id!r} is not one of the {len(self.device_ids)} devices; give the name of one that took part"
+            )
+        rows = as_inputs(inputs, f"device {device_id!r}")
+        return self._route(device_id, rows)
+
+    def predict(self, device_id: str, inputs: Any) -> torch.Tensor:
+        """Outputs for rows of a device, each from the model it goes to, (n_rows, ...)."""
+        rows = as_inputs(inputs, f"device {device_id!r}")
+        return evaluation.outputs_of(self._stack, rows, self.route(device_id, rows))
+
+    def evaluate(self, devices: Devices) -> Evaluation:
+        """Judge test rows (inputs, targets) of devices that took part, under the same names or in the same order."""
+        fleet = Fleet.of(devices)
+        models = [self.route(name, fleet.inputs_of(i)) for i, name in enumerate(fleet.device_ids)]
+        return evaluation.evaluate(self._stack, fleet, np.concatenate(models), self._loss)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(method={self.method!r}, n_models={self.n_models}, "
+            f"n_devices={len(self.device_ids)}, rounds={len(self.history)}, "
+            f"megabytes={self.communication.bytes_total / 1e6:.1f})"
+        )
+
+
+def total(history: tuple[RoundRecord, ...]) -> Communication:
+    """All that was sent in these rounds."""
+    return sum((record.communication for record in history), Communication())

@@ -1,0 +1,303 @@
+"""The batched engine gives what a plain loop gives, from any checkpoint, and says what is wrong."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from federated_worlds import fleet  # noqa: E402
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+import kfed  # noqa: E402
+from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized  # noqa: E402
+from kfed.federated._fleet import Fleet  # noqa: E402
+from kfed.federated._local import LocalSteps, Share, train_locally  # noqa: E402
+from kfed.federated._stack import Stack, average, cross_entropy  # noqa: E402
+
+SETTINGS = FedAvg(rounds=5, clients_per_round=5, local_steps=4, batch_size=16, learning_rate=0.2)
+
+
+def perceptron():
+    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+
+def linear():
+    return torch.nn.Linear(3, 2)
+
+
+def parameters(models):
+    return {name: values.clone() for name, values in models._stack.parameters.items()}
+
+
+def assert_same(ours, theirs, tolerance=0.0):
+    for name, values in parameters(ours).items():
+        torch.testing.assert_close(values, parameters(theirs)[name], rtol=tolerance, atol=tolerance)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.sampled_from([None, 0.05]),
+    st.sampled_from(["points", "devices"]),
+    st.integers(0, 100),
+)
+def test_batched_equals_the_plain_loop(local_steps, batch_size, clip_norm, weighting, seed):
+    training = FedAvg(3, 4, local_steps, batch_size, 0.3, weighting=weighting, clip_norm=clip_norm, seed=seed)
+    devices = fleet(6, seed, n_rows=lambda i: 1 + 9 * i)
+    batched = fit_global(devices, perceptron, training)
+    plain = fit_global(devices, perceptron, replace(training, batched=False))
+    assert_same(batched, plain, tolerance=1e-4)
+    losses = [[record.loss for record in models.history] for models in (batched, plain)]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+def test_batched_equals_the_plain_loop_with_several_models_a_device(mixed):
+    batched = fit_personalized(mixed, 2, perceptron, SETTINGS, n_local_clusters=2)
+    plain = fit_personalized(mixed, 2, perceptron, replace(SETTINGS, batched=False), n_local_clusters=2)
+    assert_same(batched, plain, tolerance=1e-4)
+
+
+def test_one_round_is_the_weighted_mean_of_a_textbook_loop(two_kinds):
+    """Written with nothing of the engine but the first parameters: all rows in a batch leave nothing to draw."""
+    training = FedAvg(rounds=1, local_steps=3, batch_size=10_000, learning_rate=0.1)
+    mean = dict.fromkeys(dict(perceptron().named_parameters()), 0.0)
+    n_all = sum(len(targets) for _, targets in two_kinds.values())
+    for inputs, targets in two_kinds.values():
+        model = Stack.of(perceptron, 1, seed=0).module(0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            outputs = model(torch.tensor(inputs))
+            torch.nn.functional.cross_entropy(outputs, torch.tensor(targets)).backward()
+            optimizer.step()
+        for name, values in model.named_parameters():
+            mean[name] = mean[name] + values.detach() * len(targets) / n_all
+    for name, values in parameters(fit_global(two_kinds, perceptron, training)).items():
+        torch.testing.assert_close(values[0], mean[name], rtol=1e-5, atol=1e-6)
+
+
+def test_the_same_seed_gives_the_same_parameters_and_another_does_not(two_kinds):
+    one, two = (fit_global(two_kinds, perceptron, SETTINGS) for _ in range(2))
+    assert_same(one, two)
+    other = fit_global(two_kinds, perceptron, replace(SETTINGS, seed=1))
+    assert not torch.equal(parameters(one)["0.weight"], parameters(other)["0.weight"])
+
+
+def test_dropout_is_random_within_a_run_and_the_same_in_the_next(two_kinds):
+    def dropping():
+        return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
+
+    before = torch.get_rng_state()
+    one, two = (fit_global(two_kinds, dropping, SETTINGS) for _ in range(2))
+    assert_same(one, two)
+    assert torch.equal(before, torch.get_rng_state())
+    outputs = [one.predict("device-0", two_kinds["device-0"][0]) for _ in range(2)]
+    assert torch.equal(*outputs)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_device_trains_the_same_whoever_else_is_there(two_kinds, batched):
+    data, stack = Fleet.of(two_kinds), Stack.of(perceptron, 1, seed=0)
+    shares = [Share(device, 0, data.rows(device), batch_size=16) for device in range(data.n_devices)]
+    steps = LocalSteps(4, 0.2, None, cross_entropy, batched, seed=0)
+    together = train_locally(stack, data, shares, steps, round=3)
+    alone = train_locally(stack, data, shares[5:6], steps, round=3)
+    for name, values in alone.parameters.items():
+        torch.testing.assert_close(values[0], together.parameters[name][5])
+
+
+def test_a_stopped_run_goes_on_to_the_same_parameters(two_kinds, tmp_path):
+    class StoppedError(Exception):
+        pass
+
+    def stop_in_round_three(round, stack):
+        if round == 3:
+            raise StoppedError
+        return {"round": float(round)}
+
+    path = tmp_path / "run.kfed"
+    whole = fit_global(two_kinds, perceptron, SETTINGS, observe=lambda round, stack: {"round": float(round)})
+    with pytest.raises(StoppedError):
+        fit_global(two_kinds, perceptron, SETTINGS, observe=stop_in_round_three, checkpoint=path)
+    seen = []
+    resumed = fit_global(
+        two_kinds,
+        perceptron,
+        SETTINGS,
+        observe=lambda round, stack: seen.append(round) or {"round": float(round)},
+        checkpoint=path,
+    )
+    assert seen == [3, 4]
+    assert_same(whole, resumed)
+    assert resumed.history == whole.history
+    assert resumed.communication == whole.communication
+
+
+def test_ifca_with_several_starts_goes_on_to_the_same_parameters(two_kinds, tmp_path):
+    path = tmp_path / "run.kfed"
+    training = replace(SETTINGS, rounds=12)
+    whole = fit_ifca(two_kinds, 2, perceptron, training, n_starts=3, start_rounds=2)
+    fit_ifca(two_kinds, 2, perceptron, replace(training, rounds=7), n_starts=3, start_rounds=2, checkpoint=path)
+    resumed = fit_ifca(two_kinds, 2, perceptron, training, n_starts=3, start_rounds=2, checkpoint=path)
+    assert_same(whole, resumed)
+    assert resumed.communication == whole.communication
+    assert resumed.communication.rounds == 12 + 2 * 2
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_left_alone(two_kinds, tmp_path):
+    path = tmp_path / "run.kfed"
+    fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(kfed.InvalidInputError, match="other settings; delete it"):
+        fit_global(two_kinds, perceptron, replace(SETTINGS, learning_rate=0.3), checkpoint=path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_checkpoint_is_named(two_kinds, tmp_path):
+    path = tmp_path / "run.kfed"
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(kfed.MessageError, match=r"run\.kfed: these bytes are not a kfed file"):
+        fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path)
+
+
+def test_a_loss_that_is_not_a_number_names_device_and_round_and_keeps_the_last_good_state(two_kinds, tmp_path):
+    path = tmp_path / "run.kfed"
+    inputs, targets = two_kinds["device-3"]
+    two_kinds["device-3"] = inputs * np.float32(1e25), targets
+    training = FedAvg(rounds=20, clients_per_round=1, learning_rate=0.2)
+    with pytest.raises(kfed.DivergedError, match="'device-3'") as caught:
+        fit_global(two_kinds, linear, training, checkpoint=path)
+    first_bad = int(str(caught.value).split("round ")[1].split()[0])
+    assert first_bad > 0
+    kept = fit_global(two_kinds, linear, replace(training, rounds=first_bad), checkpoint=path)
+    assert len(kept.history) == first_bad
+    assert all(torch.isfinite(values).all() for values in parameters(kept).values())
+
+
+def test_a_model_without_devices_in_a_round_stays_as_it_is(two_kinds):
+    first = Stack.of(perceptron, 2, seed=0).parameters
+    one_kind = {name: data for i, (name, data) in enumerate(two_kinds.items()) if i % 2 == 0}
+    training = FedAvg(rounds=1, clients_per_round=1, local_steps=2)
+    models = fit_personalized({**one_kind, "device-1": two_kinds["device-1"]}, 2, perceptron, training)
+    trained = models.history[0].models
+    assert len(trained) == 1
+    idle = 1 - trained[0]
+    for name, values in parameters(models).items():
+        assert torch.equal(values[idle], first[name][idle])
+        assert not torch.equal(values[trained[0]], first[name][trained[0]])
+
+
+@given(st.permutations(range(5)))
+@settings(max_examples=20, deadline=None)
+def test_the_mean_does_not_depend_on_the_order_of_devices(order):
+    rng = np.random.default_rng(0)
+    stack = Stack.of(lambda: torch.nn.Linear(2, 1), 3, seed=0)
+    trained = {n: torch.tensor(rng.normal(size=(5, *v.shape[1:])), dtype=v.dtype) for n, v in stack.parameters.items()}
+    models, weights, order = np.array([0, 2, 0, 2, 2]), np.array([1.0, 2.0, 3.0, 4.0, 5.0]), list(order)
+    one = average(stack, trained, models, weights)
+    two = average(stack, {n: v[order] for n, v in trained.items()}, models[order], weights[order])
+    for name in stack.parameters:
+        torch.testing.assert_close(one.parameters[name], two.parameters[name])
+        assert torch.equal(one.parameters[name][1], stack.parameters[name][1])
+
+
+def test_frozen_parameters_are_not_trained_and_not_sent(two_kinds):
+    def partly_frozen():
+        model = perceptron()
+        model[0].requires_grad_(False)
+        return model
+
+    models = fit_global(two_kinds, partly_frozen, SETTINGS)
+    assert set(parameters(models)) == {"2.weight", "2.bias"}
+    assert models.communication.bytes_up == 5 * 5 * (8 * 2 + 2) * 4
+
+
+def test_a_recurrent_model_trains_device_by_device(two_kinds):
+    class Recurrent(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.last = torch.nn.LSTM(1, 4, batch_first=True), torch.nn.Linear(4, 2)
+
+        def forward(self, inputs):
+            return self.last(self.lstm(inputs[:, :, None])[0][:, -1])
+
+    models = fit_global(two_kinds, Recurrent, replace(SETTINGS, batched=False))
+    assert np.isfinite([record.loss for record in models.history]).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (lambda: torch.nn.Linear(4, 2), r"must take inputs of shape \(3,\)"),
+        (lambda: torch.nn.Linear(3, 1), "one score for each class, and gives outputs of shape .* from 0 to 1"),
+        (lambda: torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)), "running statistics.*GroupNorm"),
+        (lambda: torch.nn.Flatten(), "with parameters to train"),
+        (lambda: "a model", "torch.nn.Module, and gives a str"),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused(two_kinds, model, said):
+    for fit in (fit_global, lambda d, m: fit_personalized(d, 2, m), lambda d, m: fit_ifca(d, 2, m)):
+        with pytest.raises(kfed.InvalidInputError, match=said):
+            fit(two_kinds, model)
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        ({}, "at least one device"),
+        ({"a": (np.ones((2, 3)), [0])}, "a target for each input"),
+        ({"a": (np.ones((0, 3)), np.ones(0, int))}, "at least one row"),
+        ({"a": (np.full((2, 3), np.nan), [0, 1])}, "must be finite"),
+        ({"a": (np.ones((2, 3)), [0, 1]), "b": (np.ones((2, 4)), [0, 1])}, r"shape \(3,\) where those of 'b'"),
+        ({"a": np.ones((2, 3))}, r"pair \(inputs, targets\), and is a ndarray"),
+        ({"a": (np.ones((2, 3)), ["x", "y"])}, "encode them first"),
+        ({"a": (np.ones((2, 3)), [0.5, 1.0])}, "targets must be whole numbers"),
+        ({"a": (np.ones((2, 3)), [-1, 1])}, "from -1 to 1"),
+    ],
+)
+def test_data_that_is_not_sound_is_refused(devices, said):
+    with pytest.raises(kfed.InvalidInputError, match=said):
+        fit_global(devices, perceptron)
+
+
+def test_more_clients_than_there_are_is_an_error(two_kinds):
+    with pytest.raises(kfed.InvalidInputError, match="at most the number of devices, 8, and is 9"):
+        fit_global(two_kinds, perceptron, FedAvg(clients_per_round=9))
+
+
+def test_a_loss_that_is_a_mean_is_refused(two_kinds):
+    with pytest.raises(kfed.InvalidInputError, match="reduction='none'"):
+        fit_global(two_kinds, perceptron, FedAvg(loss=torch.nn.functional.cross_entropy))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rounds": 0},
+        {"learning_rate": 0.0},
+        {"weighting": "none"},
+        {"clip_norm": -1},
+        {"seed": -1},
+        {"batch_size": 1.5},
+    ],
+)
+def test_settings_are_checked_when_they_are_made(wrong):
+    with pytest.raises(kfed.InvalidInputError, match=next(iter(wrong))):
+        FedAvg(**wrong)
+
+
+def test_other_losses_than_classes_can_be_trained():
+    rng = np.random.default_rng(0)
+    devices = [(x, x @ [1.0, -2.0] + 1) for x in rng.normal(size=(4, 50, 2))]
+
+    def squared_error(outputs, targets):
+        return (outputs[:, 0] - targets) ** 2
+
+    models = fit_global(devices, lambda: torch.nn.Linear(2, 1), FedAvg(rounds=60, loss=squared_error))
+    judged = models.evaluate(devices)
+    assert judged.loss < 1e-3
+    assert np.isnan(judged.accuracy)

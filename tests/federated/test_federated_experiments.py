@@ -1,0 +1,110 @@
+"""What Table 2 and the client-selection figure say follows from their results."""
+
+import json
+
+import numpy as np
+import pytest
+
+import kfed
+from kfed.experiments import Result, client_selection, reproduce, table2
+
+
+def table2_results(**accuracies):
+    """Results of a full preset with these accuracies for global, IFCA and k-FED."""
+    extra = {"megabytes_down": 2.0, "megabytes_up": 1.0, "models_in_use": 3, "clustering": 90.0}
+    return [
+        Result(
+            axes, {"accuracy": accuracies[axes["method"].replace("-", "")], "clustering_paper_rule": 50.0, **extra}, 1.0
+        )
+        for axes in table2.EXPERIMENT.full
+    ]
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "expected"),
+    [
+        ({"global": 95.0, "IFCA": 96.0, "kFED": 99.0}, {"exceeded"}),
+        ({"global": 95.0, "IFCA": 96.0, "kFED": 96.2}, {"reproduced"}),
+        ({"global": 95.0, "IFCA": 97.0, "kFED": 96.2}, {"not reproduced"}),
+        ({"global": 97.0, "IFCA": 96.0, "kFED": 96.2}, {"not reproduced"}),
+    ],
+)
+def test_table_2_is_reproduced_only_where_kfed_is_ahead(accuracies, expected):
+    summary = table2.summarize(table2_results(**accuracies))
+    assert {finding.verdict for finding in summary.findings} == expected
+    assert len(summary.findings) == 6
+
+
+def test_as_well_as_ifca_is_within_half_a_point_where_devices_hold_one_rotation():
+    findings = table2.summarize(table2_results(**{"global": 95.0, "IFCA": 96.5, "kFED": 96.2})).findings
+    by_layout = {finding.claim.split(" devices, ")[1]: finding.verdict for finding in findings}
+    assert by_layout == {
+        "k' = 1": "reproduced",
+        "k' = 2, two blocks": "not reproduced",
+        "k' = 2, all pairs": "not reproduced",
+    }
+
+
+def selection_results(level, variance):
+    values = {
+        method: {
+            "rounds_tested": [4, 8, 12, 16, 20],
+            "accuracies": list(np.linspace(level[method] - 10, level[method], 5)),
+            "variances": [variance[method]] * 5,
+            "largest_cluster": 0,
+        }
+        for method in client_selection.METHODS
+    }
+    return [Result(axes, values[axes["method"]], 1.0) for axes in client_selection.EXPERIMENT.full]
+
+
+def test_client_selection_says_what_power_of_choice_gives_alone():
+    level = dict(zip(client_selection.METHODS, (70.0, 75.0, 76.0, 78.0), strict=True))
+    variance = dict(zip(client_selection.METHODS, (100.0, 50.0, 45.0, 40.0), strict=True))
+    findings = client_selection.summarize(selection_results(level, variance)).findings
+    assert [finding.verdict for finding in findings] == ["reproduced", "reproduced", "exceeded", "reproduced"]
+    assert findings[2].ours == "-60 %"
+    assert "-50 %" in findings[2].reason
+    level[client_selection.KFED], variance[client_selection.KFED] = 74.0, 120.0
+    findings = client_selection.summarize(selection_results(level, variance)).findings
+    assert {finding.verdict for finding in findings} == {"not reproduced"}
+
+
+@pytest.mark.parametrize("experiment", [table2.EXPERIMENT, client_selection.EXPERIMENT], ids=lambda e: e.name)
+def test_pictures_are_drawn(experiment, tmp_path):
+    level = dict.fromkeys(client_selection.METHODS, 70.0)
+    if experiment is table2.EXPERIMENT:
+        results = table2_results(**{"global": 95.0, "IFCA": 96.0, "kFED": 97.0})
+    else:
+        results = selection_results(level, level)
+    figure = kfed.plots.new_figure(*experiment.figure_size)
+    experiment.plot(results, figure)
+    kfed.plots.save_figure(figure, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+def test_without_pytorch_they_are_skipped_and_say_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("kfed.experiments.runner.find_spec", lambda name: None)
+    monkeypatch.setattr("kfed.experiments.runner._missing", lambda names, progress: {})
+    outcome = next(iter(reproduce([table2.EXPERIMENT], tmp_path, quick=True)))
+    assert "pip install 'kfed[federated]'" in outcome.skipped
+    assert json.loads((tmp_path / "table2.json").read_text())["skipped"] == outcome.skipped
+
+
+def test_every_image_is_on_one_device_in_each_rotation(monkeypatch):
+    rng = np.random.default_rng(0)
+    images = kfed.datasets.Dataset("tiny", rng.random((40, 784), dtype=np.float32), np.arange(40) % 10)
+    monkeypatch.setattr(table2, "mnist", lambda split: images)
+    table2.rotated_mnist.cache_clear()
+    for layout, groups in table2.LAYOUTS.items():
+        train, _, rotations = table2.rotated_mnist(layout, 12, 1.0, seed=0)
+        assert np.bincount(rotations).tolist() == [40] * 4
+        turned_back = [
+            np.rot90(image.reshape(28, 28), -rotation).reshape(-1)
+            for image, rotation in zip(np.concatenate([x for x, _ in train.values()]), rotations, strict=True)
+        ]
+        assert len(np.unique(np.array(turned_back), axis=0)) == 40
+        ends = np.cumsum([len(x) for x, _ in train.values()])
+        for device, own in enumerate(np.split(rotations, ends[:-1])):
+            assert set(own) <= set(groups[device % len(groups)])
+    table2.rotated_mnist.cache_clear()
