@@ -20,8 +20,9 @@ from kfed._geometry import Points
 
 Rows = NDArray[np.intp]
 
-_FIRST_DEPTH = 1 / 64  # how far the front reaches below the highest bound, as a share of it; adapts
+_FIRST_DEPTH = 1 / 32  # how far the front reaches below the highest bound, as a share of it; adapts
 _LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
+_FRONT_ELEMENTS = 2**16  # coordinates of a front that are little work in any case
 _PART_ELEMENTS = 2**24  # coordinates that one worker searches for the front at a time
 _expect_overflow = functools.partial(np.errstate, over="ignore", invalid="ignore")  # such a bound is not used
 
@@ -104,7 +105,7 @@ class _Front:
         while self._rows.size == 0:
             self._depth = min(self._depth * 2, _GREATEST_DEPTH)
             self._rows = self._close_under_highest()
-        while self._rows.size * n_features > n_points and self._depth > _LEAST_DEPTH:
+        while self._rows.size * n_features > max(n_points, _FRONT_ELEMENTS) and self._depth > _LEAST_DEPTH:
             self._depth /= 2  # to keep them up would cost more than to look for others
             self._floor = max(self._floor, upper[self._rows].max() * (1 - self._depth))
             self._rows = self._above_floor(self._rows)

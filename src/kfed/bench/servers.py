@@ -25,7 +25,7 @@ def small(quick: bool) -> Iterator[Figure]:
         start = np.arange(N_START)
         seconds = race(
             {"kfed": partial(_group, centers, n_clusters), "textbook": partial(_textbook, centers, n_clusters)},
-            rounds=3,
+            rounds=9,
         )
         detail = f"kfed {seconds['kfed'] * 1e3:.0f} ms, textbook {seconds['textbook'] * 1e3:.0f} ms"
         ratio = seconds["textbook"] / seconds["kfed"]
