@@ -188,8 +188,8 @@ EXPERIMENT = Experiment(
     "characters or more, the last fifth to test with, and an LSTM of 128 that learns and is tested on every next "
     "character of a window of 80. k-FED looks for k = 10 clusters, two on a device, in pixels or counts of character "
     "n-grams; a candidate is passed over if it shares a cluster with one taken before. Five devices a round out of 30 "
-    "candidates: five with two classes each can cover all ten. Of three settings that were tried this is the one that "
-    "favours k-FED most; with ten devices a round its curve was hardly above that of pow-d. The curves are still rising "
+    "candidates: five with two classes each can cover all ten. Of three settings that were tried, this is the one "
+    "that favours k-FED most; with ten devices a round its curve was hardly above that of pow-d. The curves still rise "
     "at the end; Shakespeare is a single run.",
     quick=_runs(
         digits={"devices": 500, "rounds": 24, "test_every": 4, "runs": 1},
