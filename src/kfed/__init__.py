@@ -41,6 +41,7 @@ from kfed.local import LocalClustering
 from kfed.message import DeviceMessage
 from kfed.separation import SeparationReport, separation_report
 from kfed.server import Aggregation, aggregate, choose_n_clusters
+from kfed.tree import aggregate_tree
 
 if TYPE_CHECKING:
     from kfed.estimator import KFed, LocalKMeans
@@ -72,6 +73,7 @@ __all__ = [
     "UnknownDeviceError",
     "VersionError",
     "aggregate",
+    "aggregate_tree",
     "choose_n_clusters",
     "cluster_device",
     "cluster_fleet",
