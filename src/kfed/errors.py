@@ -14,6 +14,7 @@
     ├── OutputExistsError (OSError)        a file would be overwritten without leave
     ├── MissingDataError (OSError)         a data set is neither here nor could it be downloaded
     ├── CorruptFileError (ValueError)      a file of a data set is not the one that was published
+    ├── EngineError (RuntimeError)         a cluster or network that work was handed to went away
     └── MissingExtraError (ImportError)    an optional dependency is not installed
 
     AggregationWarning (UserWarning)       clusters were found, and should be looked at before they are relied upon
@@ -70,6 +71,10 @@ class MissingDataError(KFedError, OSError):
 
 class CorruptFileError(KFedError, ValueError):
     """A file of a data set is not the one that was published."""
+
+
+class EngineError(KFedError, RuntimeError):
+    """A cluster or network that work was handed to went away."""
 
 
 class MissingExtraError(KFedError, ImportError):
