@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib import metadata
 
 from kfed import _checks, _pool, _progress
-from kfed.bench import devices, messages, servers
+from kfed.bench import devices, messages, partitions, servers
 from kfed.bench.figures import Figure
 
 WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
@@ -24,14 +24,18 @@ WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "import": messages.imports,
 }
 
+SERVICES: dict[str, Callable[[bool], Iterator[Figure]]] = {"dask": partitions.partitions}
+"""Measured when named: what they take is an extra, and their figures are no ratios to a competitor."""
+
 
 def run(names: Sequence[str] = (), *, quick: bool = False, progress: bool | None = None) -> list[Figure]:
-    """Measure workloads, all of them by default; `quick` makes them about ten times smaller."""
-    chosen = [_checks.one_of(name, list(WORKLOADS), "workload") for name in names] or list(WORKLOADS)
+    """Measure workloads, all but services by default; `quick` makes them about ten times smaller."""
+    known = WORKLOADS | SERVICES
+    chosen = [_checks.one_of(name, list(known), "workload") for name in names] or list(WORKLOADS)
     figures: list[Figure] = []
     with _progress.bar("measuring", len(chosen), progress) as advance:
         for name in chosen:
-            figures.extend(WORKLOADS[name](quick))
+            figures.extend(known[name](quick))
             advance(1)
     return figures
 

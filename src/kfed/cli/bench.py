@@ -14,11 +14,13 @@ from kfed.cli._terminal import Force, Json, claim, say, table
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command(epilog="`kfed bench`\n\n`kfed bench W1 S1 --quick`")(bench)
+    app.command(epilog="`kfed bench`\n\n`kfed bench W1 S1 --quick`\n\n`kfed bench dask`")(bench)
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="WORKLOAD", help="By default all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="WORKLOAD", help="Or dask; by default all others.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller shapes, for a first look.")] = False,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the table here.")] = None,
     force: Force = False,
