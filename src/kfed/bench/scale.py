@@ -176,8 +176,8 @@ def _answers() -> Iterator[str]:
         "",
         "The last level knows regions, not devices. A device is answered by `result.assign(message)`, the nearest",
         "global center, as a late one is; or by `region.relay(device_id, answer)`, level by level, from the regions",
-        "that `keep` was given. [Decision 0012](decisions/0012-an-aggregation-speaks-as-a-device.md) says what a region",
-        "sends, and why.",
+        "that `keep` was given. What a region sends, and why:",
+        "[decision 0012](decisions/0012-an-aggregation-speaks-as-a-device.md).",
     )
 
 
