@@ -84,9 +84,7 @@ def measure_differences(quick: bool = False) -> Iterator[Difference]:
             flat = _quietly(messages, 16, rule)
             tree = kfed.aggregate_tree(messages, 16, fan_in=25, rule=rule)
             ours, theirs = (
-                np.concatenate(
-                    [one.induced_labels(result.assign(sent)) for one, sent in zip(local, messages, strict=True)]
-                )
+                np.concatenate([one.induced_labels(result.assign(sent)) for one, sent in pairs])
                 for result in (tree, flat)
             )
             ratio = partition_cost(points, ours) / partition_cost(points, theirs)
