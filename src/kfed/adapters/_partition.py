@@ -32,6 +32,7 @@ class Plan:
     min_cluster_size: int
     measure_deviation: bool
     seed: int
+    n_jobs: int | None = 1  # threads for a partition: one, if an engine runs partitions side by side
 
 
 class Skipped(NamedTuple):
@@ -102,14 +103,14 @@ class _Partition:
         return partition
 
     def clustered(self, plan: Plan) -> dict[str, LocalClustering]:
-        """Algorithm 1 on every device, in one thread: the engine runs partitions side by side."""
+        """Algorithm 1 on every device."""
         found = cluster_fleet(
             {name: self.points[rows] for name, rows in self.rows.items()},
             plan.n_local_clusters,
             random_state=plan.seed,
             min_cluster_size=plan.min_cluster_size,
             measure_deviation=plan.measure_deviation,
-            n_jobs=1,
+            n_jobs=plan.n_jobs,
             progress=False,
         )
         named = (replace(local, feature_names=plan.columns) for local in found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -145,6 +145,7 @@ def cluster_partitions(
         measure_deviation,
         _random.as_seed(random_state),
     )
+    client = client or _active_client()
     frame = _with_whole_devices(frame, device_column, client)
     skipped: list[Skipped] = []
     messages = _messages(frame, plan, client, skipped)
@@ -233,6 +234,8 @@ def _in_order(frame: Any) -> Any:
 def _messages(frame: Any, plan: Plan, client: Client | None, skipped: list[Skipped]) -> Iterator[DeviceMessage]:
     """Messages of all devices, partition by partition; those left out are added to `skipped`."""
     parts = frame[[plan.device_column, *plan.columns]].to_delayed()
+    if client is None:
+        plan = replace(plan, n_jobs=None)  # partitions come one after the other, and get all threads
     report: Report
     for report in _run(messages_of, parts, client, "clustering partitions", plan):
         skipped.extend(report.skipped)
@@ -245,9 +248,9 @@ def _run(
     """Yield ``function(part, *arguments)`` in the order of the parts, each computed where the part lies."""
     shared = [dask.delayed(argument) for argument in arguments]
     tasks = [dask.delayed(function, pure=False)(part, *shared) for part in parts]
-    client = client or _active_client()
+    alone = (task.compute(scheduler="synchronous") for task in tasks)
     with _progress.bar(description, len(tasks)) as advance:
-        for result in dask.compute(*tasks) if client is None else _gathered(client, tasks):
+        for result in alone if client is None else _gathered(client, tasks):
             yield result
             advance(1)
 

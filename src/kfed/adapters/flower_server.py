@@ -146,8 +146,8 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: _Nodes, settings: Setting
             del found[node]
     if not found:
         raise EngineError(
-            f"at least one node must send a message within {settings.deadline:g} s, and of {len(nodes.asked)} that were "
-            f"asked none did; {len(nodes.failed)} failed: {dict(nodes.failed)}"
+            f"at least one node must send a message within {settings.deadline:g} s, and of {len(nodes.asked)} that "
+            f"were asked none did; {len(nodes.failed)} failed: {dict(nodes.failed)}"
         )
     result = aggregated(Gathering.of(found.values()), settings.n_clusters, settings.rule, None, None)
     for warning in result.warnings:
