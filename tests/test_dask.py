@@ -19,8 +19,6 @@ from distributed import Client, LocalCluster  # noqa: E402
 from kfed.adapters import _partition  # noqa: E402
 from kfed.adapters.dask import PartitionWarning, cluster_partitions  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*inplace keyword")  # Dask's use of pandas
-
 COLUMNS = [f"x{i}" for i in range(6)]
 N_CLUSTERS, N_LOCAL = 9, 3
 

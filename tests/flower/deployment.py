@@ -1,4 +1,4 @@
-"""A Flower network on this machine for tests: TLS with a CA of its own, node authentication, a process for everything."""
+"""A Flower network on this machine for tests: TLS with a CA of its own, node authentication, a process for each."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ BIN = Path(sys.executable).parent
 PEM = serialization.Encoding.PEM
 
 
+def environment(home: Path) -> dict[str, str]:
+    """Where Flower finds its programs, this kfed, and a home of its own."""
+    return os.environ | {
+        "FLWR_HOME": str(home),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+    }
+
+
 class Network:
     """A SuperLink and its SuperNodes, all ended by `close`."""
 
@@ -30,13 +41,7 @@ class Network:
         self.folder = folder
         self.port = free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._env = os.environ | {
-            "FLWR_HOME": str(folder / "home"),
-            "PATH": f"{BIN}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT / "src"),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
-        }
+        self._env = environment(folder / "home")
         (folder / "home").mkdir()
         make_certificates(folder)
         (folder / "home" / "config.toml").write_text(
@@ -106,12 +111,22 @@ class Network:
     def close(self) -> None:
         for name in reversed(list(self._processes)):
             self.kill(name)
+        end_left_behind(self.folder / "home")
 
     def _start(self, name: str, command: list[str]) -> None:
         with (self.folder / f"{name}.log").open("wb") as file:
             self._processes[name] = subprocess.Popen(
                 command, env=self._env, cwd=self.folder, stdout=file, stderr=file, start_new_session=True
             )
+
+
+def end_left_behind(home: Path) -> None:
+    """End what Flower started in sessions of their own, each by its id: this home is in their environment."""
+    mark = f"FLWR_HOME={home}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in path.read_bytes().split(b"\0"):
+                os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 def make_certificates(folder: Path) -> None:

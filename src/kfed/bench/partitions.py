@@ -34,16 +34,21 @@ def partitions(quick: bool) -> Iterator[Figure]:
         _write(Path(folder), sizes)
         here, expected = _timed(lambda: _clustered(folder))
         with _cluster(1) as client:
+            start = client.run(time.process_time)
             alone, _ = _timed(lambda: _clustered(folder, client))
+            cpu_alone = _busiest(start, client.run(time.process_time))
         with _cluster(N_WORKERS) as client:
-            before = max(client.run(_peak_bytes).values())
+            before, start = max(client.run(_peak_bytes).values()), client.run(time.process_time)
             together, found = _timed(lambda: _clustered(folder, client))
+            cpu_together = _busiest(start, client.run(time.process_time))
             peak = max(client.run(_peak_bytes).values())
     same = float(found.to_bytes() == expected.to_bytes())
     shape = f"{n_devices:,} devices of {sizes.min()} to {sizes.max():,} rows, {sizes.sum():,} rows, d={N_FEATURES}"
     yield Figure(NAME, "share of answers of one process", same, 1, True, shape)
     detail = f"two workers {together:.1f} s, one {alone:.1f} s; without a cluster, all threads {here:.1f} s"
     yield Figure(NAME, "two workers, times as fast as one", alone / together, 1.6, True, detail)
+    detail = f"the busier of two {cpu_together:.1f} s, one {cpu_alone:.1f} s; what free cores would come to"
+    yield Figure(NAME, "the same in CPU time of a worker", cpu_alone / cpu_together, 1.6, True, detail)
     if peak:
         rows = 4 * N_FEATURES * int(sizes.sum())
         detail = (
@@ -77,6 +82,11 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     started = time.perf_counter()
     result = work()
     return time.perf_counter() - started, result
+
+
+def _busiest(start: dict[str, float], end: dict[str, float]) -> float:
+    """CPU seconds of the worker that worked most."""
+    return max(end[worker] - start[worker] for worker in end)
 
 
 def _sizes(n_devices: int, n_rows: int) -> Array:
