@@ -79,10 +79,7 @@ class Nodes:
         node = message.metadata.dst_node_id
         if node in self.forge:
             return self.forge[node](message)
-        try:
-            return self.app(message, self.context(node))
-        except Exception as error:
-            return Message(Error(1, f"{type(error).__name__}: it broke"), reply_to=message)
+        return self.app(message, self.context(node))
 
     def pull_messages(self, message_ids):
         return [self._replies.pop(one) for one in list(message_ids) if one in self._replies]
@@ -142,7 +139,8 @@ def test_no_row_is_in_what_nodes_reply():
         ({7: np.full((9, 5), np.nan)}, {}, "must be finite"),
         ({7: np.empty((0, 5))}, {}, "at least one row"),
         ({7: np.ones((9, 5)) * np.arange(9)[:, None] @ np.ones((5, 6))}, {}, "6 features"),
-        ({7: OSError("no disk")}, {}, "its app failed"),
+        ({7: OSError("no disk")}, {}, "it raised OSError"),
+        ({7: None}, {7: lambda message: Message(Error(1, "it broke"), reply_to=message)}, "its app failed"),
         ({7: None}, {7: said(message=b"garbage")}, "no message of a device"),
         ({7: None}, {7: said(message="text")}, "no message of a device"),
         ({7: None}, {7: said()}, "no message of a device"),
@@ -160,6 +158,12 @@ def test_a_bad_node_is_named_and_the_rest_goes_on(loaders, forge, reason):
     assert list(outcome.failed) == [7]
     assert reason in outcome.failed[7]
     assert outcome.aggregation == in_one_process({node: grid.points[node] for node in NODES})[0]
+
+
+def test_what_a_loader_says_of_a_row_stays_on_the_node():
+    outcome = run_round(Nodes({7: ValueError("could not convert 12.75")}), settings_of())
+    assert "ValueError" in outcome.failed[7]
+    assert "12.75" not in outcome.failed[7]
 
 
 def test_a_round_goes_on_without_a_node_that_does_not_reply_and_serves_it_when_it_does(tmp_path):

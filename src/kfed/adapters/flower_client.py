@@ -7,12 +7,14 @@ query.identity   the bytes of an Identity ──> labels (kept in the node's sta
 from __future__ import annotations
 
 from collections.abc import Callable
+from logging import ERROR
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common import log
 
 from kfed.device import MIN_CLUSTER_SIZE, cluster_device
 from kfed.errors import InvalidInputError, KFedError
@@ -87,11 +89,14 @@ def labels_of(context: Context) -> Array | None:
 
 
 def _telling(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
-    """Tell the server in words what this node could not do; no text of a kfed error holds a value of a row."""
+    """Tell the server what this node could not do. Only the text of a kfed error is known to hold no value of a row."""
     try:
         return call_next(message, context)
     except KFedError as error:
         return _reply(message, {"error": str(error)})
+    except Exception as error:  # Flower would send its text
+        log(ERROR, "k-FED: this node failed", exc_info=error)
+        return _reply(message, {"error": f"it raised {type(error).__name__}; its own log says more"})
 
 
 def _local(context: Context) -> LocalClustering:
