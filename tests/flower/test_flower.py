@@ -196,6 +196,9 @@ def test_a_later_run_serves_more_nodes_from_the_file(tmp_path):
     assert second.aggregation == first.aggregation
     assert set(second.late) == {*NODES, 5}
     assert labels_of(grid.context(5)) is not None
+    labels = in_one_process({node: points_of(node) for node in NODES})[1]
+    for node in NODES:
+        np.testing.assert_array_equal(labels_of(grid.context(node)), labels[node])
 
 
 def test_a_late_node_with_other_features_is_named(tmp_path):

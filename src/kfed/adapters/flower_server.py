@@ -166,7 +166,7 @@ def _serve(nodes: _Nodes, result: Aggregation, seconds: float, stop: Callable[[]
     while not stop():
         for node, message in nodes.replies():
             try:
-                nodes.tell({node: result.assign(message)})
+                nodes.tell({node: _answer(result, message)})
             except KFedError as error:
                 nodes.fail(node, str(error))
             else:
@@ -177,6 +177,12 @@ def _serve(nodes: _Nodes, result: Aggregation, seconds: float, stop: Callable[[]
         if math.isinf(ends) or time.monotonic() < ends:
             nodes.ask_new()
         time.sleep(POLL_SECONDS)
+
+
+def _answer(result: Aggregation, message: DeviceMessage) -> Identity:
+    """The answer of the round, if the node took part with the same message, else that to a late node."""
+    took_part = message.device_id in result and result.message(message.device_id) == message
+    return result.identity(message.device_id) if took_part else result.assign(message)
 
 
 @dataclass
