@@ -16,16 +16,13 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common import log
 
+from kfed.adapters.flower_words import CLUSTER, IDENTITY, LABELS, RECORD
 from kfed.device import MIN_CLUSTER_SIZE, cluster_device
 from kfed.errors import InvalidInputError, KFedError
 from kfed.identity import Identity
 from kfed.local import LocalClustering
 
 Array = npt.NDArray[Any]
-
-RECORD = "kfed"
-LABELS = "kfed-labels"
-CLUSTER, IDENTITY = "cluster", "identity"
 
 
 def client_app(

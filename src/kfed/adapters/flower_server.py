@@ -20,7 +20,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from kfed import _checks
 from kfed._gathering import Gathering
-from kfed.adapters.flower_client import CLUSTER, IDENTITY, RECORD
+from kfed.adapters.flower_words import CLUSTER, IDENTITY, RECORD
 from kfed.errors import EngineError, InvalidInputError, KFedError
 from kfed.identity import Identity
 from kfed.message import DeviceMessage
