@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check format bench reproduce clean
+.PHONY: help demo test slow flower check format bench reproduce clean
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
@@ -19,6 +19,9 @@ test: $(READY) ## Set up and run the tests
 
 slow: $(READY) ## Run the slow tests
 	$(BIN)/pytest -m slow || test $$? -eq 5 # 5: there are none
+
+flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on a real network (two minutes)
+	$(VENV)-flower/bin/pytest tests/flower
 
 check: $(READY) ## Lint and type-check
 	$(BIN)/ruff check .
@@ -36,9 +39,15 @@ reproduce: $(READY) ## Run the paper's experiments (about half an hour), into do
 	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md
 
 clean: ## Remove what was set up or built
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-flower build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+$(VENV)-flower/.ready: pyproject.toml constraints-flower.txt
+	$(PYTHON) -m venv $(VENV)-flower
+	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-flower.txt \
+		--editable ".[flower]" "flwr[simulation]" pytest hypothesis
 	@touch $@

@@ -30,7 +30,7 @@ SITES = {"north": (0, 1), "south": (1, 2), "east": (2, 3), "west": (0, 3)}
 SCALE = {"age": {"shift": 50, "scale": 20}, "height": {"shift": 170, "scale": 20}}
 KFED = typer.main.get_command(app)
 COMMANDS = ["demo", "device", "aggregate", "label", "assign", "inspect", "diagnose", "reproduce", "bench"]
-COMMANDS += ["serve", "join", "leave"]
+COMMANDS += ["serve", "join", "leave", "scale"]
 
 
 @pytest.fixture

@@ -269,12 +269,14 @@ def test_the_search_for_imports_finds_what_is_there():
     assert reachable_from("server") >= {"_gathering", "message", "identity", "_files"}
 
 
-@pytest.mark.parametrize("module", ["server", "_gathering", "_traversal", "_robust", "_geometry"])
+@pytest.mark.parametrize(
+    "module", ["server", "tree", "_gathering", "_traversal", "_robust", "_geometry", "adapters.flower_server"]
+)
 def test_the_server_knows_nothing_of_how_a_device_works(module):
     assert not reachable_from(module) & POINTS
 
 
-@pytest.mark.parametrize("module", ["device", "fleet", "local", "_local_kmeans", "_rows"])
+@pytest.mark.parametrize("module", ["device", "fleet", "local", "_local_kmeans", "_rows", "adapters.flower_client"])
 def test_a_device_knows_nothing_of_how_the_server_works(module):
     assert not reachable_from(module) & SERVER
 

@@ -24,6 +24,7 @@ from kfed.errors import (
     CorruptFileError,
     DivergedError,
     DuplicateDeviceError,
+    EngineError,
     FeatureMismatchError,
     InvalidInputError,
     KFedError,
@@ -42,6 +43,7 @@ from kfed.local import LocalClustering
 from kfed.message import DeviceMessage
 from kfed.separation import SeparationReport, separation_report
 from kfed.server import Aggregation, aggregate, choose_n_clusters
+from kfed.tree import aggregate_tree
 
 if TYPE_CHECKING:
     from kfed.estimator import KFed, LocalKMeans
@@ -56,6 +58,7 @@ __all__ = [
     "DeviceMessage",
     "DivergedError",
     "DuplicateDeviceError",
+    "EngineError",
     "FeatureMismatchError",
     "Identity",
     "InvalidInputError",
@@ -74,6 +77,7 @@ __all__ = [
     "UnknownDeviceError",
     "VersionError",
     "aggregate",
+    "aggregate_tree",
     "choose_n_clusters",
     "cluster_device",
     "cluster_fleet",

@@ -15,6 +15,7 @@
     ├── MissingDataError (OSError)         a data set is neither here nor could it be downloaded
     ├── CorruptFileError (ValueError)      a file of a data set is not the one that was published
     ├── MissingExtraError (ImportError)    an optional dependency is not installed
+    ├── EngineError (RuntimeError)         a cluster or network that work was handed to went away
     └── DivergedError (ArithmeticError)    training came to a loss that is not a number
 
     AggregationWarning (UserWarning)       clusters were found, and should be looked at before they are relied upon
@@ -71,6 +72,10 @@ class MissingDataError(KFedError, OSError):
 
 class CorruptFileError(KFedError, ValueError):
     """A file of a data set is not the one that was published."""
+
+
+class EngineError(KFedError, RuntimeError):
+    """A cluster or network that work was handed to went away."""
 
 
 class MissingExtraError(KFedError, ImportError):

@@ -21,6 +21,7 @@ from kfed._advice import advice
 from kfed._auto_k import KChoice, choose_k
 from kfed._averages import means_by_label
 from kfed._gathering import Gathering, Grouping
+from kfed._summary import summarize
 from kfed._traversal import farthest_first
 from kfed.certificate import Certificate
 from kfed.errors import (
@@ -56,10 +57,12 @@ def aggregate(
         holds the same as columns, for messages too many to be held as objects.
     n_clusters : int or "auto"
         Number of global clusters, k. ``"auto"`` finds it, see `choose_n_clusters`; the answer says how, in `k_choice`.
-    rule : {"paper", "robust"}
+    rule : {"paper", "robust", "regions"}
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
         ``"robust"`` weighs centers by their counts, sets tiny stray ones aside, tries several seedings and runs Lloyd
         to convergence; on clean separated data it gives the paper's answer.
+        ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
+        from one center, since a region may send several of one cluster, and weighs means by counts.
     first_device : str, optional
         The device whose centers the traversal starts from (step 2: "pick any z"). By default the one that speaks for
         the most points among those with at most `n_clusters` centers; the first id of several.
@@ -98,7 +101,7 @@ def aggregate(
     n_clusters = _checks.positive_integer_or_auto(n_clusters, "n_clusters")
     rule = _checks.one_of(rule, list(RULES), "rule")
     gathering = messages if isinstance(messages, Gathering) else Gathering.of(messages)
-    result = _aggregate(gathering, n_clusters, rule, first_device, n_jobs)
+    result = aggregated(gathering, n_clusters, rule, first_device, n_jobs)
     if result.warnings:
         warnings.warn("; ".join(result.warnings), AggregationWarning, stacklevel=2)
     return result
@@ -155,15 +158,28 @@ def robust_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int
     return Grouping(initial_centers, traversal.distances, _geometry.nearest(gathering.centers, means, n_jobs), means)
 
 
+def regions_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Algorithm 2 for regions, which may send several centers of one cluster, and speak for unequally many points."""
+    centers = gathering.centers
+    heaviest = start[[gathering.counts[start].argmax()]]
+    traversal = farthest_first(centers, n_clusters, heaviest, n_jobs)
+    initial_centers = centers[traversal.picks]
+    labels = _geometry.nearest(centers, initial_centers, n_jobs)
+    means = means_by_label(centers, labels, initial_centers, gathering.counts, n_jobs)
+    return Grouping(initial_centers, traversal.distances, labels, means)
+
+
 RULES: dict[str, Callable[[Gathering, int, Array, int | None], Grouping]] = {
     "paper": paper_rule,
     "robust": robust_rule,
+    "regions": regions_rule,
 }
 
 
-def _aggregate(
+def aggregated(
     gathering: Gathering, n_clusters: int | Literal["auto"], rule: str, first_device: str | None, n_jobs: int | None
 ) -> Aggregation:
+    """`aggregate` behind its checks, and without its warnings."""
     choice = _choose(gathering, n_jobs) if n_clusters == "auto" else None
     k = _reliable(choice) if choice else int(n_clusters)
     if len(gathering.centers) < k:
@@ -349,11 +365,47 @@ class Aggregation:
         distances = _geometry.squared_distances(message.centers, self.cluster_centers)
         return Identity(message.device_id, distances.argmin(axis=1), self.cluster_centers)
 
+    def to_message(self, device_id: str) -> DeviceMessage:
+        """Speak as a device to a server above: for each global cluster the mean, count and spread of all its points.
+
+        A cluster that no device center is in is not sent. There is no spectral deviation: it could only be bounded,
+        and a message states it. The devices behind it are answered by `relay`.
+
+        Parameters
+        ----------
+        device_id : str
+            What this server is called there.
+        """
+        present, labels = np.unique(self.center_labels, return_inverse=True)
+        summary = summarize(self._gathering, labels, len(present))
+        return DeviceMessage(
+            device_id, summary.means, summary.counts, summary.sums_of_squares, feature_names=self.feature_names
+        )
+
+    def relay(self, device_id: str, answer: Identity) -> Identity:
+        """The answer to a device of this server, out of the answer that came to this server's own message.
+
+        Parameters
+        ----------
+        device_id : str
+            A device that was aggregated here.
+        answer : Identity
+            What the server above said to `to_message`: of its clusters, and with its centers.
+        """
+        present = np.unique(self.center_labels)
+        if len(answer) != len(present) or answer.n_features != self.n_features:
+            raise InvalidInputError(
+                f"the answer must name the {len(present)} clusters of {self.n_features} features that were sent, and "
+                f"names {len(answer)} of {answer.n_features}; it is the answer to another message"
+            )
+        own = np.searchsorted(present, self.identity(device_id).cluster_ids)
+        return Identity(device_id, answer.cluster_ids[own], answer.cluster_centers)
+
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation that this device never joined; `n_clusters` is found anew, if it was to be found."""
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
-        return _aggregate(self._gathering.without(device_id), n_clusters, self.rule, first_device, n_jobs)
+        return aggregated(self._gathering.without(device_id), n_clusters, self.rule, first_device, n_jobs)
 
     def renumbered(self, cluster_ids: npt.ArrayLike) -> Aggregation:
         """The same clusters under other ids: cluster r becomes ``cluster_ids[r]``, a permutation of 0 to k - 1."""

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib import metadata
 
 from kfed import _checks, _pool, _progress
-from kfed.bench import coordinator, devices, federated, messages, servers
+from kfed.bench import coordinator, devices, federated, messages, partitions, servers
 from kfed.bench.figures import Figure
 
 WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
@@ -25,7 +25,10 @@ WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "federated": federated.federated,
 }
 
-SERVICES: dict[str, Callable[[bool], Iterator[Figure]]] = {"coordinator": coordinator.coordinator}
+SERVICES: dict[str, Callable[[bool], Iterator[Figure]]] = {
+    "coordinator": coordinator.coordinator,
+    "dask": partitions.partitions,
+}
 """Measured when named: what they take is an extra, and their figures are no ratios to a competitor."""
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import kfed
-from kfed.cli import bench, coordinator, demo, diagnose, federation, inspect, join, reproduce, server, site
+from kfed.cli import bench, coordinator, demo, diagnose, federation, inspect, join, reproduce, scale, server, site
 from kfed.cli._terminal import Commands
 
 app = typer.Typer(
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, site, server, inspect, diagnose, coordinator, federation, join, reproduce, bench):
+for module in (demo, site, server, inspect, diagnose, coordinator, federation, join, reproduce, bench, scale):
     module.register(app)
 
 

@@ -14,12 +14,12 @@ from kfed.cli._terminal import Force, Json, claim, say, table
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command(epilog="`kfed bench`\n\n`kfed bench W1 S1 --quick`\n\n`kfed bench coordinator`")(bench)
+    app.command(epilog="`kfed bench`\n\n`kfed bench W1 S1 --quick`\n\n`kfed bench coordinator dask`")(bench)
 
 
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="WORKLOAD", help="Or coordinator; by default all others.")
+        list[str] | None, typer.Argument(metavar="WORKLOAD", help="Or coordinator, dask; by default all others.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller shapes, for a first look.")] = False,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the table here.")] = None,

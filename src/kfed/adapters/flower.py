@@ -1,0 +1,29 @@
+"""k-FED on Flower's Message API: a `ClientApp` for every node, a `ServerApp`, and strategies that use its clusters.
+
+client = client_app(load_points, n_local_clusters=4)          # on every node
+server = server_app(Settings(n_clusters=16, output="clusters.kfed"))
+strategy = ClusteredFedAvg(clusters)                          # then one model for each cluster
+strategy = KFedSelection(selection, node_ids, n_train=10)     # or clients that are not copies of each other
+"""
+
+from kfed.errors import MissingExtraError
+
+try:
+    import flwr  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError("k-FED on Flower needs it: pip install 'kfed[flower]'") from error
+
+from kfed.adapters.flower_client import client_app, labels_of
+from kfed.adapters.flower_server import Outcome, Settings, run_round, server_app
+from kfed.adapters.flower_strategies import ClusteredFedAvg, KFedSelection
+
+__all__ = [
+    "ClusteredFedAvg",
+    "KFedSelection",
+    "Outcome",
+    "Settings",
+    "client_app",
+    "labels_of",
+    "run_round",
+    "server_app",
+]

@@ -1,0 +1,117 @@
+"""The device's side of k-FED as a Flower `ClientApp`: two queries, of which the first gives a message for the server.
+
+query.cluster    points ──> LocalClustering (kept in the node's state) ──> the bytes of a DeviceMessage
+query.identity   the bytes of an Identity ──> labels (kept in the node's state) ──> how many rows got one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from logging import ERROR
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common import log
+
+from kfed.adapters.flower_words import CLUSTER, IDENTITY, LABELS, RECORD
+from kfed.device import MIN_CLUSTER_SIZE, cluster_device
+from kfed.errors import InvalidInputError, KFedError
+from kfed.identity import Identity
+from kfed.local import LocalClustering
+
+Array = npt.NDArray[Any]
+
+
+def client_app(
+    load_points: Callable[[Context], Any],
+    n_local_clusters: int | Literal["auto"],
+    *,
+    random_state: int = 0,
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    on_labels: Callable[[Context, Array], object] | None = None,
+) -> ClientApp:
+    """Make the app that runs on every node.
+
+    Parameters
+    ----------
+    load_points : callable
+        ``load_points(context)`` gives the points of this node, (n_points, n_features); `context.node_config` and
+        `context.run_config` say which. They do not leave the node.
+    n_local_clusters : int or "auto"
+        k^(z).
+    random_state, min_cluster_size
+        As in `kfed.cluster_device`.
+    on_labels : callable, optional
+        ``on_labels(context, labels)`` is called when the answer came, with the global cluster of every point. They are
+        in ``context.state["kfed-labels"]``, too, see `labels_of`.
+
+    Returns
+    -------
+    flwr.clientapp.ClientApp
+        `train` and `evaluate` functions can be added to it.
+    """
+    app = ClientApp()
+
+    @app.query(CLUSTER, mods=[_telling])
+    def cluster(message: Message, context: Context) -> Message:
+        name = str(context.node_id)
+        local = cluster_device(
+            load_points(context),
+            n_local_clusters,
+            random_state=random_state,
+            device_id=name,
+            min_cluster_size=min_cluster_size,
+        )
+        context.state[RECORD] = ConfigRecord({"local": local.to_bytes()})
+        return _reply(message, {"message": local.to_message(name).to_bytes()})
+
+    @app.query(IDENTITY, mods=[_telling])
+    def identity(message: Message, context: Context) -> Message:
+        labels = _local(context).induced_labels(Identity.from_bytes(_bytes(message.content, "identity")))
+        context.state[LABELS] = ArrayRecord([labels])
+        if on_labels is not None:
+            on_labels(context, labels)
+        return _reply(message, {"n-labelled": len(labels)})
+
+    return app
+
+
+def labels_of(context: Context) -> Array | None:
+    """Give the global cluster of every point of this node, (n_points,); None before the answer came."""
+    record = context.state.get(LABELS)
+    return None if record is None else np.asarray(record.to_numpy_ndarrays()[0])
+
+
+def _telling(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
+    """Tell the server what this node could not do. Only the text of a kfed error is known to hold no value of a row."""
+    try:
+        return call_next(message, context)
+    except KFedError as error:
+        return _reply(message, {"error": str(error)})
+    except Exception as error:  # Flower would send its text
+        log(ERROR, "k-FED: this node failed", exc_info=error)
+        return _reply(message, {"error": f"it raised {type(error).__name__}; its own log says more"})
+
+
+def _local(context: Context) -> LocalClustering:
+    record = context.state.get(RECORD)
+    if record is None:
+        raise InvalidInputError("this node must be asked to cluster before it is told its identity, and was not")
+    return LocalClustering.from_bytes(record["local"])
+
+
+def _reply(message: Message, said: dict[str, Any]) -> Message:
+    return Message(RecordDict({RECORD: ConfigRecord(said)}), reply_to=message)
+
+
+def _bytes(content: RecordDict, name: str) -> bytes:
+    record = content.get(RECORD)
+    value = record.get(name) if isinstance(record, ConfigRecord) else None
+    if not isinstance(value, bytes):
+        raise InvalidInputError(
+            f"a k-FED message must hold {name!r} as bytes, and holds none; use the same kfed on both"
+        )
+    return value

@@ -1,0 +1,306 @@
+"""k-FED on Flower, with nodes in this process: the answer of one process, whatever some nodes do."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+
+import kfed
+
+pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.supercore.task_identity import TaskIdentity
+
+from kfed.adapters import flower_server
+from kfed.adapters.flower import (
+    ClusteredFedAvg,
+    KFedSelection,
+    Settings,
+    client_app,
+    labels_of,
+    run_round,
+)
+
+MEANS = 20 * np.random.default_rng(99).normal(size=(4, 5))
+
+
+def points_of(node):
+    rng = np.random.default_rng(node % 1000)
+    return np.concatenate([rng.normal(MEANS[group % 4], size=(30, 5)) for group in (node, node + 1)])
+
+
+NODES = [2**64 - 4 + i for i in range(4)]  # ids have 64 bits without a sign
+
+
+class Nodes:
+    """A grid whose nodes run their app when a message is pushed to them; `silent` ones reply only when let."""
+
+    def __init__(self, loaders=None, silent=(), forge=None):
+        self.points = {node: points_of(node) for node in NODES} | (loaders or {})
+        self.app = client_app(lambda context: self.load(context), 2)
+        self.contexts, self.silent, self.forge = {}, set(silent), forge or {}
+        self._ids, self._replies, self._waiting = count(), {}, []
+        self.pushed = []
+
+    def load(self, context):
+        points = self.points[context.node_id]
+        if isinstance(points, Exception):
+            raise points
+        return points
+
+    def context(self, node):
+        return self.contexts.setdefault(node, Context(1, node, {}, RecordDict(), {}))
+
+    def get_node_ids(self):
+        return list(self.points)
+
+    def push_messages(self, messages):
+        ids = []
+        for message in messages:
+            ids.append(f"message {next(self._ids)}")
+            message.metadata.__dict__["_message_id"] = ids[-1]
+            self.pushed.append((message.metadata.dst_node_id, message.metadata.message_type))
+            self._waiting.append(message)
+        self.deliver()
+        return ids
+
+    def deliver(self):
+        waiting, self._waiting = self._waiting, []
+        for message in waiting:
+            if message.metadata.dst_node_id in self.silent:
+                self._waiting.append(message)
+            else:
+                self._replies[message.metadata.message_id] = self.reply(message)
+
+    def reply(self, message):
+        node = message.metadata.dst_node_id
+        if node in self.forge:
+            return self.forge[node](message)
+        return self.app(message, self.context(node))
+
+    def pull_messages(self, message_ids):
+        return [self._replies.pop(one) for one in list(message_ids) if one in self._replies]
+
+    def send_and_receive(self, messages, *, timeout=None):
+        return self.pull_messages(self.push_messages(messages))
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch):
+    monkeypatch.setattr(flower_server, "POLL_SECONDS", 0.01)
+    for name in ("_run_id", "_task_id", "_node_id"):  # what Flower sets where an app runs
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def settings_of(**options):
+    return Settings(4, **({"min_nodes": 2, "deadline": 1.0} | options))
+
+
+def in_one_process(points):
+    local = {
+        str(node): kfed.cluster_device(own, 2, random_state=0, device_id=str(node)) for node, own in points.items()
+    }
+    result = kfed.aggregate([one.to_message(name) for name, one in local.items()], 4)
+    return result, {int(name): one.induced_labels(result.identity(name)) for name, one in local.items()}
+
+
+def said(**record):
+    return lambda message: Message(RecordDict({"kfed": ConfigRecord(record)}), reply_to=message)
+
+
+def test_every_node_ends_up_with_the_labels_of_one_process(tmp_path):
+    grid = Nodes()
+    outcome = run_round(grid, settings_of(output=tmp_path / "clusters.kfed"))
+    expected, labels = in_one_process(grid.points)
+    assert outcome.aggregation == expected == kfed.Aggregation.load(tmp_path / "clusters.kfed")
+    assert outcome.failed == {}
+    assert outcome.late == ()
+    for node in NODES:
+        np.testing.assert_array_equal(labels_of(grid.context(node)), labels[node])
+    assert outcome.labelled == dict.fromkeys(NODES, 60)
+
+
+def test_no_row_is_in_what_nodes_reply():
+    grid, seen = Nodes(), []
+    honest = grid.reply
+    grid.reply = lambda message: seen.append(honest(message)) or seen[-1]
+    run_round(grid, settings_of())
+    payload = b"".join(value for reply in seen for value in reply.content["kfed"].values() if isinstance(value, bytes))
+    assert len(payload) > 0
+    assert not any(row.tobytes() in payload for node in NODES for row in grid.points[node])
+
+
+@pytest.mark.parametrize(
+    ("loaders", "forge", "reason"),
+    [
+        ({7: np.full((9, 5), np.nan)}, {}, "must be finite"),
+        ({7: np.empty((0, 5))}, {}, "at least one row"),
+        ({7: np.ones((9, 5)) * np.arange(9)[:, None] @ np.ones((5, 6))}, {}, "6 features"),
+        ({7: OSError("no disk")}, {}, "it raised OSError"),
+        ({7: None}, {7: lambda message: Message(Error(1, "it broke"), reply_to=message)}, "its app failed"),
+        ({7: None}, {7: said(message=b"garbage")}, "no message of a device"),
+        ({7: None}, {7: said(message="text")}, "no message of a device"),
+        ({7: None}, {7: said()}, "no message of a device"),
+        (
+            {7: None},
+            {7: said(message=kfed.DeviceMessage("8", np.zeros((1, 5)), [9]).to_bytes())},
+            "it must speak for itself",
+        ),
+        ({7: None}, {7: lambda message: Message(RecordDict(), reply_to=message)}, "no k-FED record"),
+    ],
+)
+def test_a_bad_node_is_named_and_the_rest_goes_on(loaders, forge, reason):
+    grid = Nodes(loaders, forge=forge)
+    outcome = run_round(grid, settings_of())
+    assert list(outcome.failed) == [7]
+    assert reason in outcome.failed[7]
+    assert outcome.aggregation == in_one_process({node: grid.points[node] for node in NODES})[0]
+
+
+def test_what_a_loader_says_of_a_row_stays_on_the_node():
+    outcome = run_round(Nodes({7: ValueError("could not convert 12.75")}), settings_of())
+    assert "ValueError" in outcome.failed[7]
+    assert "12.75" not in outcome.failed[7]
+
+
+def test_a_round_goes_on_without_a_node_that_does_not_reply_and_serves_it_when_it_does(tmp_path):
+    path = tmp_path / "clusters.kfed"
+    grid = Nodes(silent=NODES[3:])
+    polls = count()
+
+    def stop():
+        if next(polls) == 5:
+            grid.silent.clear()
+            grid.deliver()
+        return False
+
+    outcome = run_round(grid, settings_of(quorum=0.7, output=path, watch=0.5), stop)
+    assert outcome.late == (NODES[3],)
+    expected, _ = in_one_process({node: grid.points[node] for node in NODES[:3]})
+    assert outcome.aggregation == expected == kfed.Aggregation.load(path)
+    local = kfed.cluster_device(points_of(NODES[3]), 2, random_state=0, device_id=str(NODES[3]))
+    labels = local.induced_labels(expected.assign(local.to_message(str(NODES[3]))))
+    np.testing.assert_array_equal(labels_of(grid.context(NODES[3])), labels)
+
+
+def test_a_later_run_serves_more_nodes_from_the_file(tmp_path):
+    path = tmp_path / "clusters.kfed"
+    first = run_round(Nodes(), settings_of(output=path))
+    before = path.read_bytes()
+    grid = Nodes({5: points_of(5)})
+    second = run_round(grid, settings_of(output=path, watch=0.3))
+    assert path.read_bytes() == before
+    assert second.aggregation == first.aggregation
+    assert set(second.late) == {*NODES, 5}
+    assert labels_of(grid.context(5)) is not None
+    labels = in_one_process({node: points_of(node) for node in NODES})[1]
+    for node in NODES:
+        np.testing.assert_array_equal(labels_of(grid.context(node)), labels[node])
+
+
+def test_a_late_node_with_other_features_is_named(tmp_path):
+    path = tmp_path / "clusters.kfed"
+    run_round(Nodes(), settings_of(output=path))
+    outcome = run_round(Nodes({5: np.random.default_rng(0).normal(size=(9, 3))}), settings_of(output=path, watch=0.3))
+    assert "has 5 where '5' has 3" in outcome.failed[5]
+
+
+def test_each_node_is_asked_once_however_long_the_server_watches():
+    grid = Nodes()
+    run_round(grid, settings_of(watch=0.2))
+    assert sorted(grid.pushed) == sorted(
+        (node, f"query.{action}") for node in NODES for action in ("cluster", "identity")
+    )
+
+
+def test_if_no_node_replies_it_is_an_error():
+    with pytest.raises(kfed.EngineError, match="of 4 that were asked none did"):
+        run_round(Nodes(silent=NODES), settings_of(deadline=0.1))
+
+
+def test_an_identity_before_the_clustering_is_refused_in_words():
+    message = Message(RecordDict({"kfed": ConfigRecord()}), dst_node_id=1, message_type="query.identity")
+    reply = client_app(lambda context: None, 2)(message, Context(1, 1, {}, RecordDict(), {}))
+    assert "must be asked to cluster before" in reply.content["kfed"]["error"]
+
+
+@pytest.mark.parametrize("options", [{"quorum": 0}, {"quorum": 2}, {"min_nodes": 0}, {"rule": "x"}])
+def test_settings_that_make_no_sense_are_refused(options):
+    with pytest.raises(kfed.InvalidInputError):
+        Settings(4, **options)
+
+
+# Strategies -----------------------------------------------------------------------------------------------------
+
+
+def learner(target_of):
+    """An app whose model is one number, which training takes half the way to the node's own target."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        model = message.content["arrays"].to_numpy_ndarrays()[0]
+        trained = ArrayRecord([model + (target_of(context.node_id) - model) / 2])
+        return Message(RecordDict({"arrays": trained, "metrics": metrics(0.0)}), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message, context):
+        loss = abs(float(message.content["arrays"].to_numpy_ndarrays()[0][0]) - target_of(context.node_id))
+        return Message(RecordDict({"metrics": metrics(loss)}), reply_to=message)
+
+    return app
+
+
+def metrics(loss):
+    return MetricRecord({"loss": loss, "num-examples": 10})
+
+
+def test_clustered_averaging_trains_one_model_for_each_cluster():
+    grid = Nodes()
+    grid.app = learner(lambda node: 1.0 if node in NODES[:2] else -1.0)
+    strategy = ClusteredFedAvg(dict(zip(NODES, [0, 0, 1, 1], strict=True)))
+    result = strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=12)
+    models = {cluster: model.to_numpy_ndarrays()[0][0] for cluster, model in strategy.models.items()}
+    assert models == pytest.approx({0: 1.0, 1: -1.0}, abs=1e-3)
+    assert result.evaluate_metrics_clientapp[12]["loss"] < 1e-3
+
+
+def test_with_one_cluster_it_is_flowers_own_averaging():
+    from flwr.serverapp.strategy import FedAvg
+
+    found = []
+    for strategy in (ClusteredFedAvg(dict.fromkeys(NODES, 0)), FedAvg(min_available_nodes=4)):
+        grid = Nodes()
+        grid.app = learner(lambda node: float(node % 7))
+        found.append(strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=3).arrays.to_numpy_ndarrays()[0])
+    np.testing.assert_allclose(found[0], found[1])
+
+
+class HighestLoss:
+    """A selection that considers the first three clients."""
+
+    def select(self, round, n, losses):
+        candidates = np.arange(3)
+        return np.sort(candidates[np.argsort(-losses(candidates), kind="stable")][:n])
+
+
+def test_a_selection_picks_by_the_losses_of_its_candidates_alone():
+    grid = Nodes()
+    grid.app = learner(lambda node: float(NODES.index(node)))
+    strategy = KFedSelection(HighestLoss(), NODES, n_train=1, fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2)
+    assert strategy.selected == [[NODES[2]], [NODES[0]]]  # losses 0, 1, 2, then 1, 0, 1
+    asked = [node for node, kind in grid.pushed if kind == "evaluate"]
+    assert asked == NODES[:3] * 2
+    assert [node for node, kind in grid.pushed if kind == "train"] == [NODES[2], NODES[0]]
+
+
+def test_a_candidate_that_does_not_say_its_loss_is_taken_last():
+    grid = Nodes(silent=NODES[:1])
+    grid.app = learner(lambda node: 0.0)
+    strategy = KFedSelection(HighestLoss(), NODES, n_train=2, fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
+    assert strategy.selected == [NODES[1:3]]

@@ -1,0 +1,110 @@
+"""k-FED on a real Flower network of processes, with TLS and node authentication: one dies, one lies, one is late."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import kfed
+
+pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
+from deployment import ROOT, Network, wait_for
+
+pytestmark = pytest.mark.slow
+
+MISCHIEF = """
+
+class Mischief(type(app)):
+    def __init__(self, honest):
+        super().__init__()
+        self.honest = honest
+
+    def __call__(self, message, context):
+        if context.node_config.get("slow"):
+            import time
+            from pathlib import Path
+            Path(context.node_config["data"]).with_suffix(".busy").touch()
+            time.sleep(600)
+        reply = self.honest(message, context)
+        if context.node_config.get("lies"):
+            reply.content["kfed"]["message"] = b"garbage"
+        return reply
+
+
+app = Mischief(app)
+"""
+
+
+def points_of(i):
+    means = 20 * np.random.default_rng(99).normal(size=(4, 5))
+    rng = np.random.default_rng(i)
+    return np.concatenate([rng.normal(means[group % 4], size=(30, 5)) for group in (i, i + 1)])
+
+
+@pytest.fixture
+def network(tmp_path):
+    made = Network(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_network_that_loses_a_node_and_hears_a_liar_labels_the_rest_and_serves_a_late_node(network, tmp_path):
+    app = tmp_path / "app"
+    shutil.copytree(ROOT / "examples" / "flower-kfed", app)
+    with (app / "kfed_flower" / "client_app.py").open("a", encoding="utf-8") as file:
+        file.write(MISCHIEF)
+    names = ["one", "two", "three", "liar", "victim", "late"]
+    for i, name in enumerate(names):
+        np.save(tmp_path / f"{name}.npy", points_of(i))
+    network.start_superlink()
+    ids = {name: network.register(name) for name in names}
+    for name in names[:3]:
+        network.start_node(name, data=str(tmp_path / f"{name}.npy"))
+    network.start_node("liar", data=str(tmp_path / "liar.npy"), lies=True)
+    network.start_node("victim", data=str(tmp_path / "victim.npy"), slow=True)
+    wait_for(lambda: network.log("superlink").count("Activated node_id") == 5, 60, "five nodes")
+    output = tmp_path / "clusters.kfed"
+    run = network.run(app, n_clusters=4, min_nodes=5, quorum=1.0, deadline=45.0, watch=90.0, output=str(output))
+
+    wait_for((tmp_path / "victim.busy").exists, 60, "the victim to work")
+    network.kill("victim")
+    wait_for(output.exists, 90, "the aggregation")
+    network.start_node("late", data=str(tmp_path / "late.npy"))
+    honest = names[:3]
+    wait_for(lambda: all((tmp_path / f"{name}.labels.npy").exists() for name in [*honest, "late"]), 90, "labels")
+
+    local = {
+        name: kfed.cluster_device(points_of(names.index(name)), 2, random_state=0, device_id=str(ids[name]))
+        for name in [*honest, "late"]
+    }
+    messages = {name: one.to_message(str(ids[name])) for name, one in local.items()}
+    expected = kfed.aggregate([messages[name] for name in honest], 4)
+    assert kfed.Aggregation.load(output) == expected
+    for name in honest:
+        labels = local[name].induced_labels(expected.identity(str(ids[name])))
+        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.labels.npy"), labels)
+    labels = local["late"].induced_labels(expected.assign(messages["late"]))
+    np.testing.assert_array_equal(np.load(tmp_path / "late.labels.npy"), labels)
+    said = re.sub(r"\x1b\[\d+m", "", network.flwr("log", str(run), "test", "--show"))
+    assert f"node {ids['liar']} is left out: its reply is no message of a device" in said
+    assert f"node {ids['victim']} has not replied yet" in said
+    assert f"node {ids['late']} came late, and was served" in said
+
+
+def test_a_node_whose_key_is_not_registered_is_not_let_in(network, tmp_path):
+    network.start_superlink()
+    network.register("known")
+    (tmp_path / "stranger.key").write_bytes(other_key())
+    network.start_node("stranger", data="nowhere.npy")
+    wait_for(lambda: "SuperNode ID" in network.log("stranger") or network.has_ended("stranger"), 60, "the stranger")
+    assert "SuperNode ID" not in network.log("stranger")
+
+
+def other_key():
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP384R1())
+    form = serialization.PrivateFormat.OpenSSH
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())

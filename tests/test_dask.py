@@ -1,0 +1,242 @@
+"""k-FED on a real Dask cluster of two processes: the answer of one process, whatever happens on the way."""
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import kfed
+
+pytest.importorskip("dask.dataframe", reason="needs kfed[dask]")
+pd = pytest.importorskip("pandas")
+import dask.dataframe as dd  # noqa: E402
+from distributed import Client, LocalCluster  # noqa: E402
+
+from kfed.adapters import _partition  # noqa: E402
+from kfed.adapters.dask import PartitionWarning, cluster_partitions  # noqa: E402
+
+COLUMNS = [f"x{i}" for i in range(6)]
+N_CLUSTERS, N_LOCAL = 9, 3
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Forty devices of 20 to 160 rows that know three of nine clusters, device by device."""
+    rng = np.random.default_rng(0)
+    means = 30 * rng.normal(size=(N_CLUSTERS, len(COLUMNS)))
+    parts = []
+    for i in range(40):
+        kind = rng.choice(N_CLUSTERS, N_LOCAL, replace=False)[rng.integers(N_LOCAL, size=20 + 140 * (i % 4) // 3)]
+        part = pd.DataFrame(means[kind] + rng.normal(size=(len(kind), len(COLUMNS))), columns=COLUMNS)
+        parts.append(part.assign(sensor=f"sensor-{i:02}", kind=kind))
+    return pd.concat(parts, ignore_index=True)
+
+
+def frame_of(table, n_parts):
+    """Partitions of whole devices."""
+    codes = pd.factorize(table["sensor"].bfill())[0]
+    return dd.concat([dd.from_pandas(table[codes * n_parts // 40 == i], npartitions=1) for i in range(n_parts)])
+
+
+def in_one_process(table, **options):
+    devices = {name: rows[COLUMNS].to_numpy() for name, rows in table.groupby("sensor")}
+    found = dict(zip(devices, kfed.cluster_fleet(devices, N_LOCAL, random_state=0), strict=True))
+    sent = [
+        kfed.DeviceMessage(m.device_id, m.centers, m.counts, m.sums_of_squares, m.spectral_deviation, COLUMNS)
+        for m in (local.to_message(name) for name, local in found.items())
+    ]
+    result = kfed.aggregate(sent, N_CLUSTERS, **options)
+    labels = table.groupby("sensor")["kind"].transform(
+        lambda kinds: found[kinds.name].induced_labels(result.identity(kinds.name))
+    )
+    return result, labels
+
+
+def clustered(frame, client, **options):
+    return cluster_partitions(frame, "sensor", COLUMNS, N_LOCAL, N_CLUSTERS, client, **options)
+
+
+@pytest.mark.parametrize("n_parts", [1, 5])
+@pytest.mark.parametrize("rule", ["paper", "robust"])
+def test_a_cluster_gives_the_aggregation_and_the_labels_of_one_process(client, table, n_parts, rule):
+    result = clustered(frame_of(table, n_parts), client, rule=rule)
+    expected, labels = in_one_process(table, rule=rule)
+    assert isinstance(result, kfed.Aggregation)
+    assert result.to_bytes() == expected.to_bytes()
+    rows = result.labelled.compute()
+    assert list(rows.columns) == [*table.columns, "cluster"]
+    np.testing.assert_array_equal(rows["cluster"].to_numpy(np.int64), labels)
+    assert result.skipped == ()
+
+
+def test_parquet_files_give_the_answer_of_the_frame_they_were_written_from(client, table, tmp_path):
+    frame_of(table, 4).to_parquet(tmp_path / "rows")
+    expected, labels = in_one_process(table)
+    for path in (tmp_path / "rows", f"file://{tmp_path}/rows"):
+        result = clustered(path, client)
+        assert result.to_bytes() == expected.to_bytes()
+    np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
+
+
+def test_without_a_cluster_the_threads_of_this_process_do_the_work(table):
+    assert clustered(frame_of(table, 3), None).to_bytes() == in_one_process(table)[0].to_bytes()
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_devices_that_span_partitions_are_brought_together_and_it_is_said(client, table, mixed):
+    rows = table.sample(frac=1, random_state=1).reset_index(drop=True) if mixed else table
+    frame = dd.from_pandas(rows, npartitions=7)
+    with pytest.warns(PartitionWarning, match="devices have rows in several partitions") as said:
+        result = clustered(frame, client)
+    n_spanning = int(str(said[0].message).split()[0])
+    assert n_spanning == 40 if mixed else 1 <= n_spanning <= 6
+    expected, labels = in_one_process(rows)
+    assert result.to_bytes() == expected.to_bytes()
+    found = result.labelled["cluster"].compute().sort_index()
+    np.testing.assert_array_equal(found.to_numpy(np.int64), labels)
+
+
+def test_partitions_of_whole_devices_are_not_moved(client, table):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PartitionWarning)
+        clustered(frame_of(table, 5), client)
+
+
+def test_by_way_of_regions_separated_rows_get_the_same_clusters(client, table):
+    frame = frame_of(table, 5)
+    rows = clustered(frame, client, fan_in=6).labelled.compute()
+    pairs = rows.groupby(["kind", "cluster"]).size()
+    assert len(pairs) == N_CLUSTERS == rows["cluster"].nunique()
+
+
+def test_a_worker_that_is_killed_in_mid_run_changes_nothing(table, tmp_path, monkeypatch):
+    expected, labels = in_one_process(table)
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        frame = frame_of(table, 10).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
+        pid = next(iter(client.run(os.getpid).values()))
+        killer = threading.Thread(target=kill_when_busy, args=(pid, tmp_path))
+        killer.start()
+        result = clustered(frame, client)
+        killer.join()
+        assert not (tmp_path / "too late").exists()
+        assert pid not in client.run(os.getpid).values()
+        np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
+    assert result.to_bytes() == expected.to_bytes()
+
+
+def slowly(frame, folder):
+    """Say which process works on it, and take a moment."""
+    with open(os.path.join(folder, str(os.getpid())), "a", encoding="utf-8") as file:
+        file.write("x")
+    time.sleep(0.1)
+    return frame
+
+
+def kill_when_busy(pid, folder):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if (folder / str(pid)).exists():
+            os.kill(pid, signal.SIGKILL)
+            return
+        time.sleep(0.01)
+    (folder / "too late").touch()
+
+
+def test_a_cluster_that_goes_away_is_an_error_that_says_how_far_it_came(table, tmp_path):
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0")
+    client = Client(cluster)
+    try:
+        frame = frame_of(table, 10).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
+        closer = threading.Timer(0.6, lambda: (client.close(), cluster.close()))
+        closer.start()
+        with pytest.raises(kfed.EngineError, match=r"went away after \d+ of 10 partitions"):
+            clustered(frame, client)
+        closer.join()
+    finally:
+        client.close()
+        cluster.close()
+
+
+def test_a_bad_device_is_named_and_the_rest_goes_on(client, table):
+    bad = table.copy()
+    bad.loc[bad.index[bad["sensor"] == "sensor-03"][:2], "x1"] = np.nan
+    bad.loc[bad.index[bad["sensor"] == "sensor-05"][0], "x0"] = np.inf
+    bad.loc[bad.index[bad["sensor"] == "sensor-07"][:4], "sensor"] = None
+    with pytest.warns(PartitionWarning, match="'sensor-03'.*finite.*'sensor-05'"):
+        result = clustered(frame_of(bad, 4), client)
+    assert {one.device_id: one.n_rows for one in result.skipped} == {
+        "sensor-03": (table["sensor"] == "sensor-03").sum(),
+        "sensor-05": (table["sensor"] == "sensor-05").sum(),
+        "(no device)": 4,
+    }
+    good = bad[bad["sensor"].notna() & ~bad["sensor"].isin(["sensor-03", "sensor-05"])]
+    assert result.to_bytes() == in_one_process(good)[0].to_bytes()
+    rows = result.labelled.compute()
+    assert len(rows) == len(bad)
+    assert set(rows.index[rows["cluster"].notna()]) == set(good.index)
+
+
+def test_no_value_of_a_row_is_in_the_report_of_a_bad_device(table):
+    bad = table.assign(x2=table["x2"].where(table.index != 3, np.nan))
+    with pytest.warns(PartitionWarning) as said:
+        result = clustered(frame_of(bad, 2), None)
+    told = str(said[0].message) + str(result.skipped)
+    assert all(f"{value:.3f}" not in told for value in table.loc[3, COLUMNS])
+
+
+def test_partitions_without_rows_are_passed_over(client, table):
+    frame = dd.concat([dd.from_pandas(table, npartitions=1), frame_of(table, 3).query("x0 > 1e9")])
+    assert clustered(frame, client).to_bytes() == in_one_process(table)[0].to_bytes()
+
+
+def test_only_messages_leave_a_partition(table):
+    plan = _partition.Plan("sensor", tuple(COLUMNS), np.dtype(float), N_LOCAL, 3, True, 0)
+    report = _partition.messages_of(table, plan)
+    for payload in report.messages:
+        message = kfed.DeviceMessage.from_bytes(payload)
+        assert message.counts.min() >= 3
+    everything = b"".join(report.messages)
+    assert not any(row.tobytes() in everything for row in table[COLUMNS].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"device_column": "nobody"}, "lacks 'nobody'"),
+        ({"columns": ["x0", "y0"]}, "lacks 'y0'"),
+        ({"columns": []}, "at least one"),
+        ({"columns": "x0"}, "must be a list"),
+        ({"columns": ["x0", "x0"]}, "distinct"),
+        ({"columns": ["x0", "sensor"]}, "device column"),
+        ({"columns": ["x0", "note"]}, "must be numbers, and 'note'"),
+        ({"label_column": "kind"}, "label_column"),
+        ({"n_local_clusters": 0}, "n_local_clusters"),
+        ({"frame_or_path": 3}, "Dask frame, a path or a URL"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(table, changes, match):
+    arguments = {
+        "frame_or_path": frame_of(table.assign(note="a"), 2),
+        "device_column": "sensor",
+        "columns": COLUMNS,
+        "n_local_clusters": 2,
+        "n_clusters": 2,
+    }
+    with pytest.raises(kfed.InvalidInputError, match=match):
+        cluster_partitions(**(arguments | changes))
