@@ -41,18 +41,19 @@ th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); tex
 th { font-weight: 600; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 figure { margin: 1rem 0; }
-figure img { display: block; width: 100%; max-width: 54rem; height: auto; border-radius: .3rem; background: #fff; }
+figure img { display: block; width: 100%; min-width: 30rem; max-width: 54rem; height: auto; border-radius: .3rem;
+  background: #fff; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }
 """.strip()
 
 
-def page(title: str, blocks: Iterable[str], foot: str) -> bytes:
-    """The whole file."""
+def page(title: str, blocks: Iterable[str], foot: str, style: str = "") -> bytes:
+    """The whole file; `style` adds to how it looks."""
     body = "\n".join(blocks)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{STYLE}{style}\n</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
         f"{body}\n<footer>{escape(foot)}</footer>\n</main>\n</body>\n</html>\n"
     ).encode()
 
@@ -98,11 +99,11 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption: str =
     return f"<div class=scroll><table>{titles}{shown}<tbody>{body}</tbody></table></div>"
 
 
-def picture(png: bytes, caption: str) -> str:
-    """A picture that is part of the file, with words for those who do not see it."""
-    data = base64.b64encode(png).decode()
-    shown = escape(caption)
-    return f'<figure><img src="data:image/png;base64,{data}" alt="{shown}"><figcaption>{shown}</figcaption></figure>'
+def picture(png: bytes, words: str, *, captioned: bool = True) -> str:
+    """A picture that is part of the file, with words for those who do not see it, which may stand below it, too."""
+    data, words = base64.b64encode(png).decode(), escape(words)
+    caption = f"<figcaption>{words}</figcaption>" if captioned else ""
+    return f'<figure><div class=scroll><img src="data:image/png;base64,{data}" alt="{words}"></div>{caption}</figure>'
 
 
 def png_of(figure: Figure) -> bytes:

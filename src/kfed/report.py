@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,8 +9,7 @@ from html import escape
 from pathlib import Path
 
 import kfed
-from kfed import _files, _pool
-from kfed._report_style import STYLE
+from kfed import _files, _page, _pool
 from kfed.experiments.experiment import Finding, Table, Verdict
 from kfed.experiments.runner import Outcome
 
@@ -20,10 +18,29 @@ PAPER_ADDRESS = "https://arxiv.org/abs/2103.00697"
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "exceeded", "not reproduced")
 TITLE = "The paper's experiments, reproduced"
 
+STYLE = """
+.tally { font-size: 1.1rem; font-weight: 600; }
+nav { display: flex; flex-wrap: wrap; gap: .4rem .5rem; margin: 1.2rem 0; }
+nav a { background: var(--card); border: 1px solid var(--line); border-radius: 2rem; padding: .25rem .75rem;
+  text-decoration: none; color: var(--text); font-size: .9rem; }
+.dot { display: inline-block; width: .6rem; height: .6rem; border-radius: 50%; margin-right: .45rem; }
+.dot.good { background: var(--good); } .dot.bad { background: var(--bad); } .dot.skipped { background: var(--open); }
+.dot.mixed { background: linear-gradient(90deg, var(--good) 50%, var(--bad) 50%); }
+section { border-top: 1px solid var(--line); margin: 2.5rem 0 0; }
+article { border-left: 3px solid var(--line); padding: .1rem 0 .1rem .9rem; margin: 1rem 0; }
+article p { margin: .25rem 0; }
+.mark { display: inline-block; font-size: .8rem; font-weight: 600; border: 1px solid currentColor; border-radius: .3rem;
+  padding: 0 .4rem; margin-right: .5rem; color: var(--good); }
+.mark.not-reproduced { color: var(--bad); }
+dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: .2rem 1rem; margin: .3rem 0; }
+dt { color: var(--soft); font-size: .9rem; }
+dd { margin: 0; }
+"""
+
 
 def write_html(outcomes: Sequence[Outcome], path: str | Path) -> None:
     """Write one HTML file that holds everything, pictures too, and asks nothing of a network."""
-    _files.write(path, "\n".join(_html(outcomes)).encode() + b"\n")
+    _files.write(path, _page.page(TITLE, _html(outcomes), _facts(outcomes), STYLE))
 
 
 def write_markdown(outcomes: Sequence[Outcome], path: str | Path) -> None:
@@ -119,16 +136,10 @@ def _markdown_section(outcome: Outcome, pictures: str) -> Iterator[str]:
 
 
 def _html(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{escape(TITLE)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>"
-    yield f"<header><h1>{escape(TITLE)}</h1>"
-    yield f'<p><a href="{PAPER_ADDRESS}">{escape(PAPER)}</a></p>'
-    yield f"<p class=tally>{escape(tally(outcomes))}</p><p class=facts>{escape(_facts(outcomes))}</p></header>"
+    yield f'<p><a href="{PAPER_ADDRESS}">{escape(PAPER)}</a></p><p class=tally>{escape(tally(outcomes))}</p>'
     yield f"<nav>{' '.join(_link(outcome) for outcome in outcomes)}</nav>"
     for outcome in outcomes:
         yield from _html_section(outcome)
-    yield "</main>\n</body>\n</html>"
 
 
 def _link(outcome: Outcome) -> str:
@@ -142,41 +153,31 @@ def _link(outcome: Outcome) -> str:
 def _html_section(outcome: Outcome) -> Iterator[str]:
     experiment = outcome.experiment
     yield f'<section id="{escape(experiment.name)}"><h2>{escape(experiment.title)}</h2>'
-    yield f"<p class=where>{escape(experiment.paper)}</p><p>{escape(experiment.claim)}</p>"
+    yield f"<p class=soft>{escape(experiment.paper)}</p><p>{escape(experiment.claim)}</p>"
     if outcome.skipped:
-        yield f'<p class="skip">Skipped: {escape(outcome.skipped)}.</p></section>'
+        yield f"<p class=soft>Skipped: {escape(outcome.skipped)}.</p></section>"
         return
     if outcome.left_out:
-        yield f'<p class="skip">Some runs are left out: {escape(outcome.left_out)}.</p>'
+        yield f"<p class=soft>Some runs are left out: {escape(outcome.left_out)}.</p>"
     yield from map(_html_finding, outcome.summary.findings)
     if outcome.picture is not None:
-        data = base64.b64encode(outcome.picture.read_bytes()).decode()
-        yield f'<div class=scroll><img alt="{escape(experiment.title)}" src="data:image/png;base64,{data}"></div>'
+        yield _page.picture(outcome.picture.read_bytes(), experiment.title, captioned=False)
     for table in outcome.summary.tables:
-        yield from _html_table(table)
+        yield _page.table(table.headings, table.rows, table.title)
     yield f"<p><b>Measure.</b> {escape(experiment.measure)}</p>"
     yield f"<p><b>How the setup differs.</b> {escape(experiment.setup_differs)}</p>"
     about = f"{len(outcome.results)} runs, {outcome.seconds:.0f} seconds"
-    yield f"<p class=facts>{about}: <code>kfed reproduce {escape(experiment.name)}</code></p></section>"
+    yield f"<p class=soft>{about}: <code>kfed reproduce {escape(experiment.name)}</code></p></section>"
 
 
 def _html_finding(finding: Finding) -> str:
-    reason = f"<p class=reason>{escape(finding.reason)}</p>" if finding.reason else ""
-    verdict = f'<span class="verdict {_class(finding.verdict)}">{finding.verdict}</span>'
+    reason = f"<p class=soft>{escape(finding.reason)}</p>" if finding.reason else ""
+    verdict = f'<span class="mark {_class(finding.verdict)}">{finding.verdict}</span>'
     return (
         f"<article><p>{verdict}{escape(finding.claim)}</p>"
         f"<dl><div><dt>paper</dt><dd>{escape(finding.paper)}</dd></div>"
         f"<div><dt>ours</dt><dd>{escape(finding.ours)}</dd></div></dl>{reason}</article>"
     )
-
-
-def _html_table(table: Table) -> Iterator[str]:
-    yield f"<div class=scroll><table><caption>{escape(table.title)}</caption><thead><tr>"
-    yield "".join(f"<th>{escape(heading)}</th>" for heading in table.headings)
-    yield "</tr></thead><tbody>"
-    for row in table.rows:
-        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
-    yield "</tbody></table></div>"
 
 
 def _class(verdict: str) -> str:
