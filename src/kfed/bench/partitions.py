@@ -47,7 +47,9 @@ def partitions(quick: bool) -> Iterator[Figure]:
     yield Figure(NAME, "share of answers of one process", same, 1, True, shape)
     detail = f"two workers {together:.1f} s, one {alone:.1f} s; without a cluster, all threads {here:.1f} s"
     yield Figure(NAME, "two workers, times as fast as one", alone / together, 1.6, True, detail)
-    detail = f"the busier of two {cpu_together:.1f} s, one {cpu_alone:.1f} s; what free cores would come to"
+    detail = (
+        f"the busier of two {cpu_together:.1f} s, one {cpu_alone:.1f} s; what free cores come to, but for the client"
+    )
     yield Figure(NAME, "the same in CPU time of a worker", cpu_alone / cpu_together, 1.6, True, detail)
     if peak:
         rows = 4 * N_FEATURES * int(sizes.sum())
