@@ -23,6 +23,7 @@ from kfed.adapters.flower import (
     labels_of,
     run_round,
 )
+from kfed.federated import KFedPowerOfChoice, PowerOfChoice, RandomSelection
 
 MEANS = 20 * np.random.default_rng(99).normal(size=(4, 5))
 
@@ -38,10 +39,11 @@ NODES = [2**64 - 4 + i for i in range(4)]  # ids have 64 bits without a sign
 class Nodes:
     """A grid whose nodes run their app when a message is pushed to them; `silent` ones reply only when let."""
 
-    def __init__(self, loaders=None, silent=(), forge=None):
+    def __init__(self, loaders=None, silent=(), forge=None, twice=None, deaf=()):
         self.points = {node: points_of(node) for node in NODES} | (loaders or {})
         self.app = client_app(lambda context: self.load(context), 2)
         self.contexts, self.silent, self.forge = {}, set(silent), forge or {}
+        self.twice, self.deaf = twice or {}, set(deaf)
         self._ids, self._replies, self._waiting = count(), {}, []
         self.pushed = []
 
@@ -64,8 +66,9 @@ class Nodes:
             message.metadata.__dict__["_message_id"] = ids[-1]
             self.pushed.append((message.metadata.dst_node_id, message.metadata.message_type))
             self._waiting.append(message)
+        self._waiting = [one for one in self._waiting if one.metadata.dst_node_id not in self.deaf]
         self.deliver()
-        return ids
+        return ["" if one.metadata.dst_node_id in self.deaf else one.metadata.message_id for one in messages]
 
     def deliver(self):
         waiting, self._waiting = self._waiting, []
@@ -82,7 +85,9 @@ class Nodes:
         return self.app(message, self.context(node))
 
     def pull_messages(self, message_ids):
-        return [self._replies.pop(one) for one in list(message_ids) if one in self._replies]
+        replies = [self._replies.pop(one) for one in list(message_ids) if one in self._replies]
+        again = {reply.metadata.src_node_id: reply for reply in replies if reply.metadata.src_node_id in self.twice}
+        return replies + [self.twice[node](reply) for node, reply in again.items()]
 
     def send_and_receive(self, messages, *, timeout=None):
         return self.pull_messages(self.push_messages(messages))
@@ -158,6 +163,50 @@ def test_a_bad_node_is_named_and_the_rest_goes_on(loaders, forge, reason):
     assert list(outcome.failed) == [7]
     assert reason in outcome.failed[7]
     assert outcome.aggregation == in_one_process({node: grid.points[node] for node in NODES})[0]
+
+
+def other_message(reply):
+    """A second answer to the same question, with other centers."""
+    forged = kfed.DeviceMessage(str(reply.metadata.src_node_id), np.full((2, 5), 7.0), [30, 30])
+    again = Message(RecordDict({"kfed": ConfigRecord({"message": forged.to_bytes()})}), reply_to=question_of(reply))
+    again.metadata.__dict__["_reply_to_message_id"] = reply.metadata.reply_to_message_id
+    return again
+
+
+def question_of(reply):
+    return Message(RecordDict(), dst_node_id=reply.metadata.src_node_id, message_type="query.cluster")
+
+
+@pytest.mark.parametrize("second", [lambda reply: reply, other_message])
+def test_a_node_that_answers_twice_is_named_and_counts_once(second):
+    grid = Nodes(twice={NODES[1]: second})
+    outcome = run_round(grid, settings_of())
+    assert outcome.repeated == (NODES[1],)
+    assert outcome.failed == {}
+    assert outcome.aggregation == in_one_process(grid.points)[0]
+    assert outcome.labelled == dict.fromkeys(NODES, 60)
+
+
+def test_a_second_answer_of_one_node_does_not_stand_for_another_in_the_quorum():
+    grid = Nodes(silent=NODES[3:], twice={NODES[1]: lambda reply: reply})
+    outcome = run_round(grid, settings_of(deadline=0.1))
+    assert outcome.aggregation.n_devices == 3
+    assert outcome.repeated == (NODES[1],)
+
+
+def test_a_node_that_the_network_has_lost_is_named_and_the_rest_goes_on():
+    outcome = run_round(Nodes(deaf=NODES[:1]), settings_of())
+    assert list(outcome.failed) == NODES[:1]
+    assert "took no message" in outcome.failed[NODES[0]]
+    assert outcome.aggregation.n_devices == 3
+
+
+def test_the_cluster_of_a_node_is_the_one_that_most_of_its_rows_are_in():
+    grid = Nodes({node: np.concatenate([points_of(node)[:30], points_of(node)[30:45]]) for node in NODES})
+    outcome = run_round(grid, settings_of())
+    _, labels = in_one_process(grid.points)
+    assert outcome.clusters == {node: np.bincount(labels[node]).argmax() for node in NODES}
+    assert sorted(outcome.clusters.values()) == [0, 1, 2, 3]
 
 
 def test_what_a_loader_says_of_a_row_stays_on_the_node():
@@ -279,6 +328,31 @@ def test_with_one_cluster_it_is_flowers_own_averaging():
     np.testing.assert_allclose(found[0], found[1])
 
 
+def test_without_evaluation_no_node_is_asked_to_judge():
+    grid = Nodes()
+    grid.app = learner(lambda node: 1.0)
+    ClusteredFedAvg(dict.fromkeys(NODES, 0), fraction_evaluate=0.0).start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2)
+    assert {kind for _, kind in grid.pushed} == {"train"}
+
+
+def test_a_fraction_of_the_nodes_trains_and_a_cluster_without_any_keeps_its_model():
+    grid = Nodes()
+    grid.app = learner(lambda node: 1.0)
+    strategy = ClusteredFedAvg(dict(zip(NODES, range(4), strict=True)), fraction_train=0.5, fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
+    trained = {node for node, _ in grid.pushed}
+    assert len(trained) == 2
+    for node, cluster in strategy.clusters.items():
+        assert strategy.models[cluster].to_numpy_ndarrays()[0][0] == (0.5 if node in trained else 0.0)
+
+
+def test_a_model_survives_a_round_that_nobody_replied_in():
+    grid = Nodes(silent=NODES)
+    strategy = ClusteredFedAvg(dict.fromkeys(NODES, 0), fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord([np.full(1, 3.0)]), num_rounds=1)
+    assert strategy.models[0].to_numpy_ndarrays()[0][0] == 3.0
+
+
 class HighestLoss:
     """A selection that considers the first three clients."""
 
@@ -304,3 +378,46 @@ def test_a_candidate_that_does_not_say_its_loss_is_taken_last():
     strategy = KFedSelection(HighestLoss(), NODES, n_train=2, fraction_evaluate=0.0)
     strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
     assert strategy.selected == [NODES[1:3]]
+
+
+def test_a_node_that_is_gone_is_neither_asked_nor_sent_a_model():
+    grid = Nodes()
+    grid.app = learner(lambda node: 0.0)
+    grid.points.pop(NODES[1])
+    strategy = KFedSelection(HighestLoss(), NODES, n_train=3, fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
+    assert strategy.selected == [[NODES[0], NODES[2]]]
+    assert NODES[1] not in {node for node, _ in grid.pushed}
+
+
+def test_a_loss_under_another_name_is_an_error_that_says_which_there_are():
+    grid = Nodes()
+    grid.app = learner(lambda node: 0.0)
+    strategy = KFedSelection(HighestLoss(), NODES, n_train=1, loss_key="eval_loss", fraction_evaluate=0.0)
+    with pytest.raises(kfed.InvalidInputError, match="'eval_loss'.* says loss, num-examples; give loss_key"):
+        strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
+
+
+SIZES, CLUSTERS = [10, 20, 30, 40], [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        RandomSelection(4, SIZES, seed=3),
+        PowerOfChoice(SIZES, n_candidates=3, seed=3),
+        KFedPowerOfChoice(SIZES, CLUSTERS, n_candidates=4, seed=3),
+    ],
+)
+def test_the_selections_of_kfed_federated_pick_the_nodes_they_pick_anywhere(selection):
+    targets = {node: float(1 + position) for position, node in enumerate(NODES)}
+    grid = Nodes()
+    grid.app = learner(targets.get)
+    strategy = KFedSelection(selection, NODES, n_train=2, fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=4)
+    model, expected = 0.0, []
+    for round in range(1, 5):
+        chosen = selection.select(round, 2, [abs(model - target) for target in targets.values()])
+        model += np.mean([list(targets.values())[position] - model for position in chosen]) / 2
+        expected.append([NODES[position] for position in chosen])
+    assert strategy.selected == expected

@@ -29,11 +29,12 @@ def client_app(
     load_points: Callable[[Context], Any],
     n_local_clusters: int | Literal["auto"],
     *,
+    app: ClientApp | None = None,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
     on_labels: Callable[[Context, Array], object] | None = None,
 ) -> ClientApp:
-    """Make the app that runs on every node.
+    """Make the app that runs on every node, or teach an app that is there to answer the two queries.
 
     Parameters
     ----------
@@ -42,6 +43,8 @@ def client_app(
         `context.run_config` say which. They do not leave the node.
     n_local_clusters : int or "auto"
         k^(z).
+    app : ClientApp, optional
+        An app with `train` and `evaluate` functions of its own, to which the queries are added; by default a new one.
     random_state, min_cluster_size
         As in `kfed.cluster_device`.
     on_labels : callable, optional
@@ -51,9 +54,8 @@ def client_app(
     Returns
     -------
     flwr.clientapp.ClientApp
-        `train` and `evaluate` functions can be added to it.
     """
-    app = ClientApp()
+    app = ClientApp() if app is None else app
 
     @app.query(CLUSTER, mods=[_telling])
     def cluster(message: Message, context: Context) -> Message:

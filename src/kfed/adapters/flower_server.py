@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from logging import INFO, WARNING
 from pathlib import Path
 
+import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
@@ -78,15 +79,21 @@ class Outcome:
         Its device ids are the ids of the nodes.
     failed : dict of int to str
         Nodes that could not take part, and why.
+    repeated : tuple of int
+        Nodes that answered more than once; the answer that was read first counted.
     labelled : dict of int to int
         How many rows each node has labelled.
+    clusters : dict of int to int
+        The cluster that most rows of each node are in, as far as its message says; what `ClusteredFedAvg` takes.
     late : tuple of int
         Nodes that were served after the aggregation.
     """
 
     aggregation: Aggregation
     failed: dict[int, str]
+    repeated: tuple[int, ...]
     labelled: dict[int, int]
+    clusters: dict[int, int]
     late: tuple[int, ...]
 
 
@@ -118,7 +125,9 @@ def run_round(grid: Grid, settings: Settings, stop: Callable[[], bool] = lambda:
     else:
         result = _aggregate(_gathered(nodes, settings), nodes, settings)
     late = tuple(_serve(nodes, result, settings.watch, stop))
-    return Outcome(result, dict(nodes.failed), dict(nodes.labelled), late)
+    return Outcome(
+        result, dict(nodes.failed), tuple(nodes.repeated), dict(nodes.labelled), dict(nodes.clusters), late
+    )
 
 
 def _gathered(nodes: _Nodes, settings: Settings) -> dict[int, DeviceMessage]:
@@ -128,7 +137,7 @@ def _gathered(nodes: _Nodes, settings: Settings) -> dict[int, DeviceMessage]:
     while time.monotonic() < ends:
         nodes.ask_new()
         found |= dict(nodes.replies())
-        n_heard = len(found) + len(nodes.failed)
+        n_heard = len(found.keys() | nodes.failed.keys())
         if len(nodes.asked) >= settings.min_nodes and n_heard >= settings.quorum * len(nodes.asked):
             break
         time.sleep(POLL_SECONDS)
@@ -155,7 +164,7 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: _Nodes, settings: Setting
     if settings.output is not None:
         result.save(settings.output)
     log(INFO, "k-FED: %d nodes in %d clusters, %d failed", result.n_devices, result.n_clusters, len(nodes.failed))
-    nodes.tell({node: result.identity(str(node)) for node in found})
+    nodes.tell({node: (message, result.identity(str(node))) for node, message in found.items()})
     return result
 
 
@@ -166,7 +175,7 @@ def _serve(nodes: _Nodes, result: Aggregation, seconds: float, stop: Callable[[]
     while not stop():
         for node, message in nodes.replies():
             try:
-                nodes.tell({node: _answer(result, message)})
+                nodes.tell({node: (message, _answer(result, message))})
             except KFedError as error:
                 nodes.fail(node, str(error))
             else:
@@ -192,10 +201,11 @@ class _Nodes:
     grid: Grid
     asked: set[int] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)
+    repeated: dict[int, None] = field(default_factory=dict)
     labelled: dict[int, int] = field(default_factory=dict)
+    clusters: dict[int, int] = field(default_factory=dict)
     _questions: dict[str, int] = field(default_factory=dict)
     _answers: dict[str, int] = field(default_factory=dict)
-    _heard: set[int] = field(default_factory=set)
 
     @property
     def is_waiting_for_labels(self) -> bool:
@@ -208,9 +218,13 @@ class _Nodes:
         self.asked |= set(new)
         self._questions |= self._push({node: (CLUSTER, ConfigRecord()) for node in new})
 
-    def tell(self, identities: dict[int, Identity]) -> None:
-        """Send answers."""
-        said = {node: (IDENTITY, ConfigRecord({"identity": one.to_bytes()})) for node, one in identities.items()}
+    def tell(self, answers: dict[int, tuple[DeviceMessage, Identity]]) -> None:
+        """Send each node the answer to its message."""
+        said = {}
+        for node, (message, identity) in answers.items():
+            said[node] = (IDENTITY, ConfigRecord({"identity": identity.to_bytes()}))
+            if len(identity):
+                self.clusters[node] = int(np.bincount(identity.cluster_ids, weights=message.counts).argmax())
         self._answers |= self._push(said)
 
     def replies(self) -> Iterator[tuple[int, DeviceMessage]]:
@@ -222,12 +236,9 @@ class _Nodes:
                 message = DeviceMessage.from_bytes(record["message"])  # type: ignore[arg-type]
                 if message.device_id != str(node):
                     raise InvalidInputError(f"it must speak for itself, and speaks for {message.device_id!r}")
-                if node in self._heard:
-                    raise InvalidInputError("it has answered before; the first answer counts")
             except (KFedError, KeyError, TypeError) as error:
                 self.fail(node, f"its reply is no message of a device: {error}")
             else:
-                self._heard.add(node)
                 yield node, message
 
     def fail(self, node: int, reason: str) -> None:
@@ -235,20 +246,33 @@ class _Nodes:
         self.failed[node] = reason
         log(WARNING, "k-FED: node %d is left out: %s", node, reason)
 
+    def _repeat(self, node: int) -> None:
+        """Note that a node answered twice."""
+        self.repeated[node] = None
+        log(WARNING, "k-FED: node %d answered more than once; the first answer counts", node)
+
     def _push(self, said: dict[int, tuple[str, ConfigRecord]]) -> dict[str, int]:
+        """Send, and give the node that each open question is to; one that could not be sent is reported."""
         messages = [
             Message(RecordDict({RECORD: record}), dst_node_id=node, message_type=f"{MessageType.QUERY}.{action}")
             for node, (action, record) in said.items()
         ]
-        ids = list(self.grid.push_messages(messages)) if messages else []
-        return {message_id: node for message_id, node in zip(ids, said, strict=True) if message_id}
+        pushed = set(self.grid.push_messages(messages)) if messages else set()
+        sent = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+        for node in (node for message_id, node in sent.items() if message_id not in pushed):
+            self.fail(node, "the network took no message to it; it may be gone")
+        return {message_id: node for message_id, node in sent.items() if message_id in pushed}
 
     def _pull(self, open_questions: dict[str, int]) -> Iterator[tuple[int, ConfigRecord]]:
-        """What nodes said to open questions, which are closed by it."""
-        replies = list(self.grid.pull_messages(list(open_questions))) if open_questions else []
-        for reply in replies:
-            node = open_questions.pop(reply.metadata.reply_to_message_id, None)
-            if node is None:
+        """What nodes said to open questions, which are closed by it; a second answer is reported and ignored."""
+        nodes = dict(open_questions)
+        for reply in list(self.grid.pull_messages(list(nodes))) if nodes else []:
+            question = reply.metadata.reply_to_message_id
+            if question not in nodes:
+                continue
+            node = nodes[question]
+            if open_questions.pop(question, None) is None:
+                self._repeat(node)
                 continue
             record = None if reply.has_error() else reply.content.get(RECORD)
             if reply.has_error():

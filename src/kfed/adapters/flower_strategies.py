@@ -5,16 +5,21 @@ Both are Flower's `FedAvg` in all but whom they send which model, and run with a
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from logging import INFO, WARNING
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.common import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from flwr.serverapp.strategy.strategy_utils import aggregate_arrayrecords
 
+from kfed import _words
 from kfed.errors import InvalidInputError
 
 Array = npt.NDArray[Any]
@@ -26,14 +31,15 @@ class ClusteredFedAvg(FedAvg):
     Parameters
     ----------
     clusters : mapping of int to int
-        The cluster of each node, such as the one that most of its rows are in.
+        The cluster of each node, such as `Outcome.clusters` of a round of k-FED. Other nodes take no part.
     **options
-        As of `flwr.serverapp.strategy.FedAvg`. Every node that is there takes part in every round.
+        As of `flwr.serverapp.strategy.FedAvg`.
 
     Attributes
     ----------
     models : dict of int to ArrayRecord
-        The model of each cluster, after `start`. All begin with `initial_arrays`.
+        The model of each cluster, after `start`. All begin with `initial_arrays`. Flower's `Result.arrays` has room for
+        one, and holds the first of them.
     """
 
     def __init__(self, clusters: Mapping[int, int], **options: Any) -> None:
@@ -46,14 +52,16 @@ class ClusteredFedAvg(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send each node the model of its cluster."""
-        return self._to_all(server_round, arrays, config, grid, MessageType.TRAIN)
+        """Send the nodes of this round the models of their clusters, to train."""
+        nodes = self._sampled(server_round, grid, self.fraction_train, self.min_train_nodes)
+        return self._messages(nodes, server_round, arrays, config, MessageType.TRAIN)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send each node the model of its cluster."""
-        return self._to_all(server_round, arrays, config, grid, MessageType.EVALUATE)
+        """Send the nodes of this round the models of their clusters, to judge."""
+        nodes = self._sampled(server_round, grid, self.fraction_evaluate, self.min_evaluate_nodes)
+        return self._messages(nodes, server_round, arrays, config, MessageType.EVALUATE)
 
     def aggregate_train(
         self,
@@ -61,23 +69,28 @@ class ClusteredFedAvg(FedAvg):
         replies: Iterable[Message],
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Average the models of each cluster; a cluster that nobody replied for keeps its own."""
-        replies = list(replies)
-        valid, _ = self._check_and_log_replies(replies, is_train=True)
+        valid, _ = self._check_and_log_replies(list(replies), is_train=True)
+        if not valid:
+            return None, None
         for cluster in {self.clusters[reply.metadata.src_node_id] for reply in valid}:
             own = [reply.content for reply in valid if self.clusters[reply.metadata.src_node_id] == cluster]
             self.models[cluster] = aggregate_arrayrecords(own, self.weighted_by_key)
-        metrics = (
-            self.train_metrics_aggr_fn([reply.content for reply in valid], self.weighted_by_key) if valid else None
-        )
-        return next(iter(self.models.values())), metrics  # `models` has them all; Flower's result has room for one
+        metrics = self.train_metrics_aggr_fn([reply.content for reply in valid], self.weighted_by_key)
+        return next(iter(self.models.values())), metrics
 
-    def _to_all(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, message_type: str
+    def _sampled(self, server_round: int, grid: Grid, fraction: float, at_least: int) -> list[int]:
+        """A fraction of the nodes that are there, the same whenever the same nodes are there in that round."""
+        if fraction == 0.0:
+            return []
+        there = _wait_for(grid, self.clusters, max(at_least, self.min_available_nodes))
+        return random.Random(server_round).sample(there, min(len(there), max(at_least, int(fraction * len(there)))))
+
+    def _messages(
+        self, nodes: list[int], server_round: int, arrays: ArrayRecord, config: ConfigRecord, message_type: str
     ) -> list[Message]:
         config["server-round"] = server_round
-        for cluster in self.clusters.values():
+        for cluster in sorted(set(self.clusters.values())):
             self.models.setdefault(cluster, arrays)
-        nodes = sorted(set(grid.get_node_ids()) & set(self.clusters))
         return [
             Message(
                 RecordDict({self.arrayrecord_key: self.models[self.clusters[node]], self.configrecord_key: config}),
@@ -105,13 +118,18 @@ class KFedSelection(FedAvg):
     node_ids : sequence of int
         The node that each position of the selection stands for.
     n_train : int
-        Nodes that train in a round.
+        Nodes that train in a round. One that is picked and not there is passed over.
     loss_key : str
         What the nodes' evaluate function calls its loss. Only candidates are asked for it, before each round.
     loss_timeout : float
-        Seconds to wait for losses. A candidate that does not say is taken last.
+        Seconds to wait for losses. A candidate that is not there, or does not say, is taken last.
     **options
         As of `flwr.serverapp.strategy.FedAvg`.
+
+    Attributes
+    ----------
+    selected : list of list of int
+        The nodes that were sent the model to train, round by round.
     """
 
     def __init__(
@@ -135,20 +153,38 @@ class KFedSelection(FedAvg):
         """Send the model to the nodes that were picked."""
         config["server-round"] = server_round
         record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
+        there = set(_wait_for(grid, self.node_ids, self.min_available_nodes))
 
         def losses(positions: Array) -> Array:
-            return self._losses(grid, record, [self.node_ids[position] for position in positions])
+            return self._losses(grid, record, [self.node_ids[position] for position in positions], there)
 
-        chosen = [self.node_ids[position] for position in self.selection.select(server_round, self.n_train, losses)]
-        self.selected.append(chosen)
-        return self._construct_messages(record, chosen, MessageType.TRAIN)
+        picked = [self.node_ids[position] for position in self.selection.select(server_round, self.n_train, losses)]
+        for node in (node for node in picked if node not in there):
+            log(WARNING, "KFedSelection: node %d was picked for round %d and is not there", node, server_round)
+        self.selected.append([node for node in picked if node in there])
+        return self._construct_messages(record, self.selected[-1], MessageType.TRAIN)
 
-    def _losses(self, grid: Grid, record: RecordDict, nodes: list[int]) -> Array:
+    def _losses(self, grid: Grid, record: RecordDict, nodes: list[int], there: set[int]) -> Array:
         """Losses of the present model on these nodes; the smallest number for a node that does not say."""
-        asked = self._construct_messages(record, nodes, MessageType.EVALUATE)
-        found: dict[int, float] = {}
-        for reply in grid.send_and_receive(asked, timeout=self.loss_timeout):
-            if reply.has_content():
-                metrics = next(iter(reply.content.metric_records.values()))
-                found[reply.metadata.src_node_id] = float(metrics[self.loss_key])  # type: ignore[arg-type]
+        asked = self._construct_messages(record, [node for node in nodes if node in there], MessageType.EVALUATE)
+        replies = grid.send_and_receive(asked, timeout=self.loss_timeout)
+        found = {reply.metadata.src_node_id: self._loss(reply) for reply in replies if reply.has_content()}
         return np.array([found.get(node, np.finfo(float).min) for node in nodes])
+
+    def _loss(self, reply: Message) -> float:
+        metrics = {key: value for record in reply.content.metric_records.values() for key, value in record.items()}
+        if self.loss_key not in metrics:
+            raise InvalidInputError(
+                f"the nodes' evaluate function must reply with a metric {self.loss_key!r}, and that of node "
+                f"{reply.metadata.src_node_id} says {_words.listed(sorted(metrics)) or 'nothing'}; give loss_key"
+            )
+        return float(metrics[self.loss_key])
+
+
+def _wait_for(grid: Grid, nodes: Iterable[int], at_least: int) -> list[int]:
+    """Nodes that are there, sorted, once there are so many of them, or all."""
+    wanted = set(nodes)
+    while len(there := wanted & set(grid.get_node_ids())) < min(at_least, len(wanted)):
+        log(INFO, "Waiting for nodes to connect: %d of %d", len(there), len(wanted))
+        time.sleep(1)
+    return sorted(there)
