@@ -331,7 +331,9 @@ def test_with_one_cluster_it_is_flowers_own_averaging():
 def test_without_evaluation_no_node_is_asked_to_judge():
     grid = Nodes()
     grid.app = learner(lambda node: 1.0)
-    ClusteredFedAvg(dict.fromkeys(NODES, 0), fraction_evaluate=0.0).start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2)
+    ClusteredFedAvg(dict.fromkeys(NODES, 0), fraction_evaluate=0.0).start(
+        grid, ArrayRecord([np.zeros(1)]), num_rounds=2
+    )
     assert {kind for _, kind in grid.pushed} == {"train"}
 
 
@@ -394,7 +396,7 @@ def test_a_loss_under_another_name_is_an_error_that_says_which_there_are():
     grid = Nodes()
     grid.app = learner(lambda node: 0.0)
     strategy = KFedSelection(HighestLoss(), NODES, n_train=1, loss_key="eval_loss", fraction_evaluate=0.0)
-    with pytest.raises(kfed.InvalidInputError, match="'eval_loss'.* says loss, num-examples; give loss_key"):
+    with pytest.raises(kfed.InvalidInputError, match=r"'eval_loss'.* says loss, num-examples; give loss_key"):
         strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
 
 

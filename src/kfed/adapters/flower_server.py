@@ -125,9 +125,7 @@ def run_round(grid: Grid, settings: Settings, stop: Callable[[], bool] = lambda:
     else:
         result = _aggregate(_gathered(nodes, settings), nodes, settings)
     late = tuple(_serve(nodes, result, settings.watch, stop))
-    return Outcome(
-        result, dict(nodes.failed), tuple(nodes.repeated), dict(nodes.labelled), dict(nodes.clusters), late
-    )
+    return Outcome(result, dict(nodes.failed), tuple(nodes.repeated), dict(nodes.labelled), dict(nodes.clusters), late)
 
 
 def _gathered(nodes: _Nodes, settings: Settings) -> dict[int, DeviceMessage]:
