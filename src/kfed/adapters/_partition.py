@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ def labelled(frame: Any, plan: Plan, clusters: Aggregation, label_column: str) -
     known = np.zeros(len(frame), bool)
     partition = _Partition.of(frame, plan)
     for name, local in partition.clustered(plan).items():
-        rows = partition.rows[name]
+        rows = partition.order[partition.spans[name]]
         labels[rows] = local.induced_labels(answer_to(local.to_message(name), clusters))
         known[rows] = True
     return frame.assign(**{label_column: pd.arrays.IntegerArray(labels, ~known)})
@@ -83,29 +84,32 @@ def labelled(frame: Any, plan: Plan, clusters: Aggregation, label_column: str) -
 
 @dataclass(frozen=True)
 class _Partition:
-    """The rows of each device, and the devices that can't be used."""
+    """The rows of a partition device by device, and the devices that can't be used."""
 
     points: Array  # (n_rows, n_features)
-    rows: dict[str, Array]
+    order: Array  # (n_rows,), the row of the frame that each of them is
+    spans: dict[str, slice]
     skipped: list[Skipped]
 
     @classmethod
     def of(cls, frame: Any, plan: Plan) -> _Partition:
         """Group the rows by device, in their order, and judge each device by itself."""
         points = np.ascontiguousarray(frame[list(plan.columns)].to_numpy(plan.dtype, na_value=np.nan))
-        partition = cls(points, {}, [])
-        for name, rows in _rows_by_device(frame[plan.device_column]):
-            reason = _fault(name, points[rows], plan)
-            if reason is None:
-                partition.rows[name] = rows
-            else:
-                partition.skipped.append(Skipped(name, reason, len(rows)))
-        return partition
+        order, spans = _rows_by_device(frame[plan.device_column])
+        if (order[1:] < order[:-1]).any():
+            points = points[order]
+        faults = {name: _fault(name, points[span], plan) for name, span in spans.items()}
+        return cls(
+            points,
+            order,
+            {name: span for name, span in spans.items() if faults[name] is None},
+            [Skipped(name, reason, _length(spans[name])) for name, reason in faults.items() if reason is not None],
+        )
 
     def clustered(self, plan: Plan) -> dict[str, LocalClustering]:
         """Algorithm 1 on every device."""
         found = cluster_fleet(
-            {name: self.points[rows] for name, rows in self.rows.items()},
+            {name: self.points[span] for name, span in self.spans.items()},
             plan.n_local_clusters,
             random_state=plan.seed,
             min_cluster_size=plan.min_cluster_size,
@@ -114,7 +118,7 @@ class _Partition:
             progress=False,
         )
         named = (replace(local, feature_names=plan.columns) for local in found)
-        return dict(zip(self.rows, named, strict=True))
+        return dict(zip(self.spans, named, strict=True))
 
 
 def device_names(values: Any) -> list[str]:
@@ -122,16 +126,21 @@ def device_names(values: Any) -> list[str]:
     return [str(value) for value in values.dropna().unique()]
 
 
-def _rows_by_device(values: Any) -> list[tuple[str, Array]]:
-    """Positions of the rows of each device, in the order of the devices' first rows."""
+def _rows_by_device(values: Any) -> tuple[Array, dict[str, slice]]:
+    """Rows in the order of their devices, (n_rows,), and which of them are each device's; a name is what it is as text."""
     import pandas as pd
 
     codes, devices = pd.factorize(values)  # -1 stands for null
+    of_name, names = pd.factorize(np.array([str(device) for device in devices], dtype=object))
+    codes = np.append(of_name, -1)[codes]
     order = np.argsort(codes, kind="stable")
-    starts = np.searchsorted(codes[order], np.arange(-1, len(devices) + 1))
-    names = [NO_DEVICE, *map(str, devices)]
-    spans = zip(names, starts[:-1], starts[1:], strict=True)
-    return [(name, order[first:last]) for name, first, last in spans if last > first]
+    edges = np.searchsorted(codes[order], np.arange(-1, len(names) + 1)).tolist()
+    spans = {name: slice(*edge) for name, edge in zip([NO_DEVICE, *names], pairwise(edges), strict=True)}
+    return order, {name: span for name, span in spans.items() if _length(span)}
+
+
+def _length(span: slice) -> int:
+    return int(span.stop - span.start)
 
 
 def _fault(name: str, points: Array, plan: Plan) -> str | None:
