@@ -180,6 +180,28 @@ def test_rule_and_first_device_reach_the_library(messages, kfed_run):
     assert (result.rule, result.first_device) == ("robust", "south")
 
 
+def test_regions_report_to_a_server_above_by_files(messages, kfed_run):
+    for region, sites in {"upper": ["north", "south"], "lower": ["east", "west"]}.items():
+        names = [f"{site}.kfed" for site in sites]
+        said = kfed_run("aggregate", *names, "-k", 4, "-o", f"{region}.clusters", "--message", f"{region}.region")
+        assert f"{region}.region" in said
+        spoken = kfed.DeviceMessage.load(f"{region}.region")
+        assert spoken == kfed.Aggregation.load(f"{region}.clusters").to_message(region)
+    facts = json.loads(
+        kfed_run(
+            "aggregate", "upper.region", "lower.region", "-k", 4, "--rule", "regions", "-o", "world.kfed", "--json"
+        )
+    )
+    assert (facts["n_devices"], facts["cluster_sizes"], facts["warnings"]) == (2, [40] * 4, [])
+    kfed_run("aggregate", *(f"{site}.kfed" for site in SITES), "-k", 4, "-o", "flat.kfed")
+    for site in SITES:
+        flat, tree = (
+            labels_in(kfed_run("label", f"{site}.local", "--clusters", clusters))[2]
+            for clusters in ("flat.kfed", "world.kfed")
+        )
+        np.testing.assert_array_equal(np.unique(flat, return_index=True)[1], np.unique(tree, return_index=True)[1])
+
+
 def test_csv_parquet_and_npy_give_the_same_message(folder, kfed_run):
     table = read_table("north.csv", columns=["age", "height"])
     np.save("plain.npy", table.values)
@@ -424,6 +446,7 @@ def test_device_overwrites_neither_of_its_files_without_force(folder, kfed_run, 
     [
         ["aggregate", "north.kfed", "south.kfed", "-k", "2", "-o", "there"],
         ["aggregate", "north.kfed", "south.kfed", "-k", "2", "-o", "new.kfed", "--plot", "there.png"],
+        ["aggregate", "north.kfed", "south.kfed", "-k", "2", "-o", "new.kfed", "--message", "there"],
         ["aggregate", "north.kfed", "south.kfed", "-k", "2", "-o", "new.kfed", "--identities", "answers"],
         ["label", "north.local", "--clusters", "clusters.kfed", "-o", "there"],
         ["assign", "west.kfed", "--clusters", "clusters.kfed", "-o", "there"],
@@ -447,6 +470,7 @@ def test_nothing_is_overwritten_without_force(clusters, kfed_run, arguments):
     [
         ["device", "north.csv", "-k", "2", "--id-column", "person", "-o", "north.csv"],
         ["aggregate", "north.kfed", "south.kfed", "-k", "2", "-o", "south.kfed"],
+        ["aggregate", "north.kfed", "south.kfed", "-k", "2", "-o", "new.kfed", "--message", "south.kfed"],
         ["label", "north.local", "--clusters", "clusters.kfed", "-o", "north.local"],
         ["assign", "west.kfed", "--clusters", "clusters.kfed", "-o", "clusters.kfed"],
     ],

@@ -1,4 +1,4 @@
-"""The README's walk-through works word for word."""
+"""The walk-throughs of the README and of the docs work word for word."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ ROOT = Path(__file__).parent.parent
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
 
 
-def commands_of_the_walkthrough(section: str) -> list[list[str]]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+def commands_of_the_walkthrough(section: str, page: str = "README.md") -> list[list[str]]:
+    text = (ROOT / page).read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
     return [shlex.split(line[2:]) for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
-@pytest.fixture(scope="module")
-def folder_after_the_walkthrough(tmp_path_factory):
+@pytest.fixture(
+    scope="module",
+    params=[("For a consortium, without a server", "README.md"), ("A tree of files", "docs/explanation-scale.md")],
+    ids=["consortium", "tree"],
+)
+def folder_after_the_walkthrough(tmp_path_factory, request):
     if not KFED.exists():
         pytest.skip("kfed is not installed as a command")
     root = tmp_path_factory.mktemp("newcomer")
     shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
     here = root
-    for command in commands_of_the_walkthrough("For a consortium, without a server"):
+    for command in commands_of_the_walkthrough(*request.param):
         if command[0] == "cd":
             here = here / command[1]
             continue

@@ -15,8 +15,12 @@ from kfed._conditions import Presence
 Array = npt.NDArray[Any]
 
 
-def advice(center_owners: Array, center_labels: Array, n_clusters: int, choice: KChoice | None) -> Iterator[str]:
+def advice(
+    center_owners: Array, center_labels: Array, n_clusters: int, choice: KChoice | None, *, of_regions: bool = False
+) -> Iterator[str]:
     """Say what about these clusters should be looked at. One device alone has nothing to agree on.
+
+    Regions are expected to have many clusters each: the corollary speaks of their devices.
 
     Examples
     --------
@@ -34,7 +38,7 @@ def advice(center_owners: Array, center_labels: Array, n_clusters: int, choice: 
             "look at them, ask for fewer clusters, or use rule='robust'"
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
-    if not presence.is_heterogeneous:
+    if not (of_regions or presence.is_heterogeneous):
         yield (
             f"a device has {presence.max_local_clusters:,} of the {n_clusters:,} clusters, more than "
             f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary"

@@ -319,7 +319,8 @@ class Aggregation:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What to look at before relying on these clusters; see `kfed._advice`."""
-        return tuple(advice(self.center_owners, self.center_labels, self.n_clusters, self.k_choice))
+        about = (self.center_owners, self.center_labels, self.n_clusters, self.k_choice)
+        return tuple(advice(*about, of_regions=self.rule == "regions"))
 
     @property
     def cluster_sizes(self) -> Array:

@@ -102,6 +102,23 @@ def test_limits_of_a_federation_hold(sqlite_caller):
     assert sqlite_caller.put(message("c")).status_code == 201
 
 
+def test_regions_join_as_devices_and_pass_their_answer_on(sqlite_caller):
+    sent = messages(12)
+    regions = {f"region-{i}": kfed.aggregate(sent[i : i + 4], 4) for i in (0, 4, 8)}
+    spoken = [region.to_message(name) for name, region in regions.items()]
+    sqlite_caller.create(rule="regions", quorum=3)
+    for one in spoken:
+        sqlite_caller.put(one)
+    sqlite_caller.wait_until("aggregated")
+    expected = kfed.aggregate(spoken, 4, rule="regions")
+    for i, (name, region) in enumerate(regions.items()):
+        said = sqlite_caller.identity(name)
+        answer = kfed.Identity(name, said["cluster_ids"], said["cluster_centers"])
+        assert answer == expected.identity(name)
+        for one in sent[4 * i : 4 * i + 4]:
+            assert region.relay(one.device_id, answer).cluster_ids.tolist() == expected.assign(one).cluster_ids.tolist()
+
+
 # Rights ---------------------------------------------------------------------------------------------------------
 
 

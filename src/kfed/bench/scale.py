@@ -24,6 +24,7 @@ N_FEATURES, N_LOCAL_CLUSTERS, N_CLUSTERS, FAN_IN = 64, 4, 100, 1_000
 N_REGIONAL_SERVERS = 100
 NETWORKS = (1_000_000, 100_000_000)
 SEPARATIONS = (2, 3, 4, 6, 10)
+SITES = ("north", "south", "east", "west")
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,23 @@ def _answers() -> Iterator[str]:
         "global center, as a late one is; or by `region.relay(device_id, answer)`, level by level, from the regions",
         "that `keep` was given. What a region sends, and why:",
         "[decision 0012](decisions/0012-an-aggregation-speaks-as-a-device.md).",
+        "",
+        "## A tree of files",
+        "",
+        "Sites whose messages meet at two places, which report to a third, as in the README's walk-through:",
+        "",
+        "```console",
+        "$ cd examples/consortium",
+        *(f"$ kfed device {one}.csv -k 2 --id-column patient --scale scale.json" for one in SITES),
+        "$ kfed aggregate north.kfed south.kfed -k 4 -o upper.clusters --message upper.region",
+        "$ kfed aggregate east.kfed west.kfed -k 4 -o lower.clusters --message lower.region",
+        "$ kfed aggregate upper.region lower.region -k 4 --rule regions -o world.kfed",
+        *(f"$ kfed label {one}.local --clusters world.kfed -o {one}-labels.csv" for one in SITES),
+        "```",
+        "",
+        "`upper.region` is the message of a device called `upper`. Regions can join a coordinator, too:",
+        "[how to](how-to-coordinator.md#regions-that-join). On Dask, `cluster_partitions(..., fan_in=1000)` builds the tree",
+        "from partitions as they come: [guide](guide-dask.md).",
     )
 
 

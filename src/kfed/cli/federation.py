@@ -48,7 +48,9 @@ def create(
     n_clusters: Annotated[
         str, typer.Option("-k", "--n-clusters", metavar="N", help="Shared clusters, or auto.")
     ] = "auto",
-    rule: Annotated[str, typer.Option(metavar="NAME", help="How centers are grouped: paper, or robust.")] = "paper",
+    rule: Annotated[
+        str, typer.Option(metavar="NAME", help="How centers are grouped: paper, robust, or regions if such join.")
+    ] = "paper",
     quorum: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Aggregate once this many devices have joined.")
     ] = None,

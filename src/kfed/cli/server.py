@@ -28,6 +28,7 @@ class Rule(StrEnum):
 
     paper = "paper"
     robust = "robust"
+    regions = "regions"
 
 
 MAX_NAME = 120
@@ -39,6 +40,8 @@ def register(app: typer.Typer) -> None:
         epilog="`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
         "`kfed aggregate *.kfed -k auto --rule robust`   where k is not known, and some rows are bad\n\n"
         "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
+        "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region speaks as one device\n\n"
+        "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and what the regions say is grouped\n\n"
         "clusters.kfed holds the centers of all devices. Where they should not see each other's, send each "
         "its identity instead: answers/site7.identity holds the global centers alone."
     )(aggregate)
@@ -64,7 +67,11 @@ def aggregate(
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the aggregation.")
     ] = Path("clusters.kfed"),
     rule: Annotated[
-        Rule, typer.Option(help="The paper's Algorithm 2, or one that stray centers do not derail.")
+        Rule,
+        typer.Option(
+            help="The paper's Algorithm 2; one that stray centers do not derail; "
+            "or one for messages of regions (--message), which may have several centers of one cluster."
+        ),
     ] = Rule.paper,
     first_device: Annotated[
         str | None,
@@ -75,6 +82,13 @@ def aggregate(
     ] = False,
     identities: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write the answer to each device, one file each.")
+    ] = None,
+    message: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write what a server above needs of all these sites, as the message of one, named as the file.",
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw the device centers (.png, .svg or .pdf).")
@@ -93,11 +107,15 @@ def aggregate(
     answers = {
         message.device_id: _answer_path(identities, message.device_id) for message in inbox.messages if identities
     }
-    _claim_all(output, plot, identities, list(answers.values()), inbox, force=force)
+    outputs = [path for path in (output, message, plot) if path is not None]
+    _claim_all(outputs, identities, list(answers.values()), inbox, force=force)
     result = aggregate_messages(inbox.messages, n_clusters, rule=rule.value, first_device=first_device)
     for warning in result.warnings:
         note(f"warning: {warning}")
+    spoken = None if message is None else result.to_message(message.stem).to_bytes()
     _files.write(output, result.to_bytes(), overwrite=force)
+    if message is not None and spoken is not None:
+        _files.write(message, spoken, overwrite=force)
     for device_id, path in answers.items():
         path.parent.mkdir(exist_ok=True)
         _files.write(path, result.identity(device_id).to_bytes(), overwrite=force)
@@ -108,6 +126,7 @@ def aggregate(
     facts = _aggregate_facts(result, inbox) | {
         "output": str(output),
         "identities": {device_id: str(path) for device_id, path in answers.items()},
+        "message": None if message is None else str(message),
         "plot": None if plot is None else str(plot),
     }
     print_json(facts) if as_json else say(*_aggregate_text(facts))
@@ -158,11 +177,8 @@ def _answer_path(folder: Path | None, device_id: str) -> Path:
     return (folder or Path()) / f"{name}.identity"
 
 
-def _claim_all(
-    output: Path, plot: Path | None, folder: Path | None, answers: list[Path], inbox: Inbox, *, force: bool
-) -> None:
+def _claim_all(outputs: list[Path], folder: Path | None, answers: list[Path], inbox: Inbox, *, force: bool) -> None:
     """Claim every output."""
-    outputs = [output] if plot is None else [output, plot]
     claim(outputs, inputs=inbox.paths, force=force)
     if folder is not None:
         claim(answers if folder.exists() else [folder], inputs=inbox.paths, force=force)
@@ -201,6 +217,9 @@ def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
     if facts["identities"]:
         folder = escape(str(Path(next(iter(facts["identities"].values()))).parent))
         lines.append(f"  [green]wrote[/]  {plural(len(facts['identities']), 'identity', 'identities')} in {folder}")
+    if facts["message"]:
+        above = "(for a server above: `kfed aggregate --rule regions`)"
+        lines.append(f"  [green]wrote[/]  {escape(facts['message'])}  {above}")
     if facts["plot"]:
         lines.append(f"  [green]wrote[/]  {escape(facts['plot'])}")
     if facts["skipped"]:
