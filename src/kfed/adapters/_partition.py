@@ -127,7 +127,7 @@ def device_names(values: Any) -> list[str]:
 
 
 def _rows_by_device(values: Any) -> tuple[Array, dict[str, slice]]:
-    """Rows in the order of their devices, (n_rows,), and which of them are each device's; a name is what it is as text."""
+    """Rows in the order of their devices, (n_rows,), and which of these are each device's, by its name as text."""
     import pandas as pd
 
     codes, devices = pd.factorize(values)  # -1 stands for null

@@ -192,8 +192,8 @@ def _answers() -> Iterator[str]:
         "```",
         "",
         "`upper.region` is the message of a device called `upper`. Regions can join a coordinator, too:",
-        "[how to](how-to-coordinator.md#regions-that-join). On Dask, `cluster_partitions(..., fan_in=1000)` builds the tree",
-        "from partitions as they come: [guide](guide-dask.md).",
+        "[how to](how-to-coordinator.md#regions-that-join). On Dask, `cluster_partitions(..., fan_in=1000)` builds the",
+        "tree from partitions as they come: [guide](guide-dask.md).",
     )
 
 
