@@ -20,7 +20,7 @@ test: $(READY) ## Set up and run the tests
 slow: $(READY) ## Run the slow tests
 	$(BIN)/pytest -m slow || test $$? -eq 5 # 5: there are none
 
-flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on a real network (two minutes)
+flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (four minutes)
 	$(VENV)-flower/bin/pytest tests/flower
 
 check: $(READY) ## Lint and type-check
@@ -49,5 +49,5 @@ $(READY): pyproject.toml constraints.txt
 $(VENV)-flower/.ready: pyproject.toml constraints-flower.txt
 	$(PYTHON) -m venv $(VENV)-flower
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-flower.txt \
-		--editable ".[flower]" "flwr[simulation]" pytest hypothesis
+		--editable ".[flower,federated]" "flwr[simulation]" pytest hypothesis
 	@touch $@

@@ -2,4 +2,6 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("flwr") else ["src/kfed/adapters/flower*.py", "tests/flower/deployment.py"]
+HELPERS = ["tests/flower/deployment.py", "tests/flower/simulation.py"]
+
+collect_ignore_glob = [] if find_spec("flwr") else ["src/kfed/adapters/flower*.py", *HELPERS]

@@ -1,39 +1,36 @@
 """The example's walk-through runs word for word, as a simulation."""
 
-import re
-import shlex
-import shutil
-import subprocess
-
 import pytest
 
 import kfed
 
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 pytest.importorskip("ray", reason="needs flwr[simulation]")
-from deployment import ROOT, end_left_behind, environment
+from simulation import commands_of, simulate
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def home(tmp_path):
-    made = tmp_path / "home"
-    made.mkdir()
-    yield made
-    end_left_behind(made)
-
-
 def test_the_simulation_of_the_readme_finds_the_four_groups(home, tmp_path):
-    app = tmp_path / "flower-kfed"
-    shutil.copytree(ROOT / "examples" / "flower-kfed", app)
-    block = re.search(r"```console\n(.*?)```", (app / "README.md").read_text(encoding="utf-8"), re.DOTALL).group(1)
-    command = shlex.split(block.strip().splitlines()[-1].removeprefix("$ "))
-    assert command[:2] == ["flwr", "run"]
-    where = ["--run-config", f'output="{tmp_path / "clusters.kfed"}"']
-    done = subprocess.run(
-        [*command, *where], cwd=app, env=environment(home), capture_output=True, text=True, timeout=150, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "clusters of [60, 60, 60, 60] rows; late: 0" in done.stdout + done.stderr
-    assert kfed.Aggregation.load(tmp_path / "clusters.kfed").n_devices == 4
+    said = simulate("flower-kfed", tmp_path, home)
+    assert "clusters of [60, 60, 60, 60] rows; late: 0" in said
+
+
+def test_a_second_simulation_serves_nodes_from_the_file_of_the_first(home, tmp_path):
+    path = tmp_path / "clusters.kfed"
+    assert "4 nodes in 4 clusters" in simulate("flower-kfed", tmp_path, home, output=str(path))
+    before = path.read_bytes()
+    assert kfed.Aggregation.from_bytes(before).n_devices == 4
+    said = simulate("flower-kfed", tmp_path, home, output=str(path), watch=20.0)
+    assert "late: 4" in said
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("example", ["flower-kfed", "flower-training"])
+def test_the_set_up_of_a_readme_is_that_of_these_tests(example):
+    venv, install, path, folder, flwr = commands_of(example)
+    assert venv == ["python3", "-m", "venv", ".venv-flower"]
+    assert install[:3] == [".venv-flower/bin/pip", "install", "--constraint"]
+    assert {"constraints-flower.txt", "--editable", "flwr[simulation]"} < set(install)
+    assert path == ["export", "PATH=$PWD/.venv-flower/bin:$PATH"]
+    assert (folder, flwr[:2]) == (["cd", f"examples/{example}"], ["flwr", "run"])

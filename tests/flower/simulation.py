@@ -1,0 +1,48 @@
+"""Runs the simulations of an example's README on Flower's own engine, as they are written there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from deployment import ROOT, environment
+
+SECONDS = 300
+
+
+def commands_of(example: str) -> list[list[str]]:
+    """The lines of the walk-through on this machine."""
+    text = (ROOT / "examples" / example / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"```console\n(.*?)```", text, re.DOTALL).group(1)
+    return [shlex.split(line.removeprefix("$ ")) for line in block.strip().splitlines()]
+
+
+def simulate(example: str, folder: Path, home: Path, **config: object) -> str:
+    """Run the walk-through after its set-up in a copy of the examples; gives what was said."""
+    if not (folder / "examples").exists():
+        shutil.copytree(ROOT / "examples", folder / "examples")
+    here, said = folder, ""
+    for command in commands_of(example):
+        if command[0] == "cd":
+            here = here / command[1]
+        elif command[0] == "flwr":
+            said += run([*command, *_options(config)], here, home)
+    return said
+
+
+def run(command: list[str], here: Path, home: Path) -> str:
+    done = subprocess.run(
+        command, cwd=here, env=environment(home), capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    said = re.sub(r"\x1b\[\d+m", "", done.stdout + done.stderr)
+    assert done.returncode == 0, said
+    return said
+
+
+def _options(config: dict[str, object]) -> list[str]:
+    written = [f"{key.replace('_', '-')}={json.dumps(value)}" for key, value in config.items()]
+    return ["--run-config", " ".join(written)] if written else []
