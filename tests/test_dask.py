@@ -200,6 +200,27 @@ def test_no_value_of_a_row_is_in_the_report_of_a_bad_device(table):
     assert all(f"{value:.3f}" not in told for value in table.loc[3, COLUMNS])
 
 
+def test_rows_of_devices_may_be_mixed_within_a_partition(table):
+    mixed = table.sample(frac=1, random_state=2).reset_index(drop=True)
+    result = clustered(dd.from_pandas(mixed, npartitions=1), None)
+    expected, labels = in_one_process(mixed)
+    assert result.to_bytes() == expected.to_bytes()
+    np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
+
+
+def test_a_device_that_is_a_number_here_and_text_there_is_one_device(table):
+    numbers = table["sensor"].str[-2:].astype(int).astype(object)
+    texts = numbers.where(table.index % 2 == 0, numbers.astype(str))
+    result = clustered(dd.from_pandas(table.assign(sensor=texts), npartitions=1), None)
+    assert result.n_devices == 40
+    assert result.cluster_sizes.sum() == len(table)
+
+
+def test_a_table_without_a_usable_row_is_an_error(table):
+    with pytest.warns(PartitionWarning, match="no device"), pytest.raises(kfed.InvalidInputError, match="at least one"):
+        clustered(frame_of(table, 1).assign(sensor=None), None)
+
+
 def test_partitions_without_rows_are_passed_over(client, table):
     frame = dd.concat([dd.from_pandas(table, npartitions=1), frame_of(table, 3).query("x0 > 1e9")])
     assert clustered(frame, client).to_bytes() == in_one_process(table)[0].to_bytes()

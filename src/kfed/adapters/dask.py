@@ -149,11 +149,13 @@ def cluster_partitions(
     frame = _with_whole_devices(frame, device_column, client)
     skipped: list[Skipped] = []
     messages = _messages(frame, plan, client, skipped)
-    if fan_in is None:
-        result = aggregate(messages, n_clusters, rule=rule)
-    else:
-        result = aggregate_tree(messages, n_clusters, fan_in=fan_in, rule=rule)
-    _warn_of(skipped)
+    try:
+        if fan_in is None:
+            result = aggregate(messages, n_clusters, rule=rule)
+        else:
+            result = aggregate_tree(messages, n_clusters, fan_in=fan_in, rule=rule)
+    finally:
+        _warn_of(skipped)
     rows = _labelled(frame, plan, result, label_column)
     own = {field.name: getattr(result, field.name) for field in fields(result)}
     return PartitionedAggregation(**own, labelled=rows, skipped=tuple(skipped))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kfed import _pool
 from kfed.bench.figures import Figure
 from kfed.errors import MissingExtraError
 
@@ -45,7 +46,10 @@ def partitions(quick: bool) -> Iterator[Figure]:
     same = float(found.to_bytes() == expected.to_bytes())
     shape = f"{n_devices:,} devices of {sizes.min()} to {sizes.max():,} rows, {sizes.sum():,} rows, d={N_FEATURES}"
     yield Figure(NAME, "share of answers of one process", same, 1, True, shape)
-    detail = f"two workers {together:.1f} s, one {alone:.1f} s; without a cluster, all threads {here:.1f} s"
+    detail = (
+        f"processes of one thread each: two {together:.1f} s, one {alone:.1f} s; "
+        f"one process with all {_pool.available_cores()} cores and no cluster {here:.1f} s"
+    )
     yield Figure(NAME, "two workers, times as fast as one", alone / together, 1.6, True, detail)
     detail = (
         f"the busier of two {cpu_together:.1f} s, one {cpu_alone:.1f} s; what free cores come to, but for the client"
