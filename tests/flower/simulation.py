@@ -1,4 +1,4 @@
-"""Runs the simulations of an example's README on Flower's own engine, as they are written there."""
+"""Runs what is in an example's README, as it is written there, on Flower's own engines."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ def commands_of(example: str) -> list[list[str]]:
     text = (ROOT / "examples" / example / "README.md").read_text(encoding="utf-8")
     block = re.search(r"```console\n(.*?)```", text, re.DOTALL).group(1)
     return [shlex.split(line.removeprefix("$ ")) for line in block.strip().splitlines()]
+
+
+def script_of(example: str, section: str) -> str:
+    """All lines of a section that are to be typed, as a script."""
+    text = (ROOT / "examples" / example / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(
+        r"```console\n(.*?)```", text.partition(f"\n## {section}\n")[2].partition("\n## ")[0], re.DOTALL
+    )
+    return "".join(re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks)
 
 
 def simulate(example: str, folder: Path, home: Path, **config: object) -> str:

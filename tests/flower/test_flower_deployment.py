@@ -9,9 +9,12 @@ import pytest
 import kfed
 
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
-from deployment import ROOT, Network, wait_for
+from deployment import ROOT, Network, end_left_behind, is_open, wait_for
+from simulation import run, script_of
 
 pytestmark = pytest.mark.slow
+
+SITES = ("north", "south", "east", "west")
 
 MISCHIEF = """
 
@@ -90,6 +93,23 @@ def test_a_network_that_loses_a_node_and_hears_a_liar_labels_the_rest_and_serves
     assert f"node {ids['liar']} is left out: its reply is no message of a device" in said
     assert f"node {ids['victim']} has not replied yet" in said
     assert f"node {ids['late']} came late, and was served" in said
+
+
+def test_the_deployment_of_the_readme_labels_the_rows_of_every_node(home, tmp_path):
+    if is_open(8000):
+        pytest.skip("port 8000 is in use")
+    app = tmp_path / "flower-kfed"
+    shutil.copytree(ROOT / "examples" / "flower-kfed", app)
+    try:
+        said = run(["bash", "-e", "-c", script_of("flower-kfed", "For real: TLS and node authentication")], app, home)
+    finally:
+        end_left_behind(app / "deployment" / "flwr")
+    assert "4 nodes in 4 clusters, 0 failed" in said
+    clusters = kfed.Aggregation.load(app / "deployment" / "clusters.kfed")
+    assert clusters.cluster_sizes.tolist() == [60] * 4
+    groups = [np.unique(np.load(app / "deployment" / f"{site}.labels.npy")) for site in SITES]
+    for own, following in zip(groups, groups[1:] + groups[:1], strict=True):  # each knows one group of the next
+        assert len(np.intersect1d(own, following)) == 1
 
 
 def test_a_node_whose_key_is_not_registered_is_not_let_in(network, tmp_path):
