@@ -108,12 +108,13 @@ def test_regions_join_as_devices_and_pass_their_answer_on(sqlite_caller):
     spoken = [region.to_message(name) for name, region in regions.items()]
     sqlite_caller.create(rule="regions", quorum=3)
     for one in spoken:
-        sqlite_caller.put(one)
+        assert sqlite_caller.put(one, secret=None).status_code == 201
     sqlite_caller.wait_until("aggregated")
     expected = kfed.aggregate(spoken, 4, rule="regions")
     for i, (name, region) in enumerate(regions.items()):
-        said = sqlite_caller.identity(name)
-        answer = kfed.Identity(name, said["cluster_ids"], said["cluster_centers"])
+        headers = {**sqlite_caller.join["clinics"], "Accept": "application/octet-stream"}
+        said = sqlite_caller.http.get(f"{sqlite_caller.path(name)}/identity", headers=headers)
+        answer = kfed.Identity.from_bytes(said.content)
         assert answer == expected.identity(name)
         for one in sent[4 * i : 4 * i + 4]:
             assert region.relay(one.device_id, answer).cluster_ids.tolist() == expected.assign(one).cluster_ids.tolist()
