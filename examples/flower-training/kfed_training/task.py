@@ -25,7 +25,8 @@ class Rows(NamedTuple):
 def rows_of(node: int, n_nodes: int, split: str, data: str = "digits", most: int = 0) -> Rows:
     """Images of one node, the first `most` unless that is 0; node 0 has them upright, node 1 by a quarter turn, ..."""
     images, classes = _images(data, split)
-    own = np.arange(len(images))[node // N_TURNS :: -(-n_nodes // N_TURNS)][: most or None]
+    order = np.random.default_rng(0).permutation(len(images))  # MNIST has two sorts of writers in turn
+    own = order[node // N_TURNS :: -(-n_nodes // N_TURNS)][: most or None]
     turned = np.rot90(images[own], node % N_TURNS, axes=(1, 2)).reshape(len(own), -1)
     return Rows(torch.tensor((turned - PIXEL_MEAN) / PIXEL_DEVIATION), torch.tensor(classes[own]))
 
