@@ -30,8 +30,8 @@ def script_of(example: str, section: str) -> str:
     return "".join(re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks)
 
 
-def simulate(example: str, folder: Path, home: Path, **config: object) -> str:
-    """Run the walk-through after its set-up in a copy of the examples; gives what was said."""
+def simulate(example: str, folder: Path, home: Path, n_nodes: int | None = None, **config: object) -> str:
+    """Run the walk-through after its set-up in a copy of the examples, or with so many nodes; gives what was said."""
     if not (folder / "examples").exists():
         shutil.copytree(ROOT / "examples", folder / "examples")
     here, said = folder, ""
@@ -39,7 +39,9 @@ def simulate(example: str, folder: Path, home: Path, **config: object) -> str:
         if command[0] == "cd":
             here = here / command[1]
         elif command[0] == "flwr":
-            said += run([*command, *_options(config)], here, home)
+            nodes = f"num-supernodes={n_nodes}" if n_nodes else r"\g<0>"
+            written = [re.sub(r"num-supernodes=\d+", nodes, one) for one in command]
+            said += run([*written, *_options(config)], here, home)
     return said
 
 

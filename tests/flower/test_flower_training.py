@@ -84,8 +84,10 @@ def candidates_of(round):
 def test_on_rotated_mnist_a_model_for_each_cluster_is_as_good_in_flower_as_in_kfed_federated(
     trained, task, mnist, capsys
 ):
-    n_nodes, rounds, rate, batch, n_rows = 8, 6, 0.1, 50, 3_000
+    n_nodes, rounds, rate, batch, n_rows = 12, 8, 0.05, 50, 2_000
     found = trained(
+        n_nodes=n_nodes,
+        min_nodes=n_nodes,
         methods="clustered",
         data="mnist",
         rounds=rounds,
@@ -94,7 +96,7 @@ def test_on_rotated_mnist_a_model_for_each_cluster_is_as_good_in_flower_as_in_kf
         most_rows=n_rows,
     )
     train, test = (
-        {f"node {i}": task.rows_of(i, n_nodes, split, "mnist", most) for i in range(n_nodes)}
+        {f"node {i:02}": task.rows_of(i, n_nodes, split, "mnist", most) for i in range(n_nodes)}
         for split, most in (("train", n_rows), ("test", 0))
     )
     training = FedAvg(rounds=rounds, local_steps=n_rows // batch, batch_size=batch, learning_rate=rate)
