@@ -75,7 +75,7 @@ import sys, numpy, kfed
 local = kfed.cluster_device(numpy.random.default_rng(0).normal(size=(50, 3)), 2, random_state=0)
 result = kfed.aggregate([local.to_message("a")], 2, rule="robust")
 local.induced_labels(result.identity("a"))
-print(*[name for name in ("sklearn", "scipy", "rich", "typer", "matplotlib", "pandas") if name in sys.modules])
+print(*[name for name in ("sklearn", "rich", "typer", "matplotlib", "pandas") if name in sys.modules])
 """
     assert run(code) == []
 

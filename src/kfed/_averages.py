@@ -11,7 +11,7 @@ from kfed import _pool
 
 Array = npt.NDArray[Any]
 
-BLOCK_ELEMENTS = 2**18
+BLOCK_ELEMENTS = 2**20
 
 
 def means_by_label(
@@ -37,19 +37,17 @@ def means_by_label(
            [7.],
            [9.]])
     """
+    from scipy.sparse import csc_array
 
-    def of_block(block: slice) -> tuple[Array, Array]:
-        order = np.argsort(labels[block], kind="stable")
-        present, starts = np.unique(labels[block][order], return_index=True)
-        ordered = points[block][order].astype(np.float64)
-        if weights is not None:
-            ordered *= weights[block][order, np.newaxis]
-        return present, np.add.reduceat(ordered, starts, axis=0)
+    weights = np.ones(len(points)) if weights is None else weights
 
-    sums = np.zeros(otherwise.shape)
+    def sums(block: slice) -> Array:
+        ends = np.arange(block.stop - block.start + 1)
+        memberships = csc_array((weights[block], labels[block], ends), shape=(len(otherwise), len(ends) - 1))
+        return np.asarray(memberships @ points[block].astype(np.float64))
+
     blocks = _pool.blocks(len(points), max(64, BLOCK_ELEMENTS // points.shape[1]))
-    for present, partial in _pool.map_in_order(of_block, blocks, n_jobs):
-        sums[present] += partial
+    total: Array = sum(_pool.map_in_order(sums, blocks, n_jobs), start=np.zeros(otherwise.shape))
     sizes = np.bincount(labels, weights=weights, minlength=len(otherwise))[:, np.newaxis]
-    means = np.divide(sums, sizes, out=otherwise.astype(np.float64), where=sizes > 0)
+    means = np.divide(total, sizes, out=otherwise.astype(np.float64), where=sizes > 0)
     return means.astype(points.dtype)

@@ -121,20 +121,24 @@ class Moved(NamedTuple):
     norms: Points  # (n_points,), squared; not a number where a product could overflow
 
     def margins(self) -> Points:
-        """Share of each point in the error of a squared distance by product.
-
-        It counts epsilons of the dtype, each two roundings: the inner product and the norms lose half of
-        `n_features` each, the move and the sums a few, the textbook `n_features` of its own; a tenth more covers
-        terms of second order, and the smallest normal number what underflows.
-        """
-        n_features, limits = self.coordinates.shape[1], np.finfo(self.norms.dtype)
-        epsilon = float(limits.eps) + float(np.finfo(np.float64).eps)
-        margins: Points = (1.1 * n_features + 16) * epsilon * self.norms + (n_features + 16) * limits.tiny
-        return margins
+        """Share of each point in the error of a squared distance by product."""
+        return margins(self.norms, self.coordinates.shape[1])
 
     def half_norms(self, side: int) -> Points:
         """Half norms less (`side` -1) or plus (+1) the margin, so that distances from them are sure bounds."""
         return (self.norms + side * self.margins()) / 2
+
+
+def margins(norms: Points, n_features: int) -> Points:
+    """Share of points with these squared norms in the error of a squared distance by product.
+
+    It counts epsilons of the dtype, each two roundings: the inner product and the norms lose half of `n_features`
+    each, the move and the sums a few, the textbook `n_features` of its own; a tenth more covers terms of second order,
+    and the smallest normal number what underflows.
+    """
+    limits = np.finfo(norms.dtype)
+    epsilon = float(limits.eps) + float(np.finfo(np.float64).eps)
+    return np.asarray((1.1 * n_features + 16) * epsilon * norms + (n_features + 16) * limits.tiny)
 
 
 def move(points: Points, origin: Points) -> Moved:

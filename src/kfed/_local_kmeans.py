@@ -208,16 +208,16 @@ def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
         if (sizes == 0).any() and reseat_empty(rows, centers, assigned, n_clusters):
             members = memberships(assigned, rows.weights, n_clusters)
             sizes = members.sum(axis=2)
-        centers = means(rows.total(members), sizes, centers)
         changed = (assigned != labels).any(axis=1)
-        labels = assigned
         done.n_iterations[active] += changed
         if 2 * np.count_nonzero(changed) <= len(active):
-            done.labels[active], done.centers[active] = labels, centers
-            if not changed.any():
-                break
-            active, labels, centers = active[changed], labels[changed], centers[changed]
-            rows = rows.select(changed)
+            done.labels[active], done.centers[active] = assigned, centers
+            active, rows = active[changed], rows.select(changed)
+            assigned, members, sizes, centers = (of[changed] for of in (assigned, members, sizes, centers))
+        labels = assigned
+        if len(active) == 0:
+            break
+        centers = means(rows.total(members), sizes, centers)
     done.labels[active], done.centers[active] = labels, centers
     done.settled[done.n_iterations == max_iterations] = False
     return done

@@ -154,11 +154,17 @@ class DenseRows(Rows):
 
     def squared_residuals(self, centers: Array, labels: Array) -> Array:
         """See `Rows.squared_residuals`."""
-        squares = np.empty(labels.shape, self.dtype)
-        for some in _pool.blocks(self.n_devices, max(1, SMALL_BYTES // self.points[0].nbytes)):
-            residuals = self.points[some] - _by_device(centers[some], labels[some])
-            np.einsum("bnd,bnd->bn", residuals, residuals, out=squares[some])
-        return squares
+        devices = np.arange(self.n_devices)[:, None]
+        own = (devices * centers.shape[1] + labels).ravel()  # which of all centers
+        points, all_centers = self.points.reshape(-1, self.n_features), centers.reshape(-1, self.n_features)
+        squares = np.empty(len(own), self.dtype)
+        residuals = np.empty((max(1, SMALL_BYTES // points[0].nbytes), self.n_features), self.dtype)
+        for some in _pool.blocks(len(own), len(residuals)):
+            part = residuals[: some.stop - some.start]
+            np.take(all_centers, own[some], axis=0, out=part, mode="clip")
+            np.subtract(points[some], part, out=part)
+            squares[some] = np.matmul(part[:, None], part[:, :, None])[:, 0, 0]
+        return squares.reshape(labels.shape)
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_norm`."""

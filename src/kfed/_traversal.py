@@ -2,8 +2,8 @@
 
 M only grows, so the distance of a row to M only shrinks, and an old one is an upper bound. A row whose bound is
 below the farthest distance cannot be the next pick, and may stay out of date. Only the *front* is kept up to date,
-the rows whose bounds lie close under the highest: by matrix product, with a margin for its rounding. The few rows
-that compete for a pick are *settled* by the textbook's distance, so the picks are the textbook's.
+the rows whose bounds lie close under the highest: by matrix product, with a margin for its rounding. Where the margin
+leaves several rows to compete for a pick, they are *settled* by the textbook's distance: the picks are the textbook's.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from kfed._geometry import Points
 
 Rows = NDArray[np.intp]
 
-_FIRST_DEPTH = 1 / 32  # how far the front reaches below the highest bound, as a share of it; adapts
+_FIRST_DEPTH = 1 / 16  # how far the front reaches below the highest bound, as a share of it; adapts
 _LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
-_FRONT_ELEMENTS = 2**16  # coordinates of a front that are little work in any case
+_FRONT_ELEMENTS = 2**17  # coordinates of a front that are little work in any case
 _PART_ELEMENTS = 2**24  # coordinates that one worker searches for the front at a time
+_SETTLED_TOGETHER = 64  # picks
 _expect_overflow = functools.partial(np.errstate, over="ignore", invalid="ignore")  # such a bound is not used
 
 
@@ -63,15 +64,22 @@ def farthest_first(points: Points, n_picks: int, start: Sequence[int] | Rows, n_
     >>> farthest_first(np.array([[0.0], [1.0], [9.0], [5.0]]), n_picks=3, start=[0])
     Traversal(picks=array([0, 2, 3]), distances=array([9., 4.]))
     """
-    squared = np.empty(n_picks - len(start))
     with _pool.one_blas_thread(), _expect_overflow():
         bounds = _Bounds(points, n_picks, np.asarray(start, dtype=np.intp), n_jobs)
         front = _Front(bounds, n_jobs)
-        for step in range(len(squared)):
-            row = front.farthest()
-            squared[step] = bounds.upper[row]
-            bounds.admit(np.array([row]))
-    return Traversal(bounds.picks, np.sqrt(squared))
+        squared = np.array([front.admit_farthest() for _ in range(n_picks - len(start))])
+    return Traversal(bounds.picks, np.sqrt(_settled(squared, points[bounds.picks])))
+
+
+def _settled(squared: NDArray[np.float64], members: Points) -> NDArray[np.float64]:
+    """Squared distances of the last members to those before them, measured where they are not a number."""
+    unknown = np.flatnonzero(np.isnan(squared))
+    for block in _pool.blocks(len(unknown), _SETTLED_TOGETHER):
+        orders = len(members) - len(squared) + unknown[block, np.newaxis]
+        distances = _geometry.squared_distances(members[orders[:, 0]], members[: orders[-1, 0]])
+        distances[np.arange(distances.shape[1]) >= orders] = np.inf
+        squared[unknown[block]] = distances.min(axis=1)
+    return squared
 
 
 class _Front:
@@ -80,35 +88,60 @@ class _Front:
     def __init__(self, bounds: _Bounds, n_jobs: int | None) -> None:
         self._bounds = bounds
         self._n_jobs = n_jobs
-        self._rows = np.zeros(1, dtype=np.intp)  # ascending, at least one; none is above an infinite floor
-        self._floor = np.inf
         self._depth = _FIRST_DEPTH
+        self._floor = np.inf
+        self._look_at(np.empty(0, dtype=np.intp))
 
-    def farthest(self) -> np.intp:
-        """Lowest of the rows farthest from M and not in it; its bound is then its squared distance."""
-        bounds = self._bounds
+    def admit_farthest(self) -> float:
+        """Let the lowest of the rows farthest from M into M. Its squared distance; not a number if not settled."""
+        place, lower = self._farthest()
+        squared = lower if lower == self._upper[place] else np.nan
+        self._bounds.admit(self._rows[[place]])
+        self._upper[place] = -1
         if self._floor > 0:  # else all bounds are zero and stay so
-            bounds.refresh(self._rows)
+            bounds = self._bounds.by_product(self._coordinates, self._half_norms, first=self._bounds.n_members - 1)
+            np.fmin(self._upper, bounds, out=self._upper)  # where not a number, the old bound stands
+        return squared
+
+    def _farthest(self) -> tuple[np.intp, float]:
+        """Place of the farthest row in the front, and a lower bound on its squared distance."""
         while True:
-            top: np.intp = self._rows[bounds.upper[self._rows].argmax()]
-            if bounds.upper[top] < self._floor:
+            if self._upper.size == 0 or self._upper.max() < self._floor:
                 self._renew()
-            elif bounds.is_settled(top):
-                return top
-            else:
-                self._settle(top)
+            place: np.intp = self._upper.argmax()
+            lower = self._bounds.lower(self._rows[place], float(self._upper[place]))
+            rivals = np.flatnonzero(~(self._upper < lower))
+            if self._upper[place] == 0 or (rivals.size == 1 and lower >= self._floor):
+                return place, lower
+            if self._bounds.are_settled(self._rows[rivals]):
+                return place, lower
+            self._settle(rivals)
+
+    def _settle(self, places: Rows) -> None:
+        rows = self._rows[places]
+        self._bounds.note(rows, self._upper[places])
+        self._bounds.settle(rows)
+        self._upper[places] = self._bounds.upper[rows]
 
     def _renew(self) -> None:
         """Look for the rows close under the highest bound: deeper if none are, less deep if too many are."""
+        self._bounds.note(self._rows, self._upper)
         upper, (n_points, n_features) = self._bounds.upper, self._bounds.points.shape
-        self._rows = self._close_under_highest()
-        while self._rows.size == 0:
+        rows = self._close_under_highest()
+        while rows.size == 0:
             self._depth = min(self._depth * 2, _GREATEST_DEPTH)
-            self._rows = self._close_under_highest()
-        while self._rows.size * n_features > max(n_points, _FRONT_ELEMENTS) and self._depth > _LEAST_DEPTH:
+            rows = self._close_under_highest()
+        while rows.size * n_features > max(n_points, _FRONT_ELEMENTS) and self._depth > _LEAST_DEPTH:
             self._depth /= 2  # to keep them up would cost more than to look for others
-            self._floor = max(self._floor, upper[self._rows].max() * (1 - self._depth))
-            self._rows = self._above_floor(self._rows)
+            self._floor = max(self._floor, upper[rows].max() * (1 - self._depth))
+            rows = self._above_floor(rows)
+        self._look_at(rows)
+
+    def _look_at(self, rows: Rows) -> None:
+        self._rows = rows  # ascending
+        self._upper = self._bounds.upper[rows]
+        if self._floor > 0:
+            self._coordinates, self._half_norms = self._bounds.coordinates(rows), self._bounds.half_norms[rows]
 
     def _close_under_highest(self) -> Rows:
         """Rows at least at a floor that is put close under the highest bound, once they are up to date."""
@@ -126,14 +159,6 @@ class _Front:
     def _above_floor(self, rows: Rows) -> Rows:
         return rows[self._bounds.upper[rows] >= self._floor]
 
-    def _settle(self, top: np.intp) -> None:
-        """Settle the top row, then the rows that may still be farther."""
-        self._bounds.settle(np.array([top]))
-        upper = self._bounds.upper
-        rivals = self._rows[upper[self._rows] >= upper[top]]
-        if rivals.size > 1:
-            self._bounds.settle(rivals)
-
 
 class _Bounds:
     """For each row, an upper bound on its squared distance to M, as of the time it was last refreshed."""
@@ -142,63 +167,80 @@ class _Bounds:
         n_points, n_features = points.shape
         self.points = points
         self.upper = np.full(n_points, np.inf)
+        self.half_norms = np.empty(n_points, dtype=points.dtype)  # from the origin, with margin
         self.picks = np.empty(n_picks, dtype=np.intp)
-        self._n_members = 0
+        self.n_members = 0
         self._bounded = np.zeros(n_points, dtype=np.int32)  # how many picks the bound accounts for
         self._settled = np.zeros(n_points, dtype=np.int32)  # how many of them by the textbook's distance
         self._origin = _geometry.origin_amid(points)
-        self._half_norms = np.empty(n_points, dtype=points.dtype)  # from the origin, with margin
         self._members = np.empty((n_picks, n_features), dtype=points.dtype)  # from the origin
         self._rows_per_block = _geometry.rows_per_block(1, n_features)
-        self._half_norms[start] = _geometry.move(points[start], self._origin).half_norms(+1)
+        self.half_norms[start] = _geometry.move(points[start], self._origin).half_norms(+1)
         self.admit(start)
         _pool.consume(_pool.map_in_order(self._open, _pool.blocks(n_points, self._rows_per_block), n_jobs))
+        self._error = 4 * float(_geometry.margins(2 * self.half_norms.max(), n_features))  # of a bound up to date
 
     def _open(self, block: slice) -> None:
         """See a block for the first time: its norms, and its bounds to the start."""
         moved = _geometry.move(self.points[block], self._origin)
-        self._half_norms[block] = moved.half_norms(+1)
+        self.half_norms[block] = moved.half_norms(+1)
         with _expect_overflow():  # in a worker thread
-            self._lower_bounds(block, moved.coordinates, 0)
-        self._bounded[block] = self._n_members
+            bounds = self.by_product(moved.coordinates, self.half_norms[block], first=0)
+        self.upper[block] = np.fmin(self.upper[block], bounds)
+        self._bounded[block] = self.n_members
 
     def admit(self, rows: Rows) -> None:
         """Let rows into M, never to be picked again."""
-        added = slice(self._n_members, self._n_members + len(rows))
+        added = slice(self.n_members, self.n_members + len(rows))
         self.picks[added] = rows
-        self._members[added] = _geometry.shift(self.points[rows], self._origin)
+        self._members[added] = self.coordinates(rows)
         self.upper[rows] = -1
-        self._n_members = added.stop
+        self.n_members = added.stop
+
+    def coordinates(self, rows: Rows) -> Points:
+        """Rows as seen from the origin."""
+        return _geometry.shift(self.points.take(rows, axis=0), self._origin)
+
+    def by_product(self, coordinates: Points, half_norms: Points, first: int) -> Points:
+        """Bounds of rows to the members from the first given one on."""
+        members = slice(first, self.n_members)
+        member_norms = self.half_norms[self.picks[members], np.newaxis]
+        halves = _geometry.product_distances(self._members[members], coordinates, member_norms).min(axis=0)
+        bounds: Points = 2 * (halves + half_norms)
+        return bounds
 
     def refresh(self, rows: Rows) -> None:
         """Make bounds account for all of M, by product."""
         for group, first in self._missing_alike(rows, self._bounded):
-            coordinates = _geometry.shift(self.points.take(group, axis=0), self._origin)
-            self._lower_bounds(group, coordinates, first)
+            bounds = self.by_product(self.coordinates(group), self.half_norms[group], first)
+            self.upper[group] = np.fmin(self.upper[group], bounds)
+
+    def note(self, rows: Rows, upper: NDArray[np.float64]) -> None:
+        """Take over bounds that account for all of M."""
+        self.upper[rows] = upper
+        self._bounded[rows] = self.n_members
+
+    def lower(self, row: np.intp, upper: float) -> float:
+        """How near to M a row can be whose bound, up to date, is `upper`; not a number if not known."""
+        is_settled = upper == 0 or self._settled[row] == self.n_members
+        return upper if is_settled else upper - self._error
+
+    def are_settled(self, rows: Rows) -> bool:
+        """Whether bounds of rows are the textbook's distances to M."""
+        return bool((self._settled[rows] == self.n_members).all())
 
     def settle(self, rows: Rows) -> None:
         """Make bounds the textbook's distances to M."""
         for group, first in self._missing_alike(rows, self._settled):
-            members = self.points[self.picks[first : self._n_members]]
+            members = self.points[self.picks[first : self.n_members]]
             distances = _geometry.squared_distances(self.points[group], members).min(axis=1)
             self.upper[group] = np.minimum(self.upper[group], distances)
 
-    def is_settled(self, row: np.intp) -> bool:
-        """Whether the bound of a row is the textbook's distance to M."""
-        return bool(self._settled[row] == self._n_members or self.upper[row] == 0)
-
     def _missing_alike(self, rows: Rows, seen: NDArray[np.int32]) -> Iterator[tuple[Rows, int]]:
         """Rows that have not seen all of M, together those that miss about as many picks, and the first pick missed."""
-        while rows.size > 0 and (first := int(seen[rows].min())) < self._n_members:
-            alike = seen[rows] <= (first + self._n_members - 1) // 2
+        while rows.size > 0 and (first := int(seen[rows].min())) < self.n_members:
+            alike = seen[rows] <= (first + self.n_members - 1) // 2
             group, rows = rows[alike], rows[~alike]
             for block in _pool.blocks(group.size, self._rows_per_block):
                 yield group[block], first
-            seen[group] = self._n_members
-
-    def _lower_bounds(self, rows: Rows | slice, coordinates: Points, first: int) -> None:
-        members = slice(first, self._n_members)
-        member_norms = self._half_norms[self.picks[members], np.newaxis]
-        halves = _geometry.product_distances(self._members[members], coordinates, member_norms).min(axis=0)
-        bounds = 2 * (halves + self._half_norms[rows])
-        self.upper[rows] = np.fmin(self.upper[rows], bounds)  # where not a number, the old bound stands
+            seen[group] = self.n_members

@@ -36,7 +36,7 @@ from kfed.local import LocalClustering
 
 Array = npt.NDArray[Any]
 
-BATCH_BYTES = 2**23
+BATCH_BYTES = 2**24
 """Bytes of points in a batch: few enough for the cache, enough that Python's own time does not count."""
 
 

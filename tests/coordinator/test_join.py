@@ -152,6 +152,7 @@ def test_no_row_is_on_the_wire(server):
     tap = Tap(server.port)
     for site in SITES:
         run(*join_arguments(tap.url, site, "--no-wait"))
+    run(*join_arguments(tap.url, "north", "-o", "waited-for.csv"))
     run("label", "north.local", "--clusters", "north.ticket", "-o", "north-labels.csv")
     tap.close()
     seen = bytes(tap.seen)

@@ -11,8 +11,20 @@ import typer
 from rich.markup import escape
 
 from kfed import _files
+from kfed.cli._site_options import (
+    Columns,
+    DeviceId,
+    Float32,
+    Header,
+    IdColumn,
+    LocalClusters,
+    MinClusterSize,
+    Scale,
+    Seed,
+    WeightColumn,
+)
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say
-from kfed.cli.site import LocalClusters, cluster, label_facts, label_text, labels_csv, read_rows
+from kfed.cli.site import cluster, label_facts, label_text, labels_csv, read_rows
 from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.identity import Identity
@@ -45,9 +57,7 @@ def join(
     federation: Annotated[str, typer.Option(metavar="NAME", help="The federation to join.")],
     data: Annotated[Path, typer.Option(metavar="TABLE", help="The rows of this site: .csv, .parquet or .npy.")],
     n_local_clusters: LocalClusters,
-    device_id: Annotated[
-        str | None, typer.Option("--id", metavar="NAME", help="Name of this site; by default that of the file.")
-    ] = None,
+    device_id: DeviceId = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file for the cluster of each row.")
     ] = None,
@@ -64,25 +74,14 @@ def join(
         float, typer.Option(metavar="SECONDS", min=0, help="How long to try a coordinator that does not answer.")
     ] = 300.0,
     replace: Annotated[bool, typer.Option("--replace", help="Replace what this site sent before.")] = False,
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to cluster; by default all.")] = None,
-    id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column that says which row this is; it stays here.")
-    ] = None,
-    weight_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
-    ] = None,
-    scale: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON with the shift and scale of each column that all sites agreed on."),
-    ] = None,
-    min_cluster_size: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Clusters of fewer rows than this are not sent.")
-    ] = MIN_CLUSTER_SIZE,
-    seed: Annotated[int, typer.Option(metavar="N", help="Decides every random choice, with the name of the site.")] = 0,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV file holds names.")
-    ] = None,
-    float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False,
+    columns: Columns = None,
+    id_column: IdColumn = None,
+    weight_column: WeightColumn = None,
+    scale: Scale = None,
+    min_cluster_size: MinClusterSize = MIN_CLUSTER_SIZE,
+    seed: Seed = 0,
+    header: Header = None,
+    float32: Float32 = False,
     cafile: CaFile = None,
     insecure: Insecure = False,
     force: Force = False,

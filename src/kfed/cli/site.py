@@ -12,24 +12,25 @@ import typer
 from rich.markup import escape
 
 from kfed import _files
-from kfed.cli._terminal import Force, Json, about, claim, number_or_auto, plural, print_json, say, table
+from kfed.cli._site_options import (
+    Columns,
+    DeviceId,
+    Float32,
+    Header,
+    IdColumn,
+    LocalClusters,
+    MinClusterSize,
+    Scale,
+    Seed,
+    WeightColumn,
+)
+from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, say, table
 from kfed.device import MIN_CLUSTER_SIZE, cluster_device
 from kfed.files import load
 from kfed.identity import Identity
 from kfed.local_file import LocalFile
 from kfed.server import Aggregation
 from kfed.tables import Table, read_scale, read_table
-
-LocalClusters = Annotated[
-    Any,
-    typer.Option(
-        "-k",
-        "--n-local-clusters",
-        metavar="N|auto",
-        parser=number_or_auto,
-        help="Clusters to look for here; auto finds how many there are.",
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -51,37 +52,19 @@ def register(app: typer.Typer) -> None:
 def device(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help="The rows of this site: .csv, .parquet or .npy.")],
     n_local_clusters: LocalClusters,
-    device_id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="NAME", help="Name of this site; by default that of the file."),
-    ] = None,
+    device_id: DeviceId = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="The message to send; by default NAME.kfed, here."),
     ] = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to cluster; by default all.")] = None,
-    id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column that says which row this is; it stays here.")
-    ] = None,
-    weight_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
-    ] = None,
-    scale: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON with the shift and scale of each column that all sites agreed on."),
-    ] = None,
-    min_cluster_size: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Clusters of fewer rows than this are not sent.")
-    ] = MIN_CLUSTER_SIZE,
-    seed: Annotated[
-        int,
-        typer.Option(metavar="N", help="Decides every random choice, together with the name of the site."),
-    ] = 0,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether the first line of a CSV file holds names."),
-    ] = None,
-    float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False,
+    columns: Columns = None,
+    id_column: IdColumn = None,
+    weight_column: WeightColumn = None,
+    scale: Scale = None,
+    min_cluster_size: MinClusterSize = MIN_CLUSTER_SIZE,
+    seed: Seed = 0,
+    header: Header = None,
+    float32: Float32 = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
