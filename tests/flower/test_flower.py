@@ -235,12 +235,13 @@ def test_a_round_goes_on_without_a_node_that_does_not_reply_and_serves_it_when_i
     np.testing.assert_array_equal(labels_of(grid.context(NODES[3])), labels)
 
 
-def test_a_later_run_serves_more_nodes_from_the_file(tmp_path):
+@pytest.mark.parametrize("watch", [0.0, 0.3])
+def test_a_later_run_serves_more_nodes_from_the_file(tmp_path, watch):
     path = tmp_path / "clusters.kfed"
     first = run_round(Nodes(), settings_of(output=path))
     before = path.read_bytes()
     grid = Nodes({5: points_of(5)})
-    second = run_round(grid, settings_of(output=path, watch=0.3))
+    second = run_round(grid, settings_of(output=path, watch=watch))
     assert path.read_bytes() == before
     assert second.aggregation == first.aggregation
     assert set(second.late) == {*NODES, 5}

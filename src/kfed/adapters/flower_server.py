@@ -5,11 +5,10 @@ ask ──> replies until a quorum or the deadline ──> aggregate, save ─�
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from logging import INFO, WARNING
 from pathlib import Path
@@ -39,8 +38,8 @@ class Settings:
     n_clusters : int
         Number of global clusters, k.
     output : path, optional
-        Where the aggregation is written. If it is there already, the round is over: nodes are served from it as late
-        ones.
+        Where the aggregation is written. If it is there already, the round is over: nodes that come until the quorum or
+        the deadline, and during the watch, are served from it as late ones.
     rule : {"paper", "robust"}
         As in `kfed.aggregate`.
     min_nodes : int
@@ -122,10 +121,12 @@ def run_round(grid: Grid, settings: Settings, stop: Callable[[], bool] = lambda:
     if settings.output is not None and Path(settings.output).exists():
         result = Aggregation.load(settings.output)
         log(INFO, "k-FED: serving %d clusters from %s", result.n_clusters, settings.output)
+        late = list(_served(nodes, result, _gathered(nodes, settings).items()))
     else:
-        result = _aggregate(_gathered(nodes, settings), nodes, settings)
-    late = tuple(_serve(nodes, result, settings.watch, stop))
-    return Outcome(result, dict(nodes.failed), tuple(nodes.repeated), dict(nodes.labelled), dict(nodes.clusters), late)
+        result, late = _aggregate(_gathered(nodes, settings), nodes, settings), []
+    late += _watch(nodes, result, settings.watch, stop)
+    clusters, labelled = dict(nodes.clusters), dict(nodes.labelled)
+    return Outcome(result, dict(nodes.failed), tuple(nodes.repeated), labelled, clusters, tuple(late))
 
 
 def _gathered(nodes: _Nodes, settings: Settings) -> dict[int, DeviceMessage]:
@@ -166,22 +167,27 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: _Nodes, settings: Setting
     return result
 
 
-def _serve(nodes: _Nodes, result: Aggregation, seconds: float, stop: Callable[[], bool]) -> Iterator[int]:
-    """Answer nodes that come late from what is there; nothing is clustered again. Waits for the last answers, too."""
+def _served(nodes: _Nodes, result: Aggregation, came: Iterable[tuple[int, DeviceMessage]]) -> Iterator[int]:
+    """Answer nodes that came late from what is there; nothing is clustered again."""
+    for node, message in came:
+        try:
+            nodes.tell({node: (message, _answer(result, message))})
+        except KFedError as error:
+            nodes.fail(node, str(error))
+        else:
+            log(INFO, "k-FED: node %d came late, and was served", node)
+            yield node
+
+
+def _watch(nodes: _Nodes, result: Aggregation, seconds: float, stop: Callable[[], bool]) -> Iterator[int]:
+    """Serve nodes as they come. Waits for the last to say that they have labels, too."""
     ends = time.monotonic() + seconds
     patience = time.monotonic() + max(seconds, 20 * POLL_SECONDS)
     while not stop():
-        for node, message in nodes.replies():
-            try:
-                nodes.tell({node: (message, _answer(result, message))})
-            except KFedError as error:
-                nodes.fail(node, str(error))
-            else:
-                log(INFO, "k-FED: node %d came late, and was served", node)
-                yield node
+        yield from _served(nodes, result, nodes.replies())
         if time.monotonic() >= ends and (not nodes.is_waiting_for_labels or time.monotonic() >= patience):
             return
-        if math.isinf(ends) or time.monotonic() < ends:
+        if time.monotonic() < ends:
             nodes.ask_new()
         time.sleep(POLL_SECONDS)
 
