@@ -20,7 +20,7 @@ test: $(READY) ## Set up and run the tests
 slow: $(READY) ## Run the slow tests
 	$(BIN)/pytest -m slow || test $$? -eq 5 # 5: there are none
 
-flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (four minutes)
+flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (about five minutes)
 	$(VENV)-flower/bin/pytest tests/flower
 
 check: $(READY) ## Lint and type-check

@@ -134,12 +134,24 @@ def test_a_relayed_answer_names_one_cluster_for_each_center_that_was_sent(gather
     try:
         root = kfed.aggregate_tree(sent, n_clusters, fan_in=fan_in, keep=regions.__setitem__)
     except kfed.TooFewCentersError:
-        centers = np.concatenate([message.centers.astype(float) for message in sent])
-        assert len(np.unique(centers + 0.0, axis=0)) < n_clusters
+        repeats = any(n_distinct([message]) < message.n_local_clusters for message in sent)
+        assert n_distinct(sent) < n_clusters or repeats
         return
     for message in sent:
         if message.n_local_clusters:
             assert len(answered(message.device_id, root, regions)) == message.n_local_clusters
+
+
+def n_distinct(sent):
+    return len(np.unique(np.concatenate([message.centers.astype(float) for message in sent]) + 0.0, axis=0))
+
+
+def test_a_region_that_starts_from_centers_that_coincide_speaks_of_one_cluster():
+    sent = [kfed.DeviceMessage("a", [[0.0], [0.0]], [9, 9]), kfed.DeviceMessage("b", [[1.0]], [9])]
+    assert kfed.aggregate(sent, 2).cluster_sizes.tolist() == [27, 0]  # step 2: M is what the first device sent
+    empty = kfed.DeviceMessage("c", np.empty((0, 1)), [])
+    with pytest.raises(kfed.TooFewCentersError):
+        kfed.aggregate_tree([*sent, empty], 2, fan_in=2)
 
 
 def test_the_answer_to_another_message_is_not_relayed():

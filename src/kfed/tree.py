@@ -60,7 +60,8 @@ def aggregate_tree(
     Raises
     ------
     TooFewCentersError
-        If there are fewer than `n_clusters` device centers, or fewer distinct ones in several regions.
+        If there are fewer than `n_clusters` device centers, or fewer distinct ones in several regions; also if a device
+        whose own centers coincide leaves its region fewer clusters than that.
 
     Notes
     -----
