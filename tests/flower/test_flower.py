@@ -329,6 +329,15 @@ def test_with_one_cluster_it_is_flowers_own_averaging():
     np.testing.assert_allclose(found[0], found[1])
 
 
+def test_a_strategy_that_is_started_again_begins_anew():
+    strategy = ClusteredFedAvg(dict(zip(NODES, [0, 0, 1, 1], strict=True)), fraction_evaluate=0.0)
+    for _ in range(2):
+        grid = Nodes()
+        grid.app = learner(lambda node: 1.0)
+        strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
+        assert {model.to_numpy_ndarrays()[0][0] for model in strategy.models.values()} == {0.5}
+
+
 def test_without_evaluation_no_node_is_asked_to_judge():
     grid = Nodes()
     grid.app = learner(lambda node: 1.0)

@@ -52,16 +52,22 @@ class ClusteredFedAvg(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send the nodes of this round the models of their clusters, to train."""
+        """Send the nodes of this round the models of their clusters, to train; in the first round all are `arrays`."""
+        if server_round == 1:
+            self.models = dict.fromkeys(sorted(set(self.clusters.values())), arrays)
         nodes = self._sampled(server_round, grid, self.fraction_train, self.min_train_nodes)
-        return self._messages(nodes, server_round, arrays, config, MessageType.TRAIN)
+        return self._messages(nodes, server_round, config, MessageType.TRAIN)
 
     def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+        self,
+        server_round: int,
+        arrays: ArrayRecord,  # noqa: ARG002 - Flower's signature
+        config: ConfigRecord,
+        grid: Grid,
     ) -> Iterable[Message]:
         """Send the nodes of this round the models of their clusters, to judge."""
         nodes = self._sampled(server_round, grid, self.fraction_evaluate, self.min_evaluate_nodes)
-        return self._messages(nodes, server_round, arrays, config, MessageType.EVALUATE)
+        return self._messages(nodes, server_round, config, MessageType.EVALUATE)
 
     def aggregate_train(
         self,
@@ -85,12 +91,8 @@ class ClusteredFedAvg(FedAvg):
         there = _wait_for(grid, self.clusters, max(at_least, self.min_available_nodes))
         return random.Random(server_round).sample(there, min(len(there), max(at_least, int(fraction * len(there)))))
 
-    def _messages(
-        self, nodes: list[int], server_round: int, arrays: ArrayRecord, config: ConfigRecord, message_type: str
-    ) -> list[Message]:
+    def _messages(self, nodes: list[int], server_round: int, config: ConfigRecord, message_type: str) -> list[Message]:
         config["server-round"] = server_round
-        for cluster in sorted(set(self.clusters.values())):
-            self.models.setdefault(cluster, arrays)
         return [
             Message(
                 RecordDict({self.arrayrecord_key: self.models[self.clusters[node]], self.configrecord_key: config}),
