@@ -197,7 +197,7 @@ EXPERIMENT = Experiment(
         shakespeare={"devices": 109, "rounds": 4, "test_every": 2, "runs": 1},
     ),
     full=_runs(
-        digits={"devices": 500, "rounds": 100, "test_every": 4, "runs": 3},
+        digits={"devices": 500, "rounds": 200, "test_every": 4, "runs": 3},
         shakespeare={"devices": 109, "rounds": 40, "test_every": 4, "runs": 1},
     ),
     run_one=run_one,

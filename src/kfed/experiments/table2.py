@@ -29,7 +29,7 @@ PAPER = {
 
 METHODS = ("global", "IFCA", "k-FED")
 KFED_PAPER, IFCA_SHARED, KFED_SHARED = "k-FED, paper's rule", "IFCA, shared start", "k-FED, shared start"
-SHARED = 0.5
+SHARED = 0.25
 """Share of the rounds that train one model of all devices, with a shared start."""
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -69,7 +69,7 @@ def _fit(axes: Axes, train: Devices, rotations: Array, seed: int) -> tuple[Feder
 
     training = FedAvg(
         rounds=axes["rounds"],
-        clients_per_round=10,
+        clients_per_round=5,
         local_steps=10,
         batch_size=50,
         learning_rate=axes["rate"],
@@ -255,7 +255,7 @@ def plot(results: list[Result], figure: Figure) -> None:
 
 def _runs(rounds: int, share: float, devices: list[int], n_runs: int) -> tuple[dict[str, Any], ...]:
     """All methods on each draw; those that are not in the paper's table only where a device holds two rotations."""
-    training = {"rounds": rounds, "rate": 0.2, "final_rate": 0.02, "share": share}
+    training = {"rounds": rounds, "rate": 0.3, "final_rate": 0.1, "share": share}
     return tuple(
         {**draw, "method": method, **options, **training}
         for draw in grid(run=range(n_runs), layout=LAYOUTS, devices=devices)
@@ -274,11 +274,14 @@ EXPERIMENT = Experiment(
     setup_differs="The paper does not say how images and rotations are spread; here each image is there in all four "
     "rotations, on one device each. Where a device holds two rotations, 'two blocks' has the pairs {0, 90} and "
     "{180, 270} degrees, 'all pairs' all six; opposite rotations look alike to k-means on a device that holds both. "
-    "The server's rule is the robust one. Ten devices a round, batches of 50, split between the models of a device, "
-    "rate 0.2 on standardised pixels (the paper's 0.01 takes many times the rounds). IFCA has the best of three "
-    "starts, and judges models by 100 of a device's training images in a round.",
+    "The server's rule is the robust one where the table does not say that it is the paper's. 220 rounds of five "
+    "devices, batches of 50, split between the models of a device, a rate that falls from 0.3 to 0.1 on standardised "
+    "pixels (the paper's 0.01 takes many times the rounds). With a shared start the first quarter of the rounds trains "
+    "one model of all devices, and the four models start as copies of it. IFCA has the best of three starts, and judges "
+    "models by 100 of a device's training images in a round. Rates, rounds and the quarter were chosen by the accuracy "
+    "of k-FED on training images held out for it, on other draws of the devices.",
     quick=_runs(rounds=20, share=0.08, devices=[100], n_runs=1),
-    full=_runs(rounds=300, share=1.0, devices=[100, 200], n_runs=3),
+    full=_runs(rounds=220, share=1.0, devices=[100, 200], n_runs=3),
     run_one=run_one,
     summarize=summarize,
     plot=plot,
