@@ -76,11 +76,14 @@ def _fit(axes: Axes, train: Devices, rotations: Array, seed: int) -> tuple[Feder
     if axes["method"] == "global":
         return fit_global(train, perceptron, training, progress=False), {}
     if axes["method"] in ("IFCA", IFCA_SHARED):
-        starts = {"n_starts": N_STARTS, "start_rounds": START_ROUNDS}
-        ifca = fit_ifca(train, N_ROTATIONS, perceptron, training, **starts, progress=False)
+        ifca = fit_ifca(
+            train, N_ROTATIONS, perceptron, training, n_starts=N_STARTS, start_rounds=START_ROUNDS, progress=False
+        )
         return ifca, {"models_in_use": ifca.n_models_in_use}
-    clustering = {"n_local_clusters": n_held(axes["layout"]), "rule": "robust"}
-    ours = fit_personalized(train, N_ROTATIONS, perceptron, training, **clustering, progress=False)
+    held = n_held(axes["layout"])
+    ours = fit_personalized(
+        train, N_ROTATIONS, perceptron, training, n_local_clusters=held, rule="robust", progress=False
+    )
     return ours, {
         "clustering": 100 * matched_accuracy(rotations, ours.clustering.labels),
         "clustering_paper_rule": 100 * matched_accuracy(rotations, _labels_by_the_paper(ours.clustering)),

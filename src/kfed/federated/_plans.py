@@ -101,7 +101,7 @@ class LowestLoss:
     def _lowest(self, losses: Array, devices: Array) -> Array:
         """Model with the lowest loss for each device; the preferred one of several."""
         is_lowest = losses == losses.min(axis=1, keepdims=True)
-        return np.where(is_lowest, self._preferences[devices], np.inf).argmin(axis=1)
+        return np.asarray(np.where(is_lowest, self._preferences[devices], np.inf).argmin(axis=1))
 
 
 def losses_of_models(
