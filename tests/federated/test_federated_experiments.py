@@ -69,7 +69,11 @@ def test_client_selection_says_what_power_of_choice_gives_alone():
     findings = client_selection.summarize(selection_results(level, variance)).findings
     assert [finding.verdict for finding in findings] == ["reproduced", "reproduced", "exceeded", "reproduced"]
     assert findings[2].ours == "-60 %"
-    assert "-50 %" in findings[2].reason
+    assert "pow-d alone gives -50 %: the clusters add to it" in findings[2].reason
+    variance[client_selection.KFED] = 90.0
+    findings = client_selection.summarize(selection_results(level, variance)).findings
+    assert [finding.verdict for finding in findings[2:]] == ["not reproduced", "reproduced"]  # the paper has -35 %
+    assert "the clusters add nothing" in findings[2].reason
     level[client_selection.KFED], variance[client_selection.KFED] = 74.0, 120.0
     findings = client_selection.summarize(selection_results(level, variance)).findings
     assert {finding.verdict for finding in findings} == {"not reproduced"}

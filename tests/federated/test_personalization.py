@@ -112,8 +112,8 @@ def test_shared_rounds_are_those_of_one_global_model_and_then_models_part(two_ki
 def test_ifca_parts_copies_of_a_shared_model_and_sends_one_model_before(two_kinds):
     training = FedAvg(rounds=40, shared_rounds=10, clients_per_round=6, batch_size=20, learning_rate=0.3)
     ifca = fit_ifca(two_kinds, 2, linear, training, n_starts=4, start_rounds=5)
-    assert ifca.n_models_in_use == 2
-    assert ifca.evaluate(fleet(8, seed=1)).accuracy > 0.97
+    first, second = ({ifca.choices[f"device-{i}"] for i in range(kind, 8, 2)} for kind in (0, 1))
+    assert sorted([first, second], key=min) == [{0}, {1}]  # each kind has a model of its own
     sent = [record.communication.bytes_down for record in ifca.history]
     assert sent == [6 * MODEL_BYTES] * 10 + [2 * 6 * MODEL_BYTES] * 30
     assert ifca.communication.bytes_down == sum(sent) + 3 * sum(sent[10:15])  # three starts more

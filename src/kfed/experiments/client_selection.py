@@ -147,7 +147,7 @@ def _fairer(results: list[Result], data: str) -> Finding:
         paper=f"{100 * paper:+.0f} % on FEMNIST" if paper else "lower, no number given",
         ours=f"{100 * ours:+.0f} %",
         verdict=verdict,
-        reason=f"pow-d without clusters gives {100 * plain:+.0f} %, the clusters {100 * (ours - plain):+.0f} points; "
+        reason=f"pow-d alone gives {100 * plain:+.0f} %: the clusters add {'to it' if ours < plain else 'nothing'}; "
         f"with those of the paper's rule it is {100 * _change(results, data, KFED_PAPER, RANDOM):+.0f} %",
     )
 
@@ -185,22 +185,23 @@ EXPERIMENT = Experiment(
     paper="the client-selection figure, section 4.2",
     claim="Leaving out candidates of a cluster already taken lets power of choice converge faster, and lowers the "
     "variance of accuracy across devices.",
-    measure="Test accuracy over all rows by round, and the variance across devices of their accuracies.",
+    measure="Test accuracy over all rows by round, and the variance across devices of their accuracies, a mean over "
+    "the last fifth of the rounds. At least half of the paper's reduction of variance counts as reproduced.",
     setup_differs="The digits are MNIST's, for FEMNIST's first ten classes: 500 devices with two classes each, sizes "
     "by power laws, a fifth of each device to test with, and a perceptron. Shakespeare: 109 roles with 2,000 "
     "characters or more, the last fifth to test with, and an LSTM of 128 that learns and is tested on every next "
     "character of a window of 80. k-FED looks for k = 10 clusters, two on a device, in pixels or counts of character "
     "n-grams; a candidate is passed over if it shares a cluster with one taken before. Five devices a round out of 30 "
     "candidates: five with two classes each can cover all ten. Of three settings that were tried, this is the one "
-    "that favours k-FED most; with ten devices a round its curve was hardly above that of pow-d. The curves still rise "
-    "at the end; Shakespeare is a single run.",
+    "that favours k-FED most; with ten devices a round its curve was hardly above that of pow-d. The rate falls from "
+    "0.1 to 0.02 on digits. On Shakespeare it is 2, the curves still rise at the end, and there are two runs.",
     quick=_runs(
         digits={"devices": 500, "rounds": 24, "test_every": 4, "runs": 1},
         shakespeare={"devices": 109, "rounds": 4, "test_every": 2, "runs": 1},
     ),
     full=_runs(
         digits={"devices": 500, "rounds": 200, "test_every": 4, "runs": 3},
-        shakespeare={"devices": 109, "rounds": 40, "test_every": 4, "runs": 1},
+        shakespeare={"devices": 109, "rounds": 60, "test_every": 4, "runs": 2},
     ),
     run_one=run_one,
     summarize=summarize,
