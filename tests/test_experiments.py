@@ -68,8 +68,22 @@ class Toy:
         return Summary((finding,), (Table("Sums", ("a", "sum"), tuple((str(r["a"]), str(r["sum"])) for r in results)),))
 
 
+def which_process(axes, seed):
+    """A run that tells where it was done; at the top of the file, where another process finds it."""
+    return {"sum": axes["a"] + axes["b"], "seed": seed, "process": os.getpid()}
+
+
 def run(toy, folder, **options):
     return next(iter(reproduce([toy.experiment], folder, progress=False, **options)))
+
+
+def test_runs_side_by_side_are_done_in_other_processes_and_come_back_in_order(tmp_path):
+    side_by_side = run(Toy(run_one=which_process, side_by_side=2), tmp_path / "two", seed=3)
+    one_by_one = run(Toy(run_one=which_process), tmp_path / "one", seed=3)
+    for ours, theirs in zip(side_by_side.results, one_by_one.results, strict=True):
+        assert (ours.axes, ours["sum"], ours["seed"]) == (theirs.axes, theirs["sum"], theirs["seed"])
+        assert ours["process"] != theirs["process"] == os.getpid()
+    assert run(Toy(run_one=which_process, side_by_side=2), tmp_path / "two", seed=3).n_found == 4
 
 
 def test_each_experiment_gives_a_json_file_and_a_picture(tmp_path):

@@ -148,6 +148,24 @@ def test_ifca_with_several_starts_goes_on_to_the_same_parameters(two_kinds, tmp_
     assert resumed.communication.rounds == 12 + 2 * 2
 
 
+@pytest.mark.parametrize("n_done", [2, 5])
+def test_a_run_stopped_before_or_after_its_shared_rounds_goes_on_to_the_same_parameters(two_kinds, tmp_path, n_done):
+    path = tmp_path / "run.kfed"
+    training = replace(SETTINGS, rounds=7, shared_rounds=4)
+
+    def stop(round, stack):
+        if round == n_done:
+            raise KeyboardInterrupt
+        return {}
+
+    whole = fit_personalized(two_kinds, 2, perceptron, training)
+    with pytest.raises(KeyboardInterrupt):
+        fit_personalized(two_kinds, 2, perceptron, training, observe=stop, checkpoint=path)
+    resumed = fit_personalized(two_kinds, 2, perceptron, training, checkpoint=path)
+    assert_same(whole, resumed)
+    assert resumed.history == whole.history
+
+
 def test_a_checkpoint_of_another_run_is_refused_and_left_alone(two_kinds, tmp_path):
     path = tmp_path / "run.kfed"
     fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path)
@@ -282,6 +300,8 @@ def test_a_loss_that_is_a_mean_is_refused(two_kinds):
         {"weighting": "none"},
         {"clip_norm": -1},
         {"seed": -1},
+        {"shared_rounds": -1},
+        {"shared_rounds": 4, "rounds": 4},
         {"batch_size": 1.5},
     ],
 )

@@ -92,6 +92,33 @@ def test_ifca_chooses_by_training_data_alone(two_kinds):
     assert right + wrong == pytest.approx(1.0)
 
 
+def test_shared_rounds_are_those_of_one_global_model_and_then_models_part(two_kinds):
+    training = FedAvg(rounds=8, shared_rounds=5, clients_per_round=5, batch_size=20)
+    apart = []
+
+    def observe(round, stack):
+        apart.append(max(float((values[0] - values[1]).abs().max()) for values in stack.parameters.values()))
+        return {}
+
+    personal = fit_personalized(two_kinds, 2, linear, training, observe=observe)
+    one = fit_global(two_kinds, linear, training)
+    assert [record.loss for record in personal.history[:5]] == [record.loss for record in one.history[:5]]
+    assert personal.history[5].loss != one.history[5].loss
+    assert apart[:5] == [0.0] * 5
+    assert min(apart[5:]) > 0.0
+    assert {record.communication.bytes_down for record in personal.history} == {5 * MODEL_BYTES}
+
+
+def test_ifca_parts_copies_of_a_shared_model_and_sends_one_model_before(two_kinds):
+    training = FedAvg(rounds=40, shared_rounds=10, clients_per_round=6, batch_size=20, learning_rate=0.3)
+    ifca = fit_ifca(two_kinds, 2, linear, training, n_starts=4, start_rounds=5)
+    first, second = ({ifca.choices[f"device-{i}"] for i in range(kind, 8, 2)} for kind in (0, 1))
+    assert sorted([first, second], key=min) == [{0}, {1}]  # each kind has a model of its own
+    sent = [record.communication.bytes_down for record in ifca.history]
+    assert sent == [6 * MODEL_BYTES] * 10 + [2 * 6 * MODEL_BYTES] * 30
+    assert ifca.communication.bytes_down == sum(sent) + 3 * sum(sent[10:15])  # three starts more
+
+
 def test_predictions_come_from_the_model_of_each_row_in_order(mixed):
     models = fit_personalized(mixed, 2, linear, TRAINING, n_local_clusters=2)
     inputs = mixed["device-3"][0]

@@ -13,7 +13,7 @@ class Standardized(torch.nn.Module):
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Give them in the same shape."""
-        return (pixels - PIXEL_MEAN) / PIXEL_DEVIATION
+        return (pixels - PIXEL_MEAN).div_(PIXEL_DEVIATION)
 
 
 def perceptron(n_hidden: int = 200) -> torch.nn.Module:

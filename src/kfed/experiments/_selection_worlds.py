@@ -67,6 +67,7 @@ def digits(n_devices: int, seed: int) -> World:
             part[name] = data.points[own], np.asarray(data.classes)[own]
     points = {name: inputs for name, (inputs, _) in train.items()}
     training = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
+    training |= {"final_learning_rate": 0.02}
     return World(train, test, points, 10, 2, perceptron, training)
 
 

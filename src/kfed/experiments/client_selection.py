@@ -18,6 +18,9 @@ RANDOM, POWER, KFED_PAPER, KFED = "random", "pow-d", "k-FED + pow-d, paper's rul
 METHODS = (RANDOM, POWER, KFED_PAPER, KFED)
 WORLDS: dict[str, Callable[[int, int], worlds.World]] = {"digits": worlds.digits, "Shakespeare": worlds.shakespeare}
 CLIENTS_PER_ROUND, N_CANDIDATES = 5, 30
+PAPER_CHANGE = {"digits": -0.35}
+"""Variance of k-FED + pow-d against random selection; at least half of it counts as reproduced."""
+
 LAST_SHARE = 0.2
 """Accuracies and variances are means over the last fifth of the rounds."""
 
@@ -130,22 +133,23 @@ def _faster(results: list[Result], data: str) -> Finding:
         ours=f"mean over all rounds {curve[KFED]:.1f} against {curve[POWER]:.1f}, random {curve[RANDOM]:.1f}",
         verdict=verdict,
         reason=f"robust rule {gain:+.1f} over all rounds and {end[KFED] - end[POWER]:+.1f} at the end; "
-        f"paper's rule {curve[KFED_PAPER] - curve[POWER]:+.1f} and {end[KFED_PAPER] - end[POWER]:+.1f}",
+        f"paper's rule {curve[KFED_PAPER] - curve[POWER]:+.1f} and {end[KFED_PAPER] - end[POWER]:+.1f}; "
+        f"all four are within {max(curve.values()) - min(curve.values()):.1f} points over all rounds",
     )
 
 
 def _fairer(results: list[Result], data: str) -> Finding:
     """Whether accuracy varies less across devices than with random selection, and by how much without clusters."""
     ours, plain = _change(results, data, KFED, RANDOM), _change(results, data, POWER, RANDOM)
-    verdict: Verdict = (
-        "not reproduced" if ours >= 0 else "exceeded" if ours < -0.35 and data == "digits" else "reproduced"
-    )
+    paper = PAPER_CHANGE.get(data, 0.0)
+    verdict: Verdict = "not reproduced" if ours >= paper / 2 else "exceeded" if ours < paper < 0 else "reproduced"
     return Finding(
         claim=f"k-FED + pow-d lowers the variance of accuracy across devices against random selection, {data}",
-        paper="-35 % on FEMNIST" if data == "digits" else "lower, no number given",
+        paper=f"{100 * paper:+.0f} % on FEMNIST" if paper else "lower, no number given",
         ours=f"{100 * ours:+.0f} %",
         verdict=verdict,
-        reason=f"pow-d without clusters gives {100 * plain:+.0f} %: the clusters add the rest",
+        reason=f"pow-d alone gives {100 * plain:+.0f} %: the clusters add {'to it' if ours < plain else 'nothing'}; "
+        f"with those of the paper's rule it is {100 * _change(results, data, KFED_PAPER, RANDOM):+.0f} %",
     )
 
 
@@ -182,21 +186,22 @@ EXPERIMENT = Experiment(
     paper="the client-selection figure, section 4.2",
     claim="Leaving out candidates of a cluster already taken lets power of choice converge faster, and lowers the "
     "variance of accuracy across devices.",
-    measure="Test accuracy over all rows by round, and the variance across devices of their accuracies.",
+    measure="Test accuracy over all rows by round, and the variance across devices of their accuracies, a mean over "
+    "the last fifth of the rounds. At least half of the paper's reduction of variance counts as reproduced.",
     setup_differs="The digits are MNIST's, for FEMNIST's first ten classes: 500 devices with two classes each, sizes "
     "by power laws, a fifth of each device to test with, and a perceptron. Shakespeare: 109 roles with 2,000 "
     "characters or more, the last fifth to test with, and an LSTM of 128 that learns and is tested on every next "
     "character of a window of 80. k-FED looks for k = 10 clusters, two on a device, in pixels or counts of character "
     "n-grams; a candidate is passed over if it shares a cluster with one taken before. Five devices a round out of 30 "
     "candidates: five with two classes each can cover all ten. Of three settings that were tried, this is the one "
-    "that favours k-FED most; with ten devices a round its curve was hardly above that of pow-d. The curves still rise "
-    "at the end; Shakespeare is a single run.",
+    "that favours k-FED most; with ten devices a round its curve was hardly above that of pow-d. The rate falls from "
+    "0.1 to 0.02 on digits. On Shakespeare it is 2, the curves still rise at the end, and there is one run.",
     quick=_runs(
         digits={"devices": 500, "rounds": 24, "test_every": 4, "runs": 1},
         shakespeare={"devices": 109, "rounds": 4, "test_every": 2, "runs": 1},
     ),
     full=_runs(
-        digits={"devices": 500, "rounds": 100, "test_every": 4, "runs": 3},
+        digits={"devices": 500, "rounds": 200, "test_every": 4, "runs": 3},
         shakespeare={"devices": 109, "rounds": 40, "test_every": 4, "runs": 1},
     ),
     run_one=run_one,
@@ -204,5 +209,6 @@ EXPERIMENT = Experiment(
     plot=plot,
     requires=("mnist", "shakespeare-lines"),
     package="torch",
+    side_by_side=2,
     figure_size=(11.0, 8.0),
 )

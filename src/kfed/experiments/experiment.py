@@ -100,6 +100,8 @@ class Experiment:
         ``run_requires(axes)`` gives those that one run needs besides.
     package : str
         A package beyond kfed's own that its runs import, if any.
+    side_by_side : int
+        How many runs are done at a time, each in a process with one thread for PyTorch. With 1 they are done here.
     figure_size : (width, height)
         Of the picture, in inches.
     """
@@ -118,6 +120,7 @@ class Experiment:
     requires: tuple[str, ...] = ()
     run_requires: Callable[[Axes], tuple[str, ...]] = field(default=_nothing, repr=False)
     package: str = ""
+    side_by_side: int = 1
     figure_size: tuple[float, float] = (9.0, 4.5)
 
     def needs(self, axes: Axes) -> set[str]:

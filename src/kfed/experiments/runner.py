@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import kfed
-from kfed import _checks, _files, _progress, plots
+from kfed import _checks, _files, _pool, _progress, plots
 from kfed.datasets.sources import locate
 from kfed.errors import MissingDataError, MissingExtraError
 from kfed.experiments.experiment import Axes, Experiment, Result, Summary
@@ -54,8 +57,8 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """How long all runs took, whenever they were done."""
-        return sum(result.seconds for result in self.results)
+        """How long all runs took, whenever they were done; runs side by side share their time."""
+        return sum(result.seconds for result in self.results) / _n_processes(self.experiment)
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything in types that JSON knows."""
@@ -145,23 +148,51 @@ def _done(
     experiment: Experiment, runs: Sequence[Axes], folder: Path, seed: int, fresh: bool, progress: bool | None
 ) -> dict[str, Any]:
     """Find or do the runs, and say what they give: some fields of an `Outcome`."""
-    store, results, n_found = Store(folder, experiment.name, _seed(seed)), [], 0
+    store = Store(folder, experiment.name, _seed(seed))
+    found = [None if fresh else store.find(axes) for axes in runs]
+    missing = [axes for axes, result in zip(runs, found, strict=True) if result is None]
+    do = partial(_do, experiment.run_one, store, seed)
     with _progress.bar(experiment.name, len(runs), progress) as advance:
-        for axes in runs:
-            result = None if fresh else store.find(axes)
-            n_found += result is not None
-            if result is None:
-                started = time.perf_counter()
-                values = experiment.run_one(axes, seed)
-                result = store.keep(axes, values, time.perf_counter() - started)
-            results.append(result)
+        new = _each(do, missing, experiment)
+        results = []
+        for result in found:
+            results.append(next(new) if result is None else result)
             advance(1)
     summary, picture = experiment.summarize(results), _draw(experiment, results, folder)
-    return {"results": tuple(results), "summary": summary, "n_found": n_found, "picture": picture}
+    return {"results": tuple(results), "summary": summary, "n_found": len(runs) - len(missing), "picture": picture}
 
 
 def _seed(seed: int) -> int:
     return seed if seed == 0 else _checks.positive_integer(seed, "seed")
+
+
+def _do(run_one: Callable[[Axes, int], dict[str, Any]], store: Store, seed: int, axes: Axes) -> Result:
+    """Do one run, and store what it gave."""
+    started = time.perf_counter()
+    values = run_one(axes, seed)
+    return store.keep(axes, values, time.perf_counter() - started)
+
+
+def _each(do: Callable[[Axes], Result], runs: Sequence[Axes], experiment: Experiment) -> Iterator[Result]:
+    """Do runs one after the other, or side by side in new processes; their results in order."""
+    if experiment.side_by_side == 1 or not runs:
+        yield from map(do, runs)
+        return
+    n_processes = min(_n_processes(experiment), len(runs))
+    with ProcessPoolExecutor(n_processes, get_context("spawn"), _one_thread, (experiment.package,)) as pool:
+        yield from pool.map(do, runs)
+
+
+def _n_processes(experiment: Experiment) -> int:
+    return min(experiment.side_by_side, _pool.available_cores())
+
+
+def _one_thread(package: str) -> None:
+    """Leave the other cores to the other processes; numbers then do not depend on how many cores there are."""
+    if package == "torch":
+        import torch
+
+        torch.set_num_threads(1)
 
 
 def _draw(experiment: Experiment, results: list[Result], folder: Path) -> Path | None:

@@ -65,6 +65,8 @@ def train_locally(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps: Lo
     with torch.random.fork_rng(devices=[]):  # dropout draws from here; rows are drawn by `draw_rows`
         torch.manual_seed(steps.seed + round)
         parts = [train(stack, fleet, part, steps, round) for part in _parts(stack, shares)]
+    if len(parts) == 1:
+        return parts[0]
     parameters = {name: torch.cat([part.parameters[name] for part in parts]) for name in stack.parameters}
     return LocalResult(parameters, np.concatenate([part.losses for part in parts]))
 

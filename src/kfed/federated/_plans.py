@@ -27,10 +27,27 @@ class Plan(Protocol):
         """What each device trains."""
 
 
+class OneModel:
+    """FedAvg: every device trains model 0 on all its rows."""
+
+    name = "one model"
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def models_for(self, device: int) -> int:  # noqa: ARG002 - the same for all
+        """How many models are sent to a device: one."""
+        return 1
+
+    def shares(self, stack: Stack, devices: Array, batch_size: int) -> list[Share]:  # noqa: ARG002 - the same for all
+        """Give all rows of each device."""
+        return [Share(int(device), 0, self._fleet.rows(device), batch_size) for device in devices]
+
+
 class ByLabel:
     """Each row trains the model of its label. A device with several labels splits its batch between their models.
 
-    So the number of rows that a device touches in a step is the same as with one model. One label for all is FedAvg.
+    So the number of rows that a device touches in a step is the same as with one model.
     """
 
     name = "by label"
@@ -58,12 +75,16 @@ class ByLabel:
 
 
 class LowestLoss:
-    """IFCA: all models go to every device of the round, which trains the one with the lowest loss on its own rows."""
+    """IFCA: all models go to every device of the round, which trains the one with the lowest loss on its own rows.
+
+    Of models that fit equally well, as copies of one model do, a device takes the one that `seed` says.
+    """
 
     name = "lowest loss"
 
-    def __init__(self, fleet: Fleet, n_models: int, loss: Loss, n_loss_rows: int | None) -> None:
+    def __init__(self, fleet: Fleet, n_models: int, loss: Loss, n_loss_rows: int | None, seed: int = 0) -> None:
         self._fleet, self._n_models, self._loss, self._n_loss_rows = fleet, n_models, loss, n_loss_rows
+        self._preferences = np.random.default_rng(seed).random((fleet.n_devices, n_models))
 
     def models_for(self, device: int) -> int:  # noqa: ARG002 - the same for all
         """How many models are sent to a device: all."""
@@ -74,8 +95,13 @@ class LowestLoss:
         losses = losses_of_models(stack, self._fleet, devices, self._loss, self._n_loss_rows)
         return [
             Share(int(device), int(model), self._fleet.rows(device), batch_size)
-            for device, model in zip(devices, losses.argmin(axis=1), strict=True)
+            for device, model in zip(devices, self._lowest(losses, devices), strict=True)
         ]
+
+    def _lowest(self, losses: Array, devices: Array) -> Array:
+        """Model with the lowest loss for each device; the preferred one of several."""
+        is_lowest = losses == losses.min(axis=1, keepdims=True)
+        return np.asarray(np.where(is_lowest, self._preferences[devices], np.inf).argmin(axis=1))
 
 
 def losses_of_models(

@@ -67,6 +67,11 @@ class Stack:
         """Give the same form with other parameters."""
         return Stack(self.form, parameters)
 
+    def all_like(self, model: int) -> Stack:
+        """Give as many copies of one of the models."""
+        same = {name: values[model].expand_as(values).contiguous() for name, values in self.parameters.items()}
+        return self.with_parameters(same)
+
     def module(self, model: int) -> torch.nn.Module:
         """One of the models as a module of its own."""
         module = copy.deepcopy(self.form)

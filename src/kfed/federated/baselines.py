@@ -16,11 +16,13 @@ import torch
 
 from kfed import _checks
 from kfed.federated._fleet import Devices, Fleet
-from kfed.federated._plans import ByLabel, LowestLoss, losses_of_models
+from kfed.federated._plans import LowestLoss, OneModel, losses_of_models
 from kfed.federated._stack import Stack, check_fits
 from kfed.federated.engine import FedAvg, Observe, Progress, Run
 from kfed.federated.models import Array, FederatedModels, total
 from kfed.federated.selection import Selection
+
+Start = tuple[Run, Progress]
 
 
 def fit_global(
@@ -37,8 +39,7 @@ def fit_global(
     fleet, training = Fleet.of(devices), training or FedAvg()
     stack = Stack.of(model_factory, 1, training.seed)
     check_fits(stack, fleet.inputs, fleet.targets, training.loss)
-    plan = ByLabel(fleet, np.zeros(len(fleet.inputs), np.int64))
-    run = Run.of(fleet, plan, training, selection, observe)
+    run = Run.of(fleet, OneModel(fleet), training, selection, observe)
     done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
     return FederatedModels(
         "global", done.stack, _always(0), training.loss, fleet.device_ids, done.history, total(done.history)
@@ -64,7 +65,8 @@ def fit_ifca(
     ----------
     n_starts, start_rounds : int
         Start so often from other first parameters, run each start for so many rounds, and go on with the one with the
-        lowest training loss: IFCA depends on where it starts. All starts count as communication.
+        lowest training loss: IFCA depends on where it starts. All starts count as communication. After
+        `FedAvg.shared_rounds` the models are copies; each start then lets devices begin with other ones of them.
     devices, n_clusters, model_factory, training, selection, observe, checkpoint, progress
         As in `fit_personalized`.
     """
@@ -72,14 +74,17 @@ def fit_ifca(
     n_models = _checks.positive_integer(n_clusters, "n_clusters")
     n_starts = _checks.positive_integer(n_starts, "n_starts")
     check_fits(Stack.of(model_factory, 1, training.seed), fleet.inputs, fleet.targets, training.loss)
-    plan = LowestLoss(fleet, n_models, training.loss, training.n_loss_rows)
-    run = Run.of(fleet, plan, training, selection, observe)
-    stacks = [Stack.of(model_factory, n_models, training.seed + 1000 * start) for start in range(n_starts)]
+    start_rounds = min(_checks.positive_integer(start_rounds, "start_rounds"), training.rounds - training.shared_rounds)
+    starts = []
+    for seed in range(training.seed, training.seed + 1000 * n_starts, 1000):
+        plan = LowestLoss(fleet, n_models, training.loss, training.n_loss_rows, seed)
+        run = Run.of(fleet, plan, training, selection, observe)
+        starts.append((run, Progress(Stack.of(model_factory, n_models, seed))))
     is_begun = checkpoint is not None and Path(checkpoint).exists()
-    start_rounds = min(_checks.positive_integer(start_rounds, "start_rounds"), training.rounds)
-    begun = Progress(stacks[0]) if n_starts == 1 or is_begun else _best_start(run, stacks, start_rounds)
+    run, begun = starts[0] if n_starts == 1 or is_begun else _best_start(starts, start_rounds)
     done = run.finish(begun, checkpoint=checkpoint, show_progress=progress)
     choices = _choices(done.stack, fleet, training)
+    one_start = done.history[training.shared_rounds :][:start_rounds]  # every other sends as much
     return IFCAModels(
         "IFCA",
         done.stack,
@@ -87,7 +92,7 @@ def fit_ifca(
         training.loss,
         fleet.device_ids,
         done.history,
-        total(done.history + done.history[:start_rounds] * (n_starts - 1)),  # every start sends as much as any other
+        total(done.history + one_start * (n_starts - 1)),
         choices,
     )
 
@@ -104,15 +109,20 @@ class IFCAModels(FederatedModels):
         return len(set(self.choices.values()))
 
 
-def _best_start(run: Run, stacks: list[Stack], n_rounds: int) -> Progress:
-    """Begin from each of the stacks, and give the start with the lowest training loss."""
+def _best_start(starts: list[Start], n_rounds: int) -> Start:
+    """Run every start for some rounds, after those that all share, and give the one with the lowest training loss."""
+    run, begun = starts[0]
     settings, everyone = run.settings, np.arange(run.fleet.n_devices)
-    begun = [run.finish(Progress(stack), until=n_rounds, show_progress=False) for stack in stacks]
+    if settings.shared_rounds:
+        shared = run.finish(begun, until=settings.shared_rounds, show_progress=False)
+        starts = [(run, shared) for run, _ in starts]
+    until = settings.shared_rounds + n_rounds
+    starts = [(run, run.finish(begun, until=until, show_progress=False)) for run, begun in starts]
     losses = [
-        losses_of_models(start.stack, run.fleet, everyone, settings.loss, settings.n_loss_rows).min(axis=1).mean()
-        for start in begun
+        losses_of_models(begun.stack, run.fleet, everyone, settings.loss, settings.n_loss_rows).min(axis=1).mean()
+        for run, begun in starts
     ]
-    return begun[int(np.argmin(losses))]
+    return starts[int(np.argmin(losses))]
 
 
 def _choices(stack: Stack, fleet: Fleet, training: FedAvg) -> dict[str, int]:

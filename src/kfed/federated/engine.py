@@ -1,8 +1,9 @@
 """FedAvg over simulated devices, for one model or several: the loop that every method here shares.
 
 In a round some devices are chosen, each trains copies of its models on its own rows, and each model becomes the
-weighted mean of its copies. Whatever is random is a function of (seed, round, device), so a run that was stopped goes
-on from its checkpoint to the same parameters. A model that no device of the round trains stays as it is.
+weighted mean of its copies; one that no device of the round trains stays as it is. In the first rounds all devices may
+share one model. Whatever is random is a function of (seed, round, device), so a run that was stopped goes on from its
+checkpoint to the same parameters.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kfed.errors import DivergedError, InvalidInputError
 from kfed.federated import _checkpoint
 from kfed.federated._fleet import Fleet
 from kfed.federated._local import LocalResult, LocalSteps, Share, train_locally
-from kfed.federated._plans import Plan, losses_of_models
+from kfed.federated._plans import OneModel, Plan, losses_of_models
 from kfed.federated._stack import Loss, Stack, average, cross_entropy
 from kfed.federated.communication import Communication
 from kfed.federated.selection import RandomSelection, Selection
@@ -43,6 +44,9 @@ class FedAvg:
     learning_rate : float
     final_learning_rate : float, optional
         That of the last round; in between the rate goes down in equal ratios. By default it stays as it is.
+    shared_rounds : int
+        So many of the rounds, the first ones, train one model that all devices share. The models of the clusters then
+        start as copies of it.
     weighting : {"points", "devices"}
         Whether the mean weighs a device by its rows, or all alike.
     clip_norm : float, optional
@@ -63,6 +67,7 @@ class FedAvg:
     batch_size: int = 32
     learning_rate: float = 0.1
     final_learning_rate: float | None = None
+    shared_rounds: int = 0
     weighting: str = "points"
     clip_norm: float | None = None
     loss: Loss = cross_entropy
@@ -81,8 +86,15 @@ class FedAvg:
             if getattr(self, name) is not None:
                 _checks.positive_number(getattr(self, name), name)
         _checks.one_of(self.weighting, ["points", "devices"], "weighting")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise InvalidInputError("seed must be a whole number of at least 0, and is not")
+        for name in ("shared_rounds", "seed"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidInputError(f"{name} must be a whole number of at least 0, and is not")
+        if self.shared_rounds >= self.rounds:
+            raise InvalidInputError(
+                f"shared_rounds must be fewer than the rounds, {self.rounds}, and are {self.shared_rounds}; "
+                "leave some for the models of the clusters"
+            )
 
     def rate_in(self, round: int) -> float:
         """Give the learning rate of a round.
@@ -185,7 +197,9 @@ class Run:
         stack, settings = progress.stack, self.settings
         asked = _Losses(self, stack)
         devices = self.selection.select(round, settings.clients_per_round or 0, losses=asked)
-        shares = self.plan.shares(stack, devices, settings.batch_size)
+        is_shared = round < settings.shared_rounds
+        plan = OneModel(self.fleet) if is_shared else self.plan
+        shares = plan.shares(stack, devices, settings.batch_size)
         steps = LocalSteps(
             settings.local_steps,
             settings.rate_in(round),
@@ -195,36 +209,39 @@ class Run:
             settings.seed,
         )
         trained = train_locally(stack, self.fleet, shares, steps, round)
-        self._check_sound(shares, trained, round)
         models = np.array([share.model for share in shares])
         weights = [len(share.rows) if settings.weighting == "points" else 1 for share in shares]
         stack = average(stack, trained.parameters, models, weights)
+        self._check_sound(stack, shares, trained, round)
+        stack = stack.all_like(0) if is_shared else stack
         record = RoundRecord(
             round,
             tuple(int(device) for device in devices),
             tuple(int(model) for model in np.unique(models)),
             float(trained.losses.mean()),
-            self._communication(stack, devices, shares, asked.devices),
+            self._communication(plan, stack, devices, shares, asked.devices),
             dict(self.observe(round, stack)) if self.observe else {},
         )
         return Progress(stack, (*progress.history, record))
 
-    def _check_sound(self, shares: list[Share], trained: LocalResult, round: int) -> None:
-        """Raise if a device's loss or parameters are not numbers any more."""
+    def _check_sound(self, stack: Stack, shares: list[Share], trained: LocalResult, round: int) -> None:
+        """Raise if the loss or parameters of a device are not numbers any more: then some model's are not either."""
+        if np.isfinite(trained.losses).all() and all(v.isfinite().all() for v in stack.parameters.values()):
+            return
         is_bad = ~np.isfinite(trained.losses)
         for values in trained.parameters.values():
             is_bad |= ~values.flatten(1).isfinite().all(dim=1).numpy()
-        if is_bad.any():
-            device = self.fleet.device_ids[shares[int(is_bad.argmax())].device]
-            raise DivergedError(
-                f"training must keep losses finite, and in round {round} that of device {device!r} is not; "
-                "use a lower learning_rate, or clip_norm"
-            )
+        device = self.fleet.device_ids[shares[int(is_bad.argmax())].device]
+        raise DivergedError(
+            f"training must keep losses finite, and in round {round} that of device {device!r} is not; "
+            "use a lower learning_rate, or clip_norm"
+        )
 
-    def _communication(self, stack: Stack, devices: Any, shares: list[Share], asked: set[int]) -> Communication:
+    @staticmethod
+    def _communication(plan: Plan, stack: Stack, devices: Any, shares: list[Share], asked: set[int]) -> Communication:
         """Models down to devices that train or were asked for their loss; trained models up."""
         told = {int(device) for device in devices} | asked
-        n_down = sum(self.plan.models_for(device) for device in told)
+        n_down = sum(plan.models_for(device) for device in told)
         return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes)
 
     def _fingerprint(self, stack: Stack) -> dict[str, Any]:

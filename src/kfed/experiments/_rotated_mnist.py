@@ -1,0 +1,54 @@
+"""The network of Table 2: MNIST in four rotations, of which each device holds one or two."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from kfed.datasets import mnist
+
+Array = np.ndarray[Any, Any]
+Devices = dict[str, tuple[Array, Array]]
+
+N_ROTATIONS = 4
+LAYOUTS: dict[str, tuple[tuple[int, ...], ...]] = {
+    "k' = 1": ((0,), (1,), (2,), (3,)),
+    "k' = 2, two blocks": ((0, 1), (2, 3)),
+    "k' = 2, all pairs": ((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2)),
+}
+"""Rotations, in quarter turns, that devices hold; one of these groups after the other."""
+
+
+def n_held(layout: str) -> int:
+    """How many rotations a device holds, k'."""
+    return len(LAYOUTS[layout][0])
+
+
+@lru_cache(maxsize=1)
+def rotated_mnist(layout: str, n_devices: int, share: float, seed: int) -> tuple[Devices, Devices, Array]:
+    """Training and test images of each device, and the rotation of every training image.
+
+    Every image is there in all four rotations, each on one of the devices that hold the rotation. Only a `share` of
+    MNIST is used.
+    """
+    rng = np.random.default_rng(seed)
+    train, rotations = _spread("train", layout, n_devices, share, rng)
+    test, _ = _spread("test", layout, n_devices, share, rng)
+    return train, test, rotations
+
+
+def _spread(split: Any, layout: str, n_devices: int, share: float, rng: Any) -> tuple[Devices, Array]:
+    data, groups = mnist(split), LAYOUTS[layout]
+    images, digits = data.points.reshape(-1, 28, 28), np.asarray(data.classes)
+    parts: list[list[tuple[Array, Array, Array]]] = [[] for _ in range(n_devices)]
+    for rotation in range(N_ROTATIONS):
+        holders = [device for device in range(n_devices) if rotation in groups[device % len(groups)]]
+        used = rng.permutation(len(images))[: int(share * len(images))]
+        for device, rows in zip(holders, np.array_split(used, len(holders)), strict=True):
+            turned = np.rot90(images[rows], rotation, axes=(1, 2)).reshape(len(rows), -1)
+            parts[device].append((turned, digits[rows], np.full(len(rows), rotation)))
+    joined = [tuple(np.concatenate(column) for column in zip(*own, strict=True)) for own in parts]
+    devices = {f"device-{i:03d}": (images, digits) for i, (images, digits, _) in enumerate(joined)}
+    return devices, np.concatenate([rotations for _, _, rotations in joined])
