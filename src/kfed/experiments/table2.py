@@ -201,7 +201,7 @@ def _shared_finding(results: list[Result], place: Place) -> Finding:
         paper=_shown(_paper(place)),
         ours=_shown(ours),
         verdict=_verdict(ours, _paper(place), margin=0.0),
-        reason=f"{_reason(ours, _paper(place))}; {_wins(results, place, KFED_SHARED, better)}, the better of its two",
+        reason=f"{_reason(ours, _paper(place))}; {_wins(results, place, KFED_SHARED, better)}",
     )
 
 
@@ -218,7 +218,7 @@ def _reason(ours: dict[str, float], paper: dict[str, float]) -> str:
 
 def _wins(results: list[Result], place: Place, ours: str, theirs: str) -> str:
     pairs = list(zip(_values(results, place, ours), _values(results, place, theirs), strict=True))
-    return f"it is ahead in {sum(a > b for a, b in pairs)} of {len(pairs)} draws, against {theirs}"
+    return f"it is ahead of {theirs} in {sum(a > b for a, b in pairs)} of {len(pairs)} draws"
 
 
 def _verdict(ours: dict[str, float], paper: dict[str, float], margin: float) -> Verdict:
