@@ -42,13 +42,21 @@ def rotated_mnist(layout: str, n_devices: int, share: float, seed: int) -> tuple
 def _spread(split: Any, layout: str, n_devices: int, share: float, rng: Any) -> tuple[Devices, Array]:
     data, groups = mnist(split), LAYOUTS[layout]
     images, digits = data.points.reshape(-1, 28, 28), np.asarray(data.classes)
-    parts: list[list[tuple[Array, Array, Array]]] = [[] for _ in range(n_devices)]
+    held: list[list[tuple[int, Array]]] = [[] for _ in range(n_devices)]
     for rotation in range(N_ROTATIONS):
         holders = [device for device in range(n_devices) if rotation in groups[device % len(groups)]]
         used = rng.permutation(len(images))[: int(share * len(images))]
         for device, rows in zip(holders, np.array_split(used, len(holders)), strict=True):
-            turned = np.rot90(images[rows], rotation, axes=(1, 2)).reshape(len(rows), -1)
-            parts[device].append((turned, digits[rows], np.full(len(rows), rotation)))
-    joined = [tuple(np.concatenate(column) for column in zip(*own, strict=True)) for own in parts]
-    devices = {f"device-{i:03d}": (images, digits) for i, (images, digits, _) in enumerate(joined)}
-    return devices, np.concatenate([rotations for _, _, rotations in joined])
+            held[device].append((rotation, rows))
+    devices = {f"device-{device:03d}": _turned(images, digits, own) for device, own in enumerate(held)}
+    return devices, np.concatenate([np.full(len(rows), rotation) for own in held for rotation, rows in own])
+
+
+def _turned(images: Array, digits: Array, held: list[tuple[int, Array]]) -> tuple[Array, Array]:
+    """Give the images and digits of one device; written in place, since there are many."""
+    turned = np.empty((sum(len(rows) for _, rows in held), 28, 28), images.dtype)
+    start = 0
+    for rotation, rows in held:
+        np.rot90(turned[start : start + len(rows)], -rotation, axes=(1, 2))[...] = images[rows]
+        start += len(rows)
+    return turned.reshape(len(turned), -1), np.concatenate([digits[rows] for _, rows in held])

@@ -195,7 +195,9 @@ EXPERIMENT = Experiment(
     "n-grams; a candidate is passed over if it shares a cluster with one taken before. Five devices a round out of 30 "
     "candidates: five with two classes each can cover all ten. Of three settings that were tried, this is the one "
     "that favours k-FED most; with ten devices a round its curve was hardly above that of pow-d. The rate falls from "
-    "0.1 to 0.02 on digits. On Shakespeare it is 2, the curves still rise at the end, and there is one run.",
+    "0.1 to 0.02 on digits, in 200 rounds; with 100 rounds of 0.1, tried first, accuracy still swung at the end, and "
+    "the variance was 3 % below that of random selection with k-FED, 44 % without. On Shakespeare it is 2, the curves "
+    "still rise at the end, and there is one run.",
     quick=_runs(
         digits={"devices": 500, "rounds": 24, "test_every": 4, "runs": 1},
         shakespeare={"devices": 109, "rounds": 4, "test_every": 2, "runs": 1},

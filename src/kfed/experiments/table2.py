@@ -183,7 +183,7 @@ def _finding(results: list[Result], place: Place) -> Finding:
         paper=_shown(_paper(place)),
         ours=_shown(ours),
         verdict=_verdict(ours, _paper(place), margin=0.0 if is_mixed else 0.5),
-        reason=_reason(ours, _paper(place)),
+        reason=f"{_reason(ours, _paper(place))}; {_wins(results, place, 'k-FED', 'IFCA')}",
     )
 
 
@@ -201,7 +201,7 @@ def _shared_finding(results: list[Result], place: Place) -> Finding:
         paper=_shown(_paper(place)),
         ours=_shown(ours),
         verdict=_verdict(ours, _paper(place), margin=0.0),
-        reason=f"{_reason(ours, _paper(place))}; IFCA's is {better}, the better of its two",
+        reason=f"{_reason(ours, _paper(place))}; {_wins(results, place, KFED_SHARED, better)}",
     )
 
 
@@ -214,6 +214,11 @@ def _reason(ours: dict[str, float], paper: dict[str, float]) -> str:
         f"k-FED is {ours['k-FED'] - ours['IFCA']:+.2f} against IFCA, {ours['k-FED'] - ours['global']:+.2f} "
         f"against one model, and {ours['k-FED'] - paper['k-FED']:+.2f} against the paper's k-FED"
     )
+
+
+def _wins(results: list[Result], place: Place, ours: str, theirs: str) -> str:
+    pairs = list(zip(_values(results, place, ours), _values(results, place, theirs), strict=True))
+    return f"it is ahead of {theirs} in {sum(a > b for a, b in pairs)} of {len(pairs)} draws"
 
 
 def _verdict(ours: dict[str, float], paper: dict[str, float], margin: float) -> Verdict:
@@ -284,7 +289,7 @@ EXPERIMENT = Experiment(
     "With a shared start the first quarter of the rounds trains one model of all devices, and the four models start as "
     "copies of it. IFCA has the best of three starts, and judges models by 100 of a device's training images in a "
     "round. All this was chosen by the accuracy of k-FED on training images held out for it, on other draws of the "
-    "devices.",
+    "devices; with ten devices a round, batches of 50 and a rate of 0.2, IFCA was ahead with all pairs.",
     quick=_runs(rounds=20, share=0.08, devices=[100], n_runs=1),
     full=_runs(rounds=300, share=1.0, devices=[100, 200], n_runs=3),
     run_one=run_one,

@@ -126,8 +126,9 @@ def _best_start(starts: list[Start], n_rounds: int) -> Start:
 
 
 def _choices(stack: Stack, fleet: Fleet, training: FedAvg) -> dict[str, int]:
-    losses = losses_of_models(stack, fleet, np.arange(fleet.n_devices), training.loss)
-    return dict(zip(fleet.device_ids, losses.argmin(axis=1).tolist(), strict=True))
+    """Model with the lowest loss on all training rows of each device, one device at a time: they may be many rows."""
+    losses = [losses_of_models(stack, fleet, [device], training.loss) for device in range(fleet.n_devices)]
+    return dict(zip(fleet.device_ids, np.concatenate(losses).argmin(axis=1).tolist(), strict=True))
 
 
 def _always(model: int) -> Callable[[str, torch.Tensor], Array]:
