@@ -51,11 +51,12 @@ def as_json(figures: Sequence[Figure]) -> str:
 
 def as_markdown(figures: Sequence[Figure]) -> str:
     """The figures as a page of the documentation."""
-    are_services = {figure.workload for figure in figures} <= set(SERVICES)
+    measured = {figure.workload for figure in figures}
+    about, packages = _PAGES[measured.pop()] if len(measured) == 1 and measured <= set(_PAGES) else _PAGE
     lines = [
-        *(_ABOUT_SERVICES if are_services else _ABOUT_WORKLOADS),
+        *about,
         "",
-        f"{_pool.available_cores()} cores, {_versions(*(_SERVICE_PACKAGES if are_services else _PACKAGES))}.",
+        f"{_pool.available_cores()} cores, {_versions(*packages)}.",
         "",
         "| workload | measure | reached | must be | | |",
         "|---|---|---|---|---|---|",
@@ -68,23 +69,39 @@ def as_markdown(figures: Sequence[Figure]) -> str:
     return "\n".join(lines)
 
 
-_PACKAGES = ("numpy", "scikit-learn", "faiss-cpu", "safetensors")
-_SERVICE_PACKAGES = ("numpy", "fastapi", "uvicorn", "sqlalchemy")
+_PAGE: tuple[list[str], list[str]] = (
+    [
+        "# Benchmarks",
+        "",
+        "Written by `kfed bench --markdown`. Every figure is a size, or a ratio to a competitor in the same run.",
+        "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
+        "fit the devices of a fleet one after the other with one thread, kfed with all cores; `kfed.bench` says more.",
+    ],
+    ["numpy", "scikit-learn", "faiss-cpu", "safetensors"],
+)
+"""What a page of figures begins with, and the packages whose versions it names."""
 
-_ABOUT_WORKLOADS = [
-    "# Benchmarks",
-    "",
-    "Written by `kfed bench --markdown`. Every figure is a size, or a ratio to a competitor in the same run.",
-    "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
-    "fit the devices of a fleet one after the other with one thread, kfed with all cores; `kfed.bench` says more.",
-]
-
-_ABOUT_SERVICES = [
-    "# The coordinator under load",
-    "",
-    "Written by `kfed bench coordinator --markdown`. `kfed serve` with SQLite on this machine's disk, and the devices",
-    "that send to it over 64 connections on the same machine. A message is acknowledged when it is on disk.",
-]
+_PAGES: dict[str, tuple[list[str], list[str]]] = {
+    "coordinator": (
+        [
+            "# The coordinator under load",
+            "",
+            "Written by `kfed bench coordinator --markdown`. `kfed serve` with SQLite on this machine's disk, and the",
+            "devices that send to it over 64 connections on the same machine. A message is acknowledged when it is on",
+            "disk.",
+        ],
+        ["numpy", "fastapi", "uvicorn", "sqlalchemy"],
+    ),
+    "dask": (
+        [
+            "# Devices in Parquet, on Dask",
+            "",
+            "Written by `kfed bench dask --markdown`. Devices of unequal sizes in forty Parquet files, clustered where",
+            "they lie by `cluster_partitions` on a local cluster of processes with one thread each.",
+        ],
+        ["numpy", "dask", "distributed", "pandas", "pyarrow"],
+    ),
+}
 
 
 def _versions(*packages: str) -> str:
