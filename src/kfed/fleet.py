@@ -10,8 +10,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from math import prod
+from itertools import chain, pairwise
+from math import ceil, prod
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from kfed.local import LocalClustering
 
 Array = npt.NDArray[Any]
 
-BATCH_BYTES = 2**24
+BATCH_BYTES = 3 * 2**22
 """Bytes of points in a batch: few enough for the cache, enough that Python's own time does not count."""
 
 
@@ -155,7 +155,8 @@ def _cluster(
 ) -> list[LocalClustering]:
     """Batches side by side, one worker each; then large devices one after the other, with all workers."""
     large = [[device] for device in devices if is_large(device.points)]
-    batches = list(_batches([device for device in devices if not is_large(device.points)]))
+    n_workers = n_jobs or _pool.available_cores()
+    batches = list(_batches([device for device in devices if not is_large(device.points)], n_workers))
     results: dict[int, LocalClustering] = {}
     with _progress.bar("clustering devices", len(devices), progress) as advance:
         found = chain(
@@ -168,16 +169,19 @@ def _cluster(
     return [results[position] for position in range(len(devices))]
 
 
-def _batches(devices: list[_Device]) -> Iterator[list[_Device]]:
-    """Devices that can share a batch, in batches that fit the cache."""
+def _batches(devices: list[_Device], n_workers: int) -> Iterator[list[_Device]]:
+    """Devices that can share a batch, in batches that fit the cache, as many for each worker."""
     groups: dict[tuple[Any, ...], list[_Device]] = defaultdict(list)
     for device in devices:
         groups[device.batch].append(device)
     for group in groups.values():
         bytes_each = padded_size(group[0].points.shape[0]) * group[0].points.shape[1] * group[0].points.dtype.itemsize
-        size = max(1, BATCH_BYTES // bytes_each)
-        for start in range(0, len(group), size):
-            yield group[start : start + size]
+        n_batches = ceil(len(group) / max(1, BATCH_BYTES // bytes_each))
+        if n_batches > 1:
+            n_batches = min(n_workers * ceil(n_batches / n_workers), len(group))
+        edges = [len(group) * edge // n_batches for edge in range(n_batches + 1)]
+        for first, last in pairwise(edges):
+            yield group[first:last]
 
 
 class _Worker(threading.local):
