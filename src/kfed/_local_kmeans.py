@@ -179,7 +179,8 @@ def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
     labels, in_core = np.concatenate(blocks_of_labels, axis=1), np.concatenate(blocks_of_cores, axis=1)
     in_core |= np.take_along_axis(sum(core_sizes), labels.astype(np.intp), axis=1) == 0
     sums, sizes = sums_by_label(rows, labels, rows.weights * in_core, n_clusters)
-    return means(sums, sizes, np.repeat(rows.mean[:, None], n_clusters, axis=1))
+    middle = sums.sum(axis=1, keepdims=True) / sizes.sum(axis=1)[:, None, None]
+    return means(sums, sizes, np.repeat(middle, n_clusters, axis=1).astype(rows.dtype))
 
 
 # Step 4: Lloyd --------------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
     active = np.arange(rows.n_devices)
     labels = np.full_like(done.labels, -1)
     for _ in range(max_iterations):
-        assigned = nearest(scores(rows, centers, rows.mean))
+        assigned = nearest(comparisons(rows, centers))
         members = memberships(assigned, rows.weights, n_clusters)
         sizes = members.sum(axis=2)
         if (sizes == 0).any() and reseat_empty(rows, centers, assigned, n_clusters):
@@ -301,14 +302,20 @@ class _Bounds:
         return sums_by_label(self.rows, self.labels, self.rows.weights, self.n_clusters)
 
 
-def scores(rows: Rows, centers: Array, origins: Array) -> Array:
-    """Squared distances of points to centers up to a constant for each point, (n_devices, n_clusters, n_points).
+def comparisons(rows: Rows, centers: Array) -> Array:
+    """Squared distances of points to centers, less that to the first center, (n_devices, n_clusters, n_points)."""
+    result = np.zeros((rows.n_devices, centers.shape[1], rows.n_points), rows.dtype)
+    scores(rows, centers[:, 1:], centers[:, 0], out=result[:, 1:])
+    return result
 
-    Centers are taken relative to `origins` (n_devices, n_features), the means of the devices, so that a large common
-    offset of the points costs no precision.
+
+def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None) -> Array:
+    """Squared distances of points to centers, less that to `origins` (n_devices, n_features), as `Rows.along`.
+
+    Since only differences of positions enter, a large common offset of the points costs no precision.
     """
     shifted = centers - origins[:, None]
-    result = rows.along(shifted * shifted.dtype.type(-2))
+    result = rows.along(shifted * shifted.dtype.type(-2), out)
     result += np.einsum("bkd,bkd->bk", shifted, shifted + 2 * origins[:, None])[:, :, None]
     return result
 

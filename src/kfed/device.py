@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kfed import _checks, _pool, _random
 from kfed._auto_local_k import MAX_LOCAL_CLUSTERS, choose_local_k
-from kfed._local_kmeans import Solution, local_kmeans, memberships, nearest, scores
+from kfed._local_kmeans import Solution, comparisons, local_kmeans, memberships, nearest
 from kfed._random import RandomState
 from kfed._rows import BlockedRows, DenseRows, Rows, SparseRows
 from kfed.local import LocalClustering
@@ -230,7 +230,7 @@ def _measure(rows: Rows, solution: Solution, n_clusters: int, settings: Settings
         squares = part.squared_residuals(centers, labels[:, block])
         members = memberships(labels[:, block], part.weights, n_clusters)
         spread = np.matmul(members, squares[:, :, None])[:, :, 0]
-        on_center = _on_center(part, solution, labels[:, block], squares, rows.mean)
+        on_center = _on_center(part, solution, labels[:, block], squares)
         return members.sum(axis=2), spread, *on_center, members.max(axis=2)
 
     by_block = zip(*rows.map_blocks(of_block), strict=True)
@@ -254,14 +254,14 @@ def _summed(parts: Sequence[Array]) -> Array:
     return np.asarray(np.sum(parts, axis=0, dtype=np.float64))
 
 
-def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array, origins: Array) -> tuple[Array, Array]:
+def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) -> tuple[Array, Array]:
     """How many points equal each center up to rounding, and how many exactly, (n_devices, n_clusters) each.
 
     A point that equals a center is of that center's cluster, unless Lloyd was cut short: then it is looked for anew.
     """
     centers = solution.centers
     if not solution.settled.all():
-        labels = np.where(solution.settled[:, None], labels, nearest(scores(part, centers, origins)))
+        labels = np.where(solution.settled[:, None], labels, nearest(comparisons(part, centers)))
         squares = part.squared_residuals(centers, labels)
     largest = np.einsum("bkd,bkd->bk", centers, centers).max(axis=1) + squares.max(axis=1)
     rounding = (16 * np.finfo(part.dtype).eps) ** 2 * largest
