@@ -68,11 +68,9 @@ def project(rows: Rows, n_clusters: int, uniforms: Array) -> Array:
     n_directions = min(n_clusters, rows.n_points, rows.n_features)
     lifted = np.empty((rows.n_devices, n_directions + 2, rows.n_points), rows.dtype)
     coordinates = lifted[:, :-2]
-    if _is_narrow(rows, n_clusters):
-        rows.along(_singular_vectors(rows, n_directions), out=coordinates)
-    else:
-        directions = _iterated_directions(rows, uniforms)
-        np.matmul(*_leading(rows.along(directions), rows.weights, n_directions), out=coordinates)
+    is_narrow = _is_narrow(rows, n_clusters)
+    directions = _singular_vectors(rows, n_directions) if is_narrow else _iterated(rows, n_directions, uniforms)
+    rows.along(directions, out=coordinates)
     coordinates -= np.matmul(coordinates, rows.weights[:, :, None]) / rows.weights.sum(axis=1)[:, None, None]
     return _seeding.lift(lifted)
 
@@ -98,22 +96,23 @@ def _singular_vectors(rows: Rows, n_directions: int) -> Array:
     return _orthonormal(rows.total(vectors[:, :, -n_directions:].transpose(0, 2, 1) * roots[:, None]))
 
 
-def _iterated_directions(rows: Rows, uniforms: Array) -> Array:
-    """Directions that hold the top right singular vectors, by subspace iteration.
+def _iterated(rows: Rows, n_directions: int, uniforms: Array) -> Array:
+    """Top right singular vectors by subspace iteration, the last step of it with the leading directions alone.
 
     It starts from the points themselves, so that rotating the data rotates every step of it.
     """
     directions = _orthonormal(rows.take(draw(rows.weights, stratified(uniforms))))
-    for _ in range(N_POWER_ITERATIONS):
+    for _ in range(N_POWER_ITERATIONS - 1):
         directions = _orthonormal(rows.total(rows.along(directions) * rows.weights[:, None]))
-    return directions
+    leading = _leading(rows.along(directions), rows.weights, n_directions)
+    return _orthonormal(rows.total(leading * rows.weights[:, None]))
 
 
-def _leading(coordinates: Array, weights: Array, n_directions: int) -> tuple[Array, Array]:
-    """The rotation that keeps the `n_directions` of largest second moment, and what it is to be applied to."""
+def _leading(coordinates: Array, weights: Array, n_directions: int) -> Array:
+    """The coordinates along the `n_directions` of largest second moment, (n_devices, n_directions, n_points)."""
     moments = np.matmul(coordinates * weights[:, None], coordinates.transpose(0, 2, 1))
     _, vectors = np.linalg.eigh(moments)
-    return vectors[:, :, -n_directions:].transpose(0, 2, 1), coordinates
+    return np.asarray(np.matmul(vectors[:, :, -n_directions:].transpose(0, 2, 1), coordinates))
 
 
 def _orthonormal(vectors: Array) -> Array:
