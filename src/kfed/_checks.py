@@ -50,9 +50,12 @@ def table(points: Any, name: str) -> Any:
 
 def finite(points: Any, name: str, weights: Array | None = None) -> None:
     """Raise unless all values are finite, and small enough to be squared and summed."""
-    if is_tame(points, weights):
+    values = (points.data if is_sparse(points) else points).reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sum_of_squares = values @ values
+    if is_tame(sum_of_squares, weights):
         return
-    if not np.isfinite(points.data if is_sparse(points) else points).all():
+    if not np.isfinite(values).all():
         raise InvalidInputError(
             f"{name} must be finite, and {_where_not_finite(points)} NaN or infinite; remove or fill those rows first"
         )
@@ -62,12 +65,10 @@ def finite(points: Any, name: str, weights: Array | None = None) -> None:
     )
 
 
-def is_tame(points: Any, weights: Array | None = None) -> bool:
-    """Whether the weighted sum of squares of all values is a number, with room to spare; quick, and so asked first."""
-    values = (points.data if is_sparse(points) else points).reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float(values @ values) * (1.0 if weights is None else float(weights.max()))
-    return total <= float(np.finfo(values.dtype).max) / 64
+def is_tame(sum_of_squares: np.floating[Any], weights: Array | None = None) -> bool:
+    """Whether values with this sum of squares are finite, and small enough in their precision with room to spare."""
+    heaviest = 1.0 if weights is None else float(weights.max())
+    return float(sum_of_squares) * heaviest <= float(np.finfo(sum_of_squares.dtype).max) / 64
 
 
 def feature_names_of(points: object) -> tuple[str, ...] | None:

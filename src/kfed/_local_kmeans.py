@@ -116,7 +116,7 @@ def _leading(coordinates: Array, weights: Array, n_directions: int) -> Array:
 
 
 def _orthonormal(vectors: Array) -> Array:
-    """Orthonormal bases of the spans of `vectors` (n_devices, m, n_features), by Cholesky factors of Gram matrices.
+    """Orthonormal bases of the spans of `vectors` (n_devices, m, n_features), from their Gram matrices.
 
     A small ridge turns directions that repeat others into vectors near zero instead of an error.
     """
@@ -127,7 +127,22 @@ def _orthonormal(vectors: Array) -> Array:
     squares = np.einsum("bmm->bm", gram)  # a view: each gets a ridge of its own size, so short vectors are not drowned
     squares *= 1 + 16 * gram.shape[1] * limits.eps
     squares += limits.tiny
-    return np.asarray(np.matmul(np.linalg.inv(np.linalg.cholesky(gram)), vectors))
+    return np.asarray(np.matmul(_inverse_factors(gram), vectors))
+
+
+def _inverse_factors(gram: Array) -> Array:
+    """Inverses of the Cholesky factors of a stack of small matrices, by elimination in all of them at once.
+
+    A row that the rows before it leave nothing of becomes zero.
+    """
+    n_matrices, size, _ = gram.shape
+    work = np.zeros((size, 2 * size, n_matrices), gram.dtype)  # a matrix, and what was done to it
+    work[:, :size] = gram.transpose(1, 2, 0)
+    work[range(size), range(size, 2 * size)] = 1
+    for step, pivot_row in enumerate(work):
+        pivot_row /= np.sqrt(np.where(pivot_row[step] > 0, pivot_row[step], np.inf))
+        work[step + 1 :] -= pivot_row[step + 1 : size, None] * pivot_row
+    return np.ascontiguousarray(work[:, size:].transpose(2, 0, 1))
 
 
 # Step 2, second half: the approximation -------------------------------------------------------------------------

@@ -30,6 +30,9 @@ BLOCK_BYTES = 2**21
 SMALL_BYTES = 2**18
 """Bytes of points that are copied at a time, where a copy is needed."""
 
+CANCELLED = 2.0**-6
+"""A squared distance below this share of the squared lengths that it is the difference of is measured directly."""
+
 FEW = 4
 """Fewer vectors than this are multiplied one by one, since BLAS takes longer over a matrix of two or three rows."""
 
@@ -127,6 +130,11 @@ class DenseRows(Rows):
         self.weights = weights
         self.n_features = int(points.shape[2])
 
+    @cached_property
+    def squared_lengths(self) -> Array:
+        """Squared length of every point, (n_devices, n_points)."""
+        return _squared_lengths(self.points)
+
     def along(self, vectors: Array, out: Array | None = None) -> Array:
         """See `Rows.along`."""
         if vectors.shape[1] < FEW:
@@ -154,17 +162,14 @@ class DenseRows(Rows):
 
     def squared_residuals(self, centers: Array, labels: Array) -> Array:
         """See `Rows.squared_residuals`."""
-        devices = np.arange(self.n_devices)[:, None]
-        own = (devices * centers.shape[1] + labels).ravel()  # which of all centers
-        points, all_centers = self.points.reshape(-1, self.n_features), centers.reshape(-1, self.n_features)
-        squares = np.empty(len(own), self.dtype)
-        residuals = np.empty((max(1, SMALL_BYTES // points[0].nbytes), self.n_features), self.dtype)
-        for some in _pool.blocks(len(own), len(residuals)):
-            part = residuals[: some.stop - some.start]
-            np.take(all_centers, own[some], axis=0, out=part, mode="clip")
-            np.subtract(points[some], part, out=part)
-            squares[some] = np.matmul(part[:, None], part[:, :, None])[:, 0, 0]
-        return squares.reshape(labels.shape)
+        own = labels.astype(np.intp)
+        lengths = self.squared_lengths + np.take_along_axis(_squared_lengths(centers), own, axis=1)
+        squares: Array = lengths - 2 * np.take_along_axis(self.along(centers), own[:, None], axis=1)[:, 0]
+        devices, points = np.nonzero(squares < CANCELLED * lengths)
+        for some in _pool.blocks(len(points), max(1, SMALL_BYTES // (self.dtype.itemsize * self.n_features))):
+            at = devices[some], points[some]
+            squares[at] = _squared_lengths(self.points[at] - centers[at[0], own[at]])
+        return squares
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_norm`."""
@@ -324,6 +329,11 @@ class SparseRows(Rows):
         operator = LinearOperator(sparse.shape, matvec=times, rmatvec=transposed_times, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(min(sparse.shape))
         return np.asarray(svds(operator, k=1, return_singular_vectors=False, v0=start))
+
+
+def _squared_lengths(vectors: Array) -> Array:
+    """Squared length of each vector along the last axis."""
+    return np.asarray(np.matmul(vectors[..., None, :], vectors[..., None])[..., 0, 0])
 
 
 def _row_by_row(rows: Array, matrices: Array, out: Array | None = None) -> Array:

@@ -148,7 +148,10 @@ def padded_size(n_points: int) -> int:
 def stacked(
     points: Sequence[Array], weights: Sequence[Array | None], allocate: Callable[..., Array] = np.empty
 ) -> DenseRows:
-    """Devices of one padded size as a batch. A device is padded with copies of its first point, of weight zero."""
+    """Devices of one padded size as a batch, all of them weighted or none.
+
+    A device is padded with copies of its first point, of weight zero.
+    """
     n_points = padded_size(len(points[0]))
     if len(points) == 1 and len(points[0]) == n_points:
         stack = points[0][None]
@@ -157,9 +160,11 @@ def stacked(
         for device, own in enumerate(points):
             stack[device, : len(own)] = own
             stack[device, len(own) :] = own[0]
-    stacked_weights = np.zeros(stack.shape[:2], stack.dtype)
-    for device, (own, given) in enumerate(zip(points, weights, strict=True)):
-        stacked_weights[device, : len(own)] = 1 if given is None else given
+    is_point = np.arange(n_points) < np.array([len(own) for own in points])[:, None]
+    stacked_weights = is_point.astype(stack.dtype)
+    given = [own for own in weights if own is not None]
+    if given:
+        stacked_weights[is_point] = np.concatenate(given)
     return DenseRows(stack, stacked_weights)
 
 

@@ -88,9 +88,9 @@ def cluster_fleet(
     n_devices = len(points)
     weights = [None] * n_devices if sample_weights is None else sample_weights
     ids = [""] * n_devices if device_ids is None else device_ids
-    n_clusters = [n_local_clusters] * n_devices if np.ndim(n_local_clusters) == 0 else n_local_clusters
+    n_clusters = _n_local_clusters(n_local_clusters, n_devices)
     for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
-        if len(values) != n_devices:  # type: ignore[arg-type]
+        if len(values) != n_devices:
             raise InvalidInputError(f"{name} must have one entry for each of {n_devices} devices")
     settings = Settings(
         max_local_clusters=_checks.positive_integer(max_local_clusters, "max_local_clusters"),
@@ -100,12 +100,16 @@ def cluster_fleet(
     )
     _checks.device_ids(ids)
     keys = _random.device_keys(_random.as_seed(random_state), ids)
-    devices = [
-        _device(i, points[i], weights[i], n_clusters[i], keys[i])  # type: ignore[index]
-        for i in range(n_devices)
-    ]
+    devices = [_device(i, points[i], weights[i], n_clusters[i], keys[i]) for i in range(n_devices)]
     _check_same_width(devices)
     return _cluster(devices, settings, n_jobs, progress)
+
+
+def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]:
+    """k^(z) of every device."""
+    if np.ndim(given) == 0:
+        return [_checks.positive_integer_or_auto(given, "n_local_clusters")] * n_devices
+    return [_checks.positive_integer_or_auto(own, "n_local_clusters") for own in given]
 
 
 @dataclass(slots=True, eq=False)
@@ -132,9 +136,8 @@ class _Device:
         return padded_size(len(self.points)), self.n_clusters, self.points.dtype, self.weights is None
 
 
-def _device(position: int, points: Any, weights: Any, n_clusters: Any, key: np.uint64) -> _Device:
+def _device(position: int, points: Any, weights: Any, n_clusters: int | Literal["auto"], key: np.uint64) -> _Device:
     """A device whose points have the right form; whether they are finite is checked by the batch."""
-    n_clusters = _checks.positive_integer_or_auto(n_clusters, "n_local_clusters")
     device = _Device(position, points, None, n_clusters, key, _checks.feature_names_of(points))
     device.points = _checks.table(points, device.name)
     device.weights = _checks.sample_weight(weights, device.points.shape[0], device.points.dtype)
@@ -154,14 +157,14 @@ def _cluster(
     devices: list[_Device], settings: Settings, n_jobs: int | None, progress: bool | None
 ) -> list[LocalClustering]:
     """Batches side by side, one worker each; then large devices one after the other, with all workers."""
-    large = [[device] for device in devices if is_large(device.points)]
-    n_workers = n_jobs or _pool.available_cores()
-    batches = list(_batches([device for device in devices if not is_large(device.points)], n_workers))
+    all_batches = list(_batches(devices, n_workers=n_jobs or _pool.available_cores()))
+    large = [batch for batch in all_batches if is_large(batch[0].points)]
+    batches = [batch for batch in all_batches if not is_large(batch[0].points)]
     results: dict[int, LocalClustering] = {}
     with _progress.bar("clustering devices", len(devices), progress) as advance:
         found = chain(
             _pool.map_in_order(_Worker(settings), batches, n_jobs),
-            (_solve(batch, rows_of_one(batch[0].points, batch[0].weights, n_jobs), settings) for batch in large),
+            (_solve_alone(batch[0], settings, n_jobs) for batch in large),
         )
         for batch, clusterings in zip(batches + large, found, strict=True):
             results.update(zip((device.position for device in batch), clusterings, strict=True))
@@ -192,9 +195,14 @@ class _Worker(threading.local):
         self._memory = np.empty(0, np.uint8)
 
     def __call__(self, batch: list[_Device]) -> list[LocalClustering]:
-        points, weights = [device.points for device in batch], [device.weights for device in batch]
-        is_sparse = _checks.is_sparse(points[0])
-        rows = rows_of_one(points[0], weights[0]) if is_sparse else stacked(points, weights, self._allocate)
+        if _checks.is_sparse(batch[0].points):
+            return _solve_alone(batch[0], self._settings)
+        rows = stacked([device.points for device in batch], [device.weights for device in batch], self._allocate)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sum_of_squares = rows.squared_lengths.sum()
+        if not _checks.is_tame(sum_of_squares, rows.weights):
+            for device in batch:
+                _checks.finite(device.points, device.name, device.weights)
         return _solve(batch, rows, self._settings)
 
     def _allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -204,10 +212,12 @@ class _Worker(threading.local):
         return self._memory[:n_bytes].view(dtype).reshape(shape)
 
 
+def _solve_alone(device: _Device, settings: Settings, n_jobs: int | None = None) -> list[LocalClustering]:
+    _checks.finite(device.points, device.name, device.weights)
+    return _solve([device], rows_of_one(device.points, device.weights, n_jobs), settings)
+
+
 def _solve(batch: list[_Device], rows: Rows, settings: Settings) -> list[LocalClustering]:
-    if not _checks.is_tame(rows.points, rows.weights):
-        for device in batch:
-            _checks.finite(device.points, device.name, device.weights)
     settings = replace(settings, weighted=batch[0].weights is not None)
     keys = np.array([device.key for device in batch])
     sizes = [device.points.shape[0] for device in batch]
