@@ -61,9 +61,9 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
     for step in range(1, n_clusters):
         np.maximum(costs, 0, out=costs)
         candidates = draw(costs * weights[:, None], rest[:, step - 1])
-        best = _potentials(lifted, weights, candidates, costs).argmin(axis=2)
-        picks[:, :, step] = candidates[problems, tries, best]
-        np.minimum(costs, squared_distances(lifted, points_at(lifted, picks[:, :, step])), out=costs)
+        next_costs, potentials = _with_each(candidates, lifted, weights, costs)
+        best = potentials.argmin(axis=2)
+        picks[:, :, step], costs = candidates[problems, tries, best], next_costs[problems, tries, best]
     return picks
 
 
@@ -108,10 +108,9 @@ def _n_candidates(n_clusters: int) -> int:
     return 2 + int(log(n_clusters))
 
 
-def _potentials(lifted: Array, weights: Array, candidates: Array, costs: Array) -> Array:
-    """Cost of each try if it took each of its candidates, (n_problems, n_tries, n_candidates)."""
-    shape = candidates.shape
-    distances = squared_distances(lifted, points_at(lifted, candidates.reshape(shape[0], -1)))
-    by_try = distances.reshape(*shape, -1)
+def _with_each(candidates: Array, lifted: Array, weights: Array, costs: Array) -> tuple[Array, Array]:
+    """Cost of every point if its try took each of its candidates, (*candidates.shape, n_points), and of all points."""
+    distances = squared_distances(lifted, points_at(lifted, candidates.reshape(len(candidates), -1)))
+    by_try = distances.reshape(*candidates.shape, -1)
     np.minimum(by_try, costs[:, :, None], out=by_try)
-    return np.asarray(np.matmul(distances, weights[:, :, None]).reshape(shape))
+    return by_try, np.matmul(distances, weights[:, :, None]).reshape(candidates.shape)
