@@ -17,6 +17,8 @@ Array = npt.NDArray[Any]
 
 MAX_NAME_LENGTH = 200
 
+FLOAT32 = np.dtype(np.float32)
+
 
 def is_sparse(points: object) -> bool:
     """Whether `points` is a scipy sparse matrix or array; scipy need not be imported to know."""
@@ -177,7 +179,7 @@ def one_of(value: Any, allowed: Sequence[str], name: str) -> str:
 def as_array(values: Any, name: str, dtype: npt.DTypeLike | None = None) -> Array:
     """`values` as an array. An error does not repeat them, as NumPy's would: they may be private."""
     try:
-        return np.asarray(values, dtype=dtype)
+        return np.asarray(values, dtype=dtype, order="C")
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{name} must be numbers, as many in each row, and are not") from None
 
@@ -192,7 +194,7 @@ def frozen(array: Array) -> Array:
 def _dense(points: Any, name: str) -> Array:
     array = points.to_numpy() if hasattr(points, "to_numpy") else as_array(points, name)
     _two_axes(array, name)
-    return np.ascontiguousarray(as_array(array, name, _float_dtype(array.dtype, name)))
+    return as_array(array, name, _float_dtype(array.dtype, name))
 
 
 def _two_axes(points: Any, name: str) -> None:
@@ -204,8 +206,8 @@ def _two_axes(points: Any, name: str) -> None:
 
 
 def _float_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
-    if dtype == np.float32:
-        return np.dtype(np.float32)
+    if dtype == FLOAT32:
+        return FLOAT32
     if dtype.kind in "fiubO":
         return np.dtype(np.float64)
     raise InvalidInputError(f"{name} must be numbers, and have dtype {dtype}; encode other columns as numbers first")

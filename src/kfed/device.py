@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -157,15 +157,20 @@ def stacked(
         stack = points[0][None]
     else:
         stack = allocate((len(points), n_points, points[0].shape[1]), points[0].dtype)
-        for device, own in enumerate(points):
-            stack[device, : len(own)] = own
-            stack[device, len(own) :] = own[0]
+        np.concatenate(list(_padded(points, n_points)), out=stack.reshape(-1, stack.shape[2]))
     is_point = np.arange(n_points) < np.array([len(own) for own in points])[:, None]
     stacked_weights = is_point.astype(stack.dtype)
     given = [own for own in weights if own is not None]
     if given:
         stacked_weights[is_point] = np.concatenate(given)
     return DenseRows(stack, stacked_weights)
+
+
+def _padded(points: Sequence[Array], n_points: int) -> Iterator[Array]:
+    for own in points:
+        yield own
+        if len(own) < n_points:
+            yield np.repeat(own[:1], n_points - len(own), axis=0)
 
 
 def cluster_rows(
