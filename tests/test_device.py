@@ -61,6 +61,29 @@ def distances(points):
     return np.linalg.norm(points[:, None] - points[None], axis=2)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_bases_are_orthonormal_and_a_vector_that_repeats_others_is_near_zero_in_them(dtype, scale):
+    vectors = np.random.default_rng(0).normal(size=(7, 4, 30)) * scale
+    vectors[0, 3] = vectors[0, 0] - 2 * vectors[0, 1]
+    vectors[1, 2] = 0
+    bases = _local_kmeans._orthonormal(vectors.astype(dtype)).astype(float)
+    products = np.matmul(bases, bases.transpose(0, 2, 1))
+    expected = np.tile(np.eye(4), (7, 1, 1))
+    expected[1, 2, 2] = 0
+    rounding = 1e3 * np.finfo(dtype).eps
+    np.testing.assert_allclose(products[1:], expected[1:], atol=rounding)
+    np.testing.assert_allclose(products[0, :3, :3], np.eye(3), atol=rounding)
+    assert products[0, 3, 3] <= 1 + rounding  # whatever rounding made of nothing, it is no longer than a direction
+
+
+def test_the_inverses_of_cholesky_factors_leave_out_a_row_that_adds_nothing():
+    square = np.array([[4.0, 2.0, 2.0], [2.0, 1.0, 1.0], [2.0, 1.0, 10.0]])
+    found = _local_kmeans._inverse_factors(np.stack([square, np.diag([4.0, 9.0, 16.0])]))
+    np.testing.assert_allclose(found[0] @ square @ found[0].T, np.diag([1.0, 0.0, 1.0]), atol=1e-12)
+    np.testing.assert_allclose(found[1], np.diag([1 / 2, 1 / 3, 1 / 4]))
+
+
 # Step 2, second half: the approximation -------------------------------------------------------------------------
 
 
@@ -179,6 +202,30 @@ def test_a_common_offset_does_not_cost_the_clusters(dtype):
         points = (1000 + (20 * rng.normal(size=(5, 60)))[target] + rng.normal(size=(20, 60))).astype(dtype)
         ideal = sum(((points[target == r] - points[target == r].mean(axis=0)) ** 2).sum() for r in set(target))
         assert kfed.cluster_device(points, 5, random_state=seed).cost <= 1.01 * ideal
+
+
+@pytest.mark.parametrize("offset", [0.0, 30.0, 1e4])
+@pytest.mark.parametrize("spread", [1e-3, 1.0])
+def test_distances_to_centers_are_precise_whatever_they_are_small_against(offset, spread):
+    rng = np.random.default_rng(0)
+    centers = (offset + rng.normal(size=(2, 3, 40))).astype(np.float32)
+    labels = rng.integers(3, size=(2, 64))
+    points = (centers[[[0], [1]], labels] + spread * rng.normal(size=(2, 64, 40))).astype(np.float32)
+    points[:, 0] = centers[[0, 1], labels[:, 0]]
+    found = DenseRows(points, np.ones((2, 64), np.float32)).squared_residuals(centers, labels)
+    expected = ((points.astype(float) - centers[[[0], [1]], labels].astype(float)) ** 2).sum(axis=2)
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
+    assert (found[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2, 3, 6])
+def test_points_are_compared_with_every_center_whatever_their_offset(n_clusters):
+    rng = np.random.default_rng(0)
+    centers = 1e3 + rng.normal(size=(4, n_clusters, 20))
+    points = 1e3 + rng.normal(size=(4, 50, 20))
+    squares = ((points[:, None] - centers[:, :, None]) ** 2).sum(axis=3)
+    found = _local_kmeans.comparisons(DenseRows(points, np.ones((4, 50))), centers)
+    np.testing.assert_allclose(found, squares - squares[:, :1], atol=1e-8)
 
 
 # Degenerate but legal -------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def fleet(
         faiss_fit = _faiss_loop(looped, n_clusters)
         if faiss_fit is not None:
             contestants["faiss"] = faiss_fit
-        seconds = race(contestants, rounds=3 if n_devices > 100 else 9)
+        seconds = race(contestants, rounds=5 if n_devices > 100 else 9)
         each = {who: s / len(devices if who in ("kfed", "measured") else looped) * 1e3 for who, s in seconds.items()}
         shown = [who for who in ("kfed", "scikit-learn", "faiss") if who in each]
         detail = ", ".join(f"{who} {each[who]:.3f} ms a device" for who in shown)
