@@ -85,9 +85,10 @@ def test_with_as_many_outliers_as_devices_refinement_brings_most_points_home():
 
 
 def test_a_local_cluster_too_many_does_no_harm():
-    worlds = [replace(table_one(seed), n_local_clusters=5) for seed in range(3)]
-    assert np.mean([agreement(world, "paper", seed=seed) for seed, world in enumerate(worlds)]) < 0.96
-    assert min(agreement(world, "robust", seed=seed) for seed, world in enumerate(worlds)) > 0.99
+    for seed in range(3):
+        world = replace(table_one(seed), n_local_clusters=5)
+        assert agreement(world, "paper", seed=seed) < 0.99
+        assert agreement(world, "robust", seed=seed) > 0.99
 
 
 def test_devices_with_all_the_clusters_are_served_as_well():

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _random, _seeding
-from kfed._local_kmeans import N_TRIES, Draws, memberships, nearest, polished, project
+from kfed._local_kmeans import N_TRIES, Draws, cheapest_try, memberships, nearest, project
 from kfed._rows import Rows
 
 Array = npt.NDArray[Any]
@@ -99,18 +99,10 @@ def _most_apart(
     chosen = np.ones(len(signal), np.intp)
     rounding = (64 * precision) ** 2 * signal[:, -2].max(axis=1)
     for n_clusters in range(2, int(most.max()) + 1):
-        centers = _cheapest_centers(signal, weights, n_clusters, keys)
+        uniforms = _random.uniforms(keys, _seeding.n_draws(n_clusters, N_TRIES))
+        centers = cheapest_try(signal, weights, n_clusters, uniforms, N_STEPS)
         chosen[(n_clusters <= most) & _are_apart(signal, weights, centers, rounding)] = n_clusters
     return chosen
-
-
-def _cheapest_centers(signal: Array, weights: Array, n_clusters: int, keys: npt.NDArray[np.uint64]) -> Array:
-    """Centers of the cheapest of several tries, each of them run to its end: one miss would be a wrong number."""
-    uniforms = _random.uniforms(keys, _seeding.n_draws(n_clusters, N_TRIES))
-    picks, _ = _seeding.greedy_seeds(signal, weights, n_clusters, N_TRIES, uniforms)
-    tries = [polished(signal, weights, _seeding.points_at(signal, own), N_STEPS) for own in np.moveaxis(picks, 1, 0)]
-    costs = [(_seeding.squared_distances(signal, own).min(axis=1) * weights).sum(axis=1) for own in tries]
-    return np.asarray(np.stack(tries)[np.argmin(costs, axis=0), np.arange(len(signal))])
 
 
 def _are_apart(signal: Array, weights: Array, centers: Array, rounding: Array) -> Array:

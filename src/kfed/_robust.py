@@ -92,7 +92,7 @@ def _greedy(points: Array, weights: Array, n_clusters: int) -> list[Array]:
     """Greedy k-means++ seedings, always the same ones for the same centers."""
     keys = _random.device_keys(0, ["robust"])
     uniforms = _random.uniforms(keys, _seeding.n_draws(n_clusters, N_GREEDY_SEEDINGS))
-    picks, _ = _seeding.greedy_seeds(_lifted(points), weights[None], n_clusters, N_GREEDY_SEEDINGS, uniforms)
+    picks = _seeding.greedy_seeds(_lifted(points), weights[None], n_clusters, N_GREEDY_SEEDINGS, uniforms)
     return [points[seeds] for seeds in picks[0]]
 
 

@@ -47,8 +47,8 @@ def n_draws(n_clusters: int, n_tries: int) -> int:
     return n_tries * (1 + (n_clusters - 1) * _n_candidates(n_clusters))
 
 
-def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, uniforms: Array) -> tuple[Array, Array]:
-    """Seeds of several tries, as indices of points (n_problems, n_tries, n_clusters), and what each try costs.
+def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, uniforms: Array) -> Array:
+    """Seeds of several tries, as indices of points (n_problems, n_tries, n_clusters).
 
     Each next seed is the best of a few candidates, which are drawn in proportion to the cost of the points so far.
     """
@@ -64,7 +64,7 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
         next_costs, potentials = _with_each(candidates, lifted, weights, costs)
         best = potentials.argmin(axis=2)
         picks[:, :, step], costs = candidates[problems, tries, best], next_costs[problems, tries, best]
-    return picks, np.matmul(costs, weights[:, :, None])[:, :, 0]
+    return picks
 
 
 def draw(mass: Array, uniforms: Array) -> Array:
