@@ -324,7 +324,7 @@ def comparisons(rows: Rows, centers: Array) -> Array:
 
 
 def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None) -> Array:
-    """Squared distances of points to centers, less that to `origins` (n_devices, n_features), as `Rows.along`.
+    """Squared distances of points to centers, less that to `origins` (n_devices, n_features); like `along`.
 
     Since only differences of positions enter, a large common offset of the points costs no precision.
     """
