@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 MAX_NAME_LENGTH = 200
 
-FLOAT32 = np.dtype(np.float32)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def is_sparse(points: object) -> bool:
@@ -48,6 +48,17 @@ def table(points: Any, name: str) -> Any:
     if checked.shape[1] == 0:
         raise InvalidInputError(f"{name} must have at least one column, and has none")
     return checked
+
+
+def is_table(points: Any) -> bool:
+    """Whether `points` are what `table` would make of them; the usual case, seen at a glance."""
+    return (
+        type(points) is np.ndarray
+        and points.dtype in (FLOAT32, FLOAT64)
+        and points.ndim == 2
+        and points.size > 0
+        and points.flags.c_contiguous
+    )
 
 
 def finite(points: Any, name: str, weights: Array | None = None) -> None:
@@ -82,15 +93,15 @@ def feature_names_of(points: object) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def sample_weight(weights: Any, n_points: int, dtype: np.dtype[Any]) -> Array | None:
-    """One weight a point, (n_points,): finite, not negative, not all zero; None means one each."""
+def sample_weight(weights: Any, points: Any) -> Array | None:
+    """One weight for each of `points`: finite, not negative, not all zero; None means one each."""
     if weights is None:
         return None
     with np.errstate(over="ignore"):
-        checked = as_array(weights, "sample_weight", dtype)
-    if checked.shape != (n_points,):
+        checked = as_array(weights, "sample_weight", points.dtype)
+    if checked.shape != points.shape[:1]:
         raise InvalidInputError(
-            f"sample_weight must have one weight for each of {n_points} points, and has shape {checked.shape}"
+            f"sample_weight must have one weight for each of {points.shape[0]} points, and has shape {checked.shape}"
         )
     if not np.isfinite(checked).all() or (checked < 0).any():
         raise InvalidInputError("sample_weight must be finite and not negative, and some weights are not")
@@ -209,7 +220,7 @@ def _float_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
     if dtype == FLOAT32:
         return FLOAT32
     if dtype.kind in "fiubO":
-        return np.dtype(np.float64)
+        return FLOAT64
     raise InvalidInputError(f"{name} must be numbers, and have dtype {dtype}; encode other columns as numbers first")
 
 

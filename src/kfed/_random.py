@@ -40,12 +40,13 @@ def as_seed(random_state: RandomState) -> int:
 def device_keys(seed: int, device_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
     """One 64-bit key for each device, a function of the seed and of its id alone."""
     prefix = hashlib.blake2b(str(seed).encode(), digest_size=8)
-    keys = bytearray()
-    for device_id in device_ids:
+    digests = {}
+    for device_id in set(device_ids):
         state = prefix.copy()
         state.update(b":" + device_id.encode())
-        keys += state.digest()
-    return np.frombuffer(bytes(keys), dtype="<u8").astype(np.uint64)
+        digests[device_id] = state.digest()
+    keys = b"".join([digests[device_id] for device_id in device_ids])
+    return np.frombuffer(keys, dtype="<u8").astype(np.uint64)
 
 
 def uniforms(keys: npt.NDArray[np.uint64], n_draws: int) -> npt.NDArray[np.float64]:

@@ -94,7 +94,7 @@ def cluster_device(
     names = _checks.feature_names_of(points)
     points = _checks.table(points, "points")
     n_local_clusters = _checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters")
-    weights = _checks.sample_weight(sample_weight, points.shape[0], points.dtype)
+    weights = _checks.sample_weight(sample_weight, points)
     _checks.finite(points, "points", weights)
     _checks.device_ids([device_id])
     settings = Settings(
@@ -187,20 +187,18 @@ def cluster_rows(
     solution = local_kmeans(rows, n_clusters, keys, settings.max_iterations)
     facts = _measure(rows, solution, n_clusters, settings)
     labels = _readonly(solution.labels.astype(np.int32))
-    centers, steps = _readonly(solution.centers), solution.n_iterations.tolist()
-    return [
-        LocalClustering(
-            labels[device, :size],
-            centers[device],
-            facts.counts[device],
-            facts.sums_of_squares[device],
-            facts.withheld[device],
-            facts.deviations[device],
-            steps[device],
-            names[device],
-        )
-        for device, size in enumerate(sizes)
-    ]
+    by_device = zip(
+        (own[:size] for own, size in zip(labels, sizes, strict=True)),
+        _readonly(solution.centers),
+        facts.counts,
+        facts.sums_of_squares,
+        facts.withheld,
+        facts.deviations,
+        solution.n_iterations.tolist(),
+        names,
+        strict=True,
+    )
+    return [LocalClustering(*own) for own in by_device]
 
 
 def _cluster_by_choice(

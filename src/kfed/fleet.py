@@ -99,10 +99,16 @@ def cluster_fleet(
         measure_deviation=measure_deviation,
     )
     _checks.device_ids(ids)
-    keys = _random.device_keys(_random.as_seed(random_state), ids)
-    devices = [_device(i, points[i], weights[i], n_clusters[i], keys[i]) for i in range(n_devices)]
-    _check_same_width(devices)
-    return _cluster(devices, settings, n_jobs, progress)
+    tables = [_table(position, own) for position, own in enumerate(points)]
+    fleet = _Fleet(
+        points=tables,
+        weights=[_checks.sample_weight(own, table) for own, table in zip(weights, tables, strict=True)],
+        n_clusters=n_clusters,
+        keys=_random.device_keys(_random.as_seed(random_state), ids),
+        names=[_checks.feature_names_of(own) for own in points],
+    )
+    _check_same_width(fleet)
+    return _cluster(fleet, settings, n_jobs, progress)
 
 
 def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]:
@@ -112,73 +118,66 @@ def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]
     return [_checks.positive_integer_or_auto(own, "n_local_clusters") for own in given]
 
 
-@dataclass(slots=True, eq=False)
-class _Device:
-    """One device of the fleet."""
+@dataclass(frozen=True)
+class _Fleet:
+    """What is known of the devices, by their positions."""
 
-    position: int
-    points: Any
-    weights: Array | None
-    n_clusters: int | Literal["auto"]
-    key: np.uint64
-    names: tuple[str, ...] | None
-
-    @property
-    def name(self) -> str:
-        """What errors call its points."""
-        return f"points of device {self.position}"
-
-    @property
-    def batch(self) -> tuple[Any, ...]:
-        """Devices with the same value here can share a batch."""
-        if _checks.is_sparse(self.points) or is_large(self.points):
-            return (self.position,)
-        return padded_size(len(self.points)), self.n_clusters, self.points.dtype, self.weights is None
+    points: list[Any]
+    weights: list[Array | None]
+    n_clusters: list[int | Literal["auto"]]
+    keys: npt.NDArray[np.uint64]
+    names: list[tuple[str, ...] | None]
 
 
-def _device(position: int, points: Any, weights: Any, n_clusters: int | Literal["auto"], key: np.uint64) -> _Device:
-    """A device whose points have the right form; whether they are finite is checked by the batch."""
-    device = _Device(position, points, None, n_clusters, key, _checks.feature_names_of(points))
-    device.points = _checks.table(points, device.name)
-    device.weights = _checks.sample_weight(weights, device.points.shape[0], device.points.dtype)
-    return device
+def _table(position: int, points: Any) -> Any:
+    """Points of the right form; whether they are finite is checked by the batch."""
+    return points if _checks.is_table(points) else _checks.table(points, _name(position))
 
 
-def _check_same_width(devices: list[_Device]) -> None:
-    for device in devices:
-        if device.points.shape[1] != devices[0].points.shape[1]:
+def _name(position: int) -> str:
+    """What errors call the points of a device."""
+    return f"points of device {position}"
+
+
+def _check_same_width(fleet: _Fleet) -> None:
+    widths = [own.shape[1] for own in fleet.points]
+    for position, width in enumerate(widths):
+        if width != widths[0]:
             raise FeatureMismatchError(
-                f"all devices must have the same features, and device 0 has {devices[0].points.shape[1]} where "
-                f"device {device.position} has {device.points.shape[1]}"
+                f"all devices must have the same features, and device 0 has {widths[0]} where "
+                f"device {position} has {width}"
             )
 
 
-def _cluster(
-    devices: list[_Device], settings: Settings, n_jobs: int | None, progress: bool | None
-) -> list[LocalClustering]:
+def _cluster(fleet: _Fleet, settings: Settings, n_jobs: int | None, progress: bool | None) -> list[LocalClustering]:
     """Batches side by side, one worker each; then large devices one after the other, with all workers."""
-    all_batches = list(_batches(devices, n_workers=n_jobs or _pool.available_cores()))
-    large = [batch for batch in all_batches if is_large(batch[0].points)]
-    batches = [batch for batch in all_batches if not is_large(batch[0].points)]
+    all_batches = list(_batches(fleet, n_workers=n_jobs or _pool.available_cores()))
+    large = [batch for batch in all_batches if is_large(fleet.points[batch[0]])]
+    batches = [batch for batch in all_batches if not is_large(fleet.points[batch[0]])]
     results: dict[int, LocalClustering] = {}
-    with _progress.bar("clustering devices", len(devices), progress) as advance:
+    with _progress.bar("clustering devices", len(fleet.points), progress) as advance:
         found = chain(
-            _pool.map_in_order(_Worker(settings), batches, n_jobs),
-            (_solve_alone(batch[0], settings, n_jobs) for batch in large),
+            _pool.map_in_order(_Worker(fleet, settings), batches, n_jobs),
+            (_solve_alone(fleet, batch, settings, n_jobs) for batch in large),
         )
         for batch, clusterings in zip(batches + large, found, strict=True):
-            results.update(zip((device.position for device in batch), clusterings, strict=True))
+            results.update(zip(batch, clusterings, strict=True))
             advance(len(batch))
-    return [results[position] for position in range(len(devices))]
+    return [results[position] for position in range(len(fleet.points))]
 
 
-def _batches(devices: list[_Device], n_workers: int) -> Iterator[list[_Device]]:
+def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
     """Devices that can share a batch, in batches that fit the cache, as many for each worker."""
-    groups: dict[tuple[Any, ...], list[_Device]] = defaultdict(list)
-    for device in devices:
-        groups[device.batch].append(device)
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for form, alike in _by_form(fleet).items():
+        points = fleet.points[alike[0]]
+        if _checks.is_sparse(points) or is_large(points):
+            yield from ([position] for position in alike)
+        else:
+            groups[padded_size(len(points)), *form[2:]] += alike
     for group in groups.values():
-        bytes_each = padded_size(group[0].points.shape[0]) * group[0].points.shape[1] * group[0].points.dtype.itemsize
+        points = fleet.points[group[0]]
+        bytes_each = padded_size(len(points)) * points.shape[1] * points.itemsize
         n_batches = ceil(len(group) / max(1, BATCH_BYTES // bytes_each))
         if n_batches > 1:
             n_batches = min(n_workers * ceil(n_batches / n_workers), len(group))
@@ -187,23 +186,34 @@ def _batches(devices: list[_Device], n_workers: int) -> Iterator[list[_Device]]:
             yield group[first:last]
 
 
+def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
+    """Positions of the devices whose points are of one type and shape, and that are clustered alike."""
+    forms: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for position, (points, weights, n_clusters) in enumerate(
+        zip(fleet.points, fleet.weights, fleet.n_clusters, strict=True)
+    ):
+        forms[type(points), points.shape, points.dtype.itemsize, weights is None, n_clusters].append(position)
+    return forms
+
+
 class _Worker(threading.local):
     """Solves batches, each thread in memory of its own that it uses again for the next batch."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, fleet: _Fleet, settings: Settings) -> None:
+        self._fleet, self._settings = fleet, settings
         self._memory = np.empty(0, np.uint8)
 
-    def __call__(self, batch: list[_Device]) -> list[LocalClustering]:
-        if _checks.is_sparse(batch[0].points):
-            return _solve_alone(batch[0], self._settings)
-        rows = stacked([device.points for device in batch], [device.weights for device in batch], self._allocate)
+    def __call__(self, batch: list[int]) -> list[LocalClustering]:
+        points, weights = ([of[position] for position in batch] for of in (self._fleet.points, self._fleet.weights))
+        if _checks.is_sparse(points[0]):
+            return _solve_alone(self._fleet, batch, self._settings)
+        rows = stacked(points, weights, self._allocate)
         with np.errstate(over="ignore", invalid="ignore"):
             sum_of_squares = rows.squared_lengths.sum()
         if not _checks.is_tame(sum_of_squares, rows.weights):
-            for device in batch:
-                _checks.finite(device.points, device.name, device.weights)
-        return _solve(batch, rows, self._settings)
+            for position in batch:
+                _checks.finite(self._fleet.points[position], _name(position), self._fleet.weights[position])
+        return _solve(self._fleet, batch, rows, self._settings)
 
     def _allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         n_bytes = prod(shape) * dtype.itemsize
@@ -212,14 +222,19 @@ class _Worker(threading.local):
         return self._memory[:n_bytes].view(dtype).reshape(shape)
 
 
-def _solve_alone(device: _Device, settings: Settings, n_jobs: int | None = None) -> list[LocalClustering]:
-    _checks.finite(device.points, device.name, device.weights)
-    return _solve([device], rows_of_one(device.points, device.weights, n_jobs), settings)
+def _solve_alone(
+    fleet: _Fleet, batch: list[int], settings: Settings, n_jobs: int | None = None
+) -> list[LocalClustering]:
+    """Solve a batch of one device that shares no batch."""
+    points, weights = fleet.points[batch[0]], fleet.weights[batch[0]]
+    _checks.finite(points, _name(batch[0]), weights)
+    return _solve(fleet, batch, rows_of_one(points, weights, n_jobs), settings)
 
 
-def _solve(batch: list[_Device], rows: Rows, settings: Settings) -> list[LocalClustering]:
-    settings = replace(settings, weighted=batch[0].weights is not None)
-    keys = np.array([device.key for device in batch])
-    sizes = [device.points.shape[0] for device in batch]
+def _solve(fleet: _Fleet, batch: list[int], rows: Rows, settings: Settings) -> list[LocalClustering]:
+    settings = replace(settings, weighted=fleet.weights[batch[0]] is not None)
+    n_clusters = fleet.n_clusters[batch[0]]
+    sizes = [fleet.points[position].shape[0] for position in batch]
+    names = [fleet.names[position] for position in batch]
     with _pool.one_blas_thread():
-        return cluster_rows(rows, batch[0].n_clusters, keys, settings, sizes, [device.names for device in batch])
+        return cluster_rows(rows, n_clusters, fleet.keys[batch], settings, sizes, names)
