@@ -68,10 +68,32 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
 
 
 def draw(mass: Array, uniforms: Array) -> Array:
-    """Indices drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m)."""
-    cumulative = np.cumsum(mass, axis=-1)
-    thresholds = uniforms * cumulative[..., -1:]
-    return np.asarray((cumulative[..., None, :] > thresholds[..., None]).argmax(axis=-1))
+    """Indices drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m).
+
+    Descends a binary tree whose nodes hold the mass below them, so that a point without mass is never drawn while
+    another has any.
+    """
+    levels = _pairwise_sums(mass)
+    remaining = uniforms * levels[-1].reshape(*mass.shape[:-1], 1)
+    drawn = first = np.arange(levels[-1].size).reshape(*mass.shape[:-1], 1)
+    for level in levels[-2::-1]:
+        pairs = level.reshape(-1, 2).take(drawn, axis=0)
+        left, right = pairs[..., 0], pairs[..., 1]
+        goes_right = (remaining >= left) & (right > 0)
+        remaining = remaining - left * goes_right
+        drawn = 2 * drawn + goes_right
+    return np.asarray(drawn - first * levels[0].shape[-1])
+
+
+def _pairwise_sums(mass: Array) -> list[Array]:
+    """`mass` (..., n) with zeros up to a power of two, the sums of its pairs, the sums of pairs of those, to one."""
+    n_points = mass.shape[-1]
+    padded = np.zeros((*mass.shape[:-1], 1 << (n_points - 1).bit_length()), mass.dtype)
+    padded[..., :n_points] = mass
+    levels = [padded]
+    while levels[-1].shape[-1] > 1:
+        levels.append(levels[-1][..., ::2] + levels[-1][..., 1::2])
+    return levels
 
 
 def stratified(uniforms: Array) -> Array:
