@@ -24,6 +24,9 @@ N_TRIES = 4
 N_POWER_ITERATIONS = 2
 """Subspace iterations: with the extra directions, enough for clusters that can be told apart."""
 
+SMALL_SQUARE = 2.0**-64
+"""Vectors whose squared lengths are between this and its inverse can be squared again in any precision."""
+
 N_POLISHING_STEPS = 1
 """Lloyd steps among the projected points: one costs far less than the step on the original points it saves."""
 
@@ -120,14 +123,27 @@ def _orthonormal(vectors: Array) -> Array:
 
     A small ridge turns directions that repeat others into vectors near zero instead of an error.
     """
-    largest = np.abs(vectors).max(axis=2, keepdims=True)
-    vectors = vectors / np.where(largest > 0, largest, 1)  # so that no square overflows
-    gram = np.matmul(vectors, vectors.transpose(0, 2, 1))
+    gram = _gram(vectors)
+    squares = np.einsum("bmm->bm", gram)  # a view
+    if not SMALL_SQUARE <= squares.min() <= squares.max() <= 1 / SMALL_SQUARE:
+        vectors = _rescaled(vectors)
+        gram[:] = _gram(vectors)
     limits = np.finfo(gram.dtype)
-    squares = np.einsum("bmm->bm", gram)  # a view: each gets a ridge of its own size, so short vectors are not drowned
     squares *= 1 + 16 * gram.shape[1] * limits.eps
     squares += limits.tiny
     return np.asarray(np.matmul(_inverse_factors(gram), vectors))
+
+
+def _gram(vectors: Array) -> Array:
+    """Inner products of the vectors of each device, (n_devices, m, m); infinite where they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.matmul(vectors, vectors.transpose(0, 2, 1)))
+
+
+def _rescaled(vectors: Array) -> Array:
+    """Each vector times the power of two that brings it to about one, so that no digit of it changes."""
+    _, exponents = np.frexp(np.abs(vectors).max(axis=2, keepdims=True))
+    return np.ldexp(vectors, -exponents)
 
 
 def _inverse_factors(gram: Array) -> Array:
@@ -203,7 +219,7 @@ def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
 def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
     """Assign every point to the nearest center and average, until nothing changes.
 
-    Devices that are done leave the batch once they are half of it.
+    Devices that are done leave the batch once they are a third of it.
     """
     if isinstance(rows, BlockedRows):
         return bounded_lloyd(rows, centers, max_iterations)
@@ -225,7 +241,7 @@ def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
             sizes = members.sum(axis=2)
         changed = (assigned != labels).any(axis=1)
         done.n_iterations[active] += changed
-        if 2 * np.count_nonzero(changed) <= len(active):
+        if 3 * np.count_nonzero(changed) <= 2 * len(active):
             done.labels[active], done.centers[active] = assigned, centers
             active, rows = active[changed], rows.select(changed)
             assigned, members, sizes, centers = (of[changed] for of in (assigned, members, sizes, centers))
@@ -336,10 +352,13 @@ def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None)
 
 def nearest(distances: Array) -> Array:
     """Index of the smallest of `distances` (n_devices, n_clusters, n_points); the first one, if several are."""
-    last = distances.shape[1] - 1
-    countdown = np.arange(last, -1, -1, dtype=label_dtype(last + 1))[:, None]
-    is_smallest = distances == distances.min(axis=1, keepdims=True)
-    return np.asarray(last - (is_smallest * countdown).max(axis=1))
+    smallest = distances[:, 0].copy()
+    labels = np.zeros(smallest.shape, label_dtype(distances.shape[1]))
+    for cluster in range(1, distances.shape[1]):
+        is_smaller = distances[:, cluster] < smallest
+        np.maximum(labels, is_smaller * labels.dtype.type(cluster), out=labels)
+        np.minimum(smallest, distances[:, cluster], out=smallest)
+    return labels
 
 
 def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
