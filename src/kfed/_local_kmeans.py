@@ -143,7 +143,7 @@ def _gram(vectors: Array) -> Array:
 def _rescaled(vectors: Array) -> Array:
     """Each vector times the power of two that brings it to about one, so that no digit of it changes."""
     _, exponents = np.frexp(np.abs(vectors).max(axis=2, keepdims=True))
-    return np.ldexp(vectors, -exponents)
+    return np.asarray(np.ldexp(vectors, -exponents))
 
 
 def _inverse_factors(gram: Array) -> Array:

@@ -204,10 +204,10 @@ class _Worker(threading.local):
         self._memory = np.empty(0, np.uint8)
 
     def __call__(self, batch: list[int]) -> list[LocalClustering]:
-        points, weights = ([of[position] for position in batch] for of in (self._fleet.points, self._fleet.weights))
+        points = [self._fleet.points[position] for position in batch]
         if _checks.is_sparse(points[0]):
             return _solve_alone(self._fleet, batch, self._settings)
-        rows = stacked(points, weights, self._allocate)
+        rows = stacked(points, [self._fleet.weights[position] for position in batch], self._allocate)
         with np.errstate(over="ignore", invalid="ignore"):
             sum_of_squares = rows.squared_lengths.sum()
         if not _checks.is_tame(sum_of_squares, rows.weights):
