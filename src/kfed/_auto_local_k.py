@@ -109,7 +109,8 @@ def _are_apart(signal: Array, weights: Array, centers: Array, rounding: Array) -
     """Tell whether every two clusters of a device lie apart, (n_devices,): farther than `rounding`, squared, too."""
     n_clusters = centers.shape[1]
     coordinates = signal[:, :-2]
-    members = memberships(nearest(_seeding.squared_distances(signal, centers)), weights, n_clusters)
+    labels, _ = nearest(_seeding.squared_distances(signal, centers))
+    members = memberships(labels, weights, n_clusters)
     sizes = members.sum(axis=2)
     means = np.matmul(members, coordinates.transpose(0, 2, 1)) / np.maximum(sizes, 1e-300)[:, :, None]
     scatters = _scatters(coordinates, members, means)

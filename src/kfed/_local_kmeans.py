@@ -39,6 +39,7 @@ class Solution:
     centers: Array  # Theta: (n_devices, n_clusters, n_features)
     n_iterations: Array  # (n_devices,)
     settled: Array  # (n_devices,), whether Lloyd ended because nothing changed
+    excess: Array | None = None  # (n_devices, n_points), as of `Rows.squared_residuals`; NaN where not settled
 
 
 def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_iterations: int) -> Solution:
@@ -180,7 +181,7 @@ def cheapest_try(projected: Array, weights: Array, n_clusters: int, uniforms: Ar
     by_try = (len(picks) * N_TRIES, n_clusters, -1)
     try_weights = np.repeat(weights, N_TRIES, axis=0)
     for _ in range(n_steps):
-        labels = nearest(squared_distances(projected, tries).reshape(by_try))
+        labels, _ = nearest(squared_distances(projected, tries).reshape(by_try))
         members = memberships(labels, try_weights, n_clusters).reshape(*tries.shape[:2], -1)
         sums = np.matmul(members, projected.transpose(0, 2, 1))  # the last of a lifted point is 1: sums to the size
         tries = means(sums[:, :, :-2], sums[:, :, -1], tries)
@@ -224,16 +225,18 @@ def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
     if isinstance(rows, BlockedRows):
         return bounded_lloyd(rows, centers, max_iterations)
     n_clusters = centers.shape[1]
+    excess = np.empty(rows.weights.shape, rows.dtype)
     done = Solution(
-        labels=np.empty((rows.n_devices, rows.n_points), label_dtype(n_clusters)),
+        labels=np.empty(rows.weights.shape, label_dtype(n_clusters)),
         centers=np.empty_like(centers),
         n_iterations=np.zeros(rows.n_devices, np.intp),
         settled=np.ones(rows.n_devices, bool),
+        excess=excess,
     )
     active = np.arange(rows.n_devices)
     labels = np.full_like(done.labels, -1)
     for _ in range(max_iterations):
-        assigned = nearest(comparisons(rows, centers))
+        assigned, smallest = nearest(comparisons(rows, centers))
         members = memberships(assigned, rows.weights, n_clusters)
         sizes = members.sum(axis=2)
         if (sizes == 0).any() and reseat_empty(rows, centers, assigned, n_clusters):
@@ -242,15 +245,16 @@ def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
         changed = (assigned != labels).any(axis=1)
         done.n_iterations[active] += changed
         if 3 * np.count_nonzero(changed) <= 2 * len(active):
-            done.labels[active], done.centers[active] = assigned, centers
-            active, rows = active[changed], rows.select(changed)
+            done.labels[active], done.centers[active], excess[active] = assigned, centers, smallest
+            active, rows, smallest = active[changed], rows.select(changed), smallest[changed]
             assigned, members, sizes, centers = (of[changed] for of in (assigned, members, sizes, centers))
         labels = assigned
         if len(active) == 0:
             break
         centers = means(rows.total(members), sizes, centers)
-    done.labels[active], done.centers[active] = labels, centers
+    done.labels[active], done.centers[active], excess[active] = labels, centers, smallest
     done.settled[done.n_iterations == max_iterations] = False
+    excess[~done.settled] = np.nan
     return done
 
 
@@ -350,15 +354,15 @@ def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None)
     return result
 
 
-def nearest(distances: Array) -> Array:
-    """Index of the smallest of `distances` (n_devices, n_clusters, n_points); the first one, if several are."""
+def nearest(distances: Array) -> tuple[Array, Array]:
+    """Index of the smallest of `distances` (n_devices, n_clusters, n_points), the first if several are; and which."""
     smallest = distances[:, 0].copy()
     labels = np.zeros(smallest.shape, label_dtype(distances.shape[1]))
     for cluster in range(1, distances.shape[1]):
         is_smaller = distances[:, cluster] < smallest
         np.maximum(labels, is_smaller * labels.dtype.type(cluster), out=labels)
         np.minimum(smallest, distances[:, cluster], out=smallest)
-    return labels
+    return labels, smallest
 
 
 def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
@@ -368,7 +372,7 @@ def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
     for cluster in range(1, distances.shape[1]):
         np.minimum(second, np.maximum(smallest, distances[:, cluster]), out=second)
         np.minimum(smallest, distances[:, cluster], out=smallest)
-    return nearest(distances), smallest, second
+    return nearest(distances)[0], smallest, second
 
 
 def memberships(labels: Array, weights: Array, n_clusters: int) -> Array:

@@ -114,8 +114,11 @@ class Rows(ABC):
         """Single points, (n_wanted, n_features)."""
 
     @abstractmethod
-    def squared_residuals(self, centers: Array, labels: Array) -> Array:
-        """Squared distance of every point to its own center, (n_devices, n_points)."""
+    def squared_residuals(self, centers: Array, labels: Array, excess: Array | None = None) -> Array:
+        """Squared distance of every point to its own center, (n_devices, n_points).
+
+        It is faster if its `excess` over the squared distance to the first center is known, or NaN where it is not.
+        """
 
     @abstractmethod
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
@@ -160,12 +163,16 @@ class DenseRows(Rows):
         """See `Rows.inner_products`."""
         return np.asarray(np.matmul(self.points, self.points.transpose(0, 2, 1)))
 
-    def squared_residuals(self, centers: Array, labels: Array) -> Array:
+    def squared_residuals(self, centers: Array, labels: Array, excess: Array | None = None) -> Array:
         """See `Rows.squared_residuals`."""
         own = labels.astype(np.intp)
-        lengths = self.squared_lengths + np.take_along_axis(_squared_lengths(centers), own, axis=1)
-        squares: Array = lengths - 2 * np.take_along_axis(self.along(centers), own[:, None], axis=1)[:, 0]
-        devices, points = np.nonzero(squares < CANCELLED * lengths)
+        if excess is None:
+            lengths = self.squared_lengths + np.take_along_axis(_squared_lengths(centers), own, axis=1)
+            squares: Array = lengths - 2 * np.take_along_axis(self.along(centers), own[:, None], axis=1)[:, 0]
+        else:
+            lengths = self.squared_lengths + _squared_lengths(centers[:, :1])
+            squares = lengths - 2 * self.along(centers[:, :1])[:, 0] + excess
+        devices, points = np.nonzero(~(squares >= CANCELLED * lengths))
         for some in _pool.blocks(len(points), max(1, SMALL_BYTES // (self.dtype.itemsize * self.n_features))):
             at = devices[some], points[some]
             squares[at] = _squared_lengths(self.points[at] - centers[at[0], own[at]])
@@ -238,7 +245,7 @@ class BlockedRows(Rows):
         """See `Rows.inner_products`."""
         return np.asarray(np.matmul(self.points, self.points.T)[None])
 
-    def squared_residuals(self, centers: Array, labels: Array) -> Array:
+    def squared_residuals(self, centers: Array, labels: Array, excess: Array | None = None) -> Array:  # noqa: ARG002
         """See `Rows.squared_residuals`."""
         parts = self.map_blocks(lambda block: self.part(block).squared_residuals(centers, labels[:, block]))
         return np.concatenate(parts, axis=1)
@@ -294,7 +301,7 @@ class SparseRows(Rows):
         products: Array = (self.points @ self.points.T).toarray()
         return products[None]
 
-    def squared_residuals(self, centers: Array, labels: Array) -> Array:
+    def squared_residuals(self, centers: Array, labels: Array, excess: Array | None = None) -> Array:  # noqa: ARG002
         """See `Rows.squared_residuals`; in double precision, and zero below its rounding, for want of differences."""
         own = centers[0].astype(np.float64)
         norms = np.asarray(self.points.astype(np.float64).power(2).sum(axis=1)).ravel()

@@ -70,19 +70,20 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
 def draw(mass: Array, uniforms: Array) -> Array:
     """Indices drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m).
 
-    Descends a binary tree whose nodes hold the mass below them, so that a point without mass is never drawn while
-    another has any.
+    Each draw descends a binary tree of sums of mass: to the right if more is drawn than the left holds.
     """
     levels = _pairwise_sums(mass)
-    remaining = uniforms * levels[-1].reshape(*mass.shape[:-1], 1)
-    drawn = first = np.arange(levels[-1].size).reshape(*mass.shape[:-1], 1)
+    remaining = uniforms * levels[-1]
+    drawn = root = np.arange(levels[-1].size).reshape(levels[-1].shape)
     for level in levels[-2::-1]:
-        pairs = level.reshape(-1, 2).take(drawn, axis=0)
-        left, right = pairs[..., 0], pairs[..., 1]
-        goes_right = (remaining >= left) & (right > 0)
+        drawn = 2 * drawn
+        left = level.take(drawn)
+        goes_right = remaining >= left
         remaining = remaining - left * goes_right
-        drawn = 2 * drawn + goes_right
-    return np.asarray(drawn - first * levels[0].shape[-1])
+        drawn = drawn + goes_right
+    has_mass = levels[0].take(drawn) > 0
+    drawn = drawn - root * levels[0].shape[-1]
+    return drawn if has_mass.all() else np.where(has_mass, drawn, mass.argmax(axis=-1)[..., None])  # rounding went astray
 
 
 def _pairwise_sums(mass: Array) -> list[Array]:

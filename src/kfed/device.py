@@ -235,7 +235,7 @@ def _measure(rows: Rows, solution: Solution, n_clusters: int, settings: Settings
 
     def of_block(block: slice) -> tuple[Array, ...]:
         part = rows.part(block)
-        squares = part.squared_residuals(centers, labels[:, block])
+        squares = part.squared_residuals(centers, labels[:, block], solution.excess)
         members = memberships(labels[:, block], part.weights, n_clusters)
         spread = np.matmul(members, squares[:, :, None])[:, :, 0]
         on_center = _on_center(part, solution, labels[:, block], squares)
@@ -269,7 +269,7 @@ def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) ->
     """
     centers = solution.centers
     if not solution.settled.all():
-        labels = np.where(solution.settled[:, None], labels, nearest(comparisons(part, centers)))
+        labels = np.where(solution.settled[:, None], labels, nearest(comparisons(part, centers))[0])
         squares = part.squared_residuals(centers, labels)
     largest = np.einsum("bkd,bkd->bk", centers, centers).max(axis=1) + squares.max(axis=1)
     rounding = (16 * np.finfo(part.dtype).eps) ** 2 * largest
