@@ -77,6 +77,16 @@ def test_bases_are_orthonormal_and_a_vector_that_repeats_others_is_near_zero_in_
     assert products[0, 3, 3] <= 1 + rounding  # whatever rounding made of nothing, it is no longer than a direction
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_change_of_scale_by_a_power_of_two_changes_no_digit_of_a_basis(dtype):
+    vectors = np.random.default_rng(0).normal(size=(6, 4, 10)).astype(dtype)
+    bases = _local_kmeans._orthonormal(vectors)
+    for exponent in (-60, -20, 20, 60):
+        np.testing.assert_array_equal(_local_kmeans._orthonormal(np.ldexp(vectors, exponent)), bases)
+    vectors[2, 3] = 0  # one device with a vector that must be brought to size leaves the others alone
+    np.testing.assert_array_equal(_local_kmeans._orthonormal(vectors)[[0, 1, 3, 4, 5]], bases[[0, 1, 3, 4, 5]])
+
+
 def test_the_inverses_of_cholesky_factors_leave_out_a_row_that_adds_nothing():
     square = np.array([[4.0, 2.0, 2.0], [2.0, 1.0, 1.0], [2.0, 1.0, 10.0]])
     found = _local_kmeans._inverse_factors(np.stack([square, np.diag([4.0, 9.0, 16.0])]))
@@ -85,6 +95,19 @@ def test_the_inverses_of_cholesky_factors_leave_out_a_row_that_adds_nothing():
 
 
 # Step 2, second half: the approximation -------------------------------------------------------------------------
+
+
+@given(st.lists(st.sampled_from([0.0, 1e-30, 0.25, 1.0, 3.0]), min_size=1, max_size=70), st.integers(0, 2**32))
+def test_points_are_drawn_where_the_cumulative_mass_passes_a_share_of_it(mass, seed):
+    mass = np.array(mass)
+    uniforms = np.append(np.random.default_rng(seed).random(20), 0.0)
+    drawn = _seeding.draw(mass, uniforms)
+    assert (mass[drawn] > 0).all() or not mass.any()
+    assert mass[_seeding.draw(mass, np.ones(1))] > 0 or not mass.any()  # a number that rounding brought to one
+    ends = np.cumsum(mass)
+    slack = 1e-12 * ends[-1]
+    assert (ends[drawn] - mass[drawn] <= uniforms * ends[-1] + slack).all()
+    assert (ends[drawn] >= uniforms * ends[-1] - slack).all()
 
 
 def test_the_approximation_finds_far_apart_places_whatever_the_draws():
@@ -212,10 +235,22 @@ def test_distances_to_centers_are_precise_whatever_they_are_small_against(offset
     labels = rng.integers(3, size=(2, 64))
     points = (centers[[[0], [1]], labels] + spread * rng.normal(size=(2, 64, 40))).astype(np.float32)
     points[:, 0] = centers[[0, 1], labels[:, 0]]
-    found = DenseRows(points, np.ones((2, 64), np.float32)).squared_residuals(centers, labels)
+    rows = DenseRows(points, np.ones((2, 64), np.float32))
+    excess = np.take_along_axis(_local_kmeans.comparisons(rows, centers), labels[:, None], axis=1)[:, 0]
+    excess[1] = np.nan  # not known
     expected = ((points.astype(float) - centers[[[0], [1]], labels].astype(float)) ** 2).sum(axis=2)
-    np.testing.assert_allclose(found, expected, rtol=2e-5)
-    assert (found[:, 0] == 0).all()
+    for found in (rows.squared_residuals(centers, labels), rows.squared_residuals(centers, labels, excess)):
+        np.testing.assert_allclose(found, expected, rtol=2e-5)
+        assert (found[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("max_iterations", [1, 2, 300])
+def test_the_spread_of_clusters_is_that_of_their_points_settled_or_not(max_iterations):
+    fleet = [blobs(120, 6, 5, seed, gap=1.5).astype(np.float32) for seed in range(12)]
+    for points, local in zip(fleet, kfed.cluster_fleet(fleet, 5, max_iterations=max_iterations), strict=True):
+        squares = ((points.astype(float) - local.centers[local.labels].astype(float)) ** 2).sum(axis=1)
+        expected = np.bincount(local.labels, squares, minlength=5)
+        np.testing.assert_allclose(local.sums_of_squares, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("n_clusters", [1, 2, 3, 6])

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 MAX_NAME_LENGTH = 200
 
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOATS = FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def is_sparse(points: object) -> bool:
@@ -54,7 +54,7 @@ def is_table(points: Any) -> bool:
     """Whether `points` are what `table` would make of them; the usual case, seen at a glance."""
     return (
         type(points) is np.ndarray
-        and points.dtype in (FLOAT32, FLOAT64)
+        and points.dtype in FLOATS
         and points.ndim == 2
         and points.size > 0
         and points.flags.c_contiguous

@@ -70,7 +70,8 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
 def draw(mass: Array, uniforms: Array) -> Array:
     """Indices drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m).
 
-    Each draw descends a binary tree of sums of mass: to the right if more is drawn than the left holds.
+    Each draw descends a binary tree of sums of mass: to the right if more is drawn than the left holds. Where rounding
+    leads it to a point without mass, the heaviest is drawn.
     """
     levels = _pairwise_sums(mass)
     remaining = uniforms * levels[-1]
@@ -83,7 +84,7 @@ def draw(mass: Array, uniforms: Array) -> Array:
         drawn = drawn + goes_right
     has_mass = levels[0].take(drawn) > 0
     drawn = drawn - root * levels[0].shape[-1]
-    return drawn if has_mass.all() else np.where(has_mass, drawn, mass.argmax(axis=-1)[..., None])  # rounding went astray
+    return drawn if has_mass.all() else np.where(has_mass, drawn, mass.argmax(axis=-1, keepdims=True))
 
 
 def _pairwise_sums(mass: Array) -> list[Array]:
