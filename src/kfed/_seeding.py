@@ -84,7 +84,7 @@ def draw(mass: Array, uniforms: Array) -> Array:
         drawn = drawn + goes_right
     has_mass = levels[0].take(drawn) > 0
     drawn = drawn - root * levels[0].shape[-1]
-    return drawn if has_mass.all() else np.where(has_mass, drawn, mass.argmax(axis=-1, keepdims=True))
+    return np.asarray(drawn if has_mass.all() else np.where(has_mass, drawn, mass.argmax(axis=-1, keepdims=True)))
 
 
 def _pairwise_sums(mass: Array) -> list[Array]:
