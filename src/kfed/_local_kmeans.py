@@ -25,7 +25,7 @@ N_POWER_ITERATIONS = 2
 """Subspace iterations: with the extra directions, enough for clusters that can be told apart."""
 
 SMALL_SQUARE = 2.0**-64
-"""Vectors whose squared lengths are between this and its inverse can be squared again in any precision."""
+"""Squared lengths between this and its inverse leave room, in any precision, for what is computed from them."""
 
 N_POLISHING_STEPS = 1
 """Lloyd steps among the projected points: one costs far less than the step on the original points it saves."""
@@ -122,7 +122,8 @@ def _leading(coordinates: Array, weights: Array, n_directions: int) -> Array:
 def _orthonormal(vectors: Array) -> Array:
     """Orthonormal bases of the spans of `vectors` (n_devices, m, n_features), from their Gram matrices.
 
-    A small ridge turns directions that repeat others into vectors near zero instead of an error.
+    A small ridge turns directions that repeat others into vectors near zero instead of an error. It is a share of each
+    vector's own size, so that short ones are not drowned.
     """
     gram = _gram(vectors)
     squares = np.einsum("bmm->bm", gram)  # a view
@@ -355,7 +356,7 @@ def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None)
 
 
 def nearest(distances: Array) -> tuple[Array, Array]:
-    """Index of the smallest of `distances` (n_devices, n_clusters, n_points), the first if several are; and which."""
+    """Index of the smallest of `distances` (n_devices, n_clusters, n_points), the lowest of several, and its value."""
     smallest = distances[:, 0].copy()
     labels = np.zeros(smallest.shape, label_dtype(distances.shape[1]))
     for cluster in range(1, distances.shape[1]):
