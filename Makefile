@@ -35,7 +35,7 @@ format: $(READY) ## Format the code
 bench: $(READY) ## Measure speed and memory against competitors (about ten minutes), into docs/benchmarks.md
 	$(BIN)/kfed bench --markdown docs/benchmarks.md --force
 
-reproduce: $(READY) ## Run all experiments (about an hour and a half), into docs/reproduction.md
+reproduce: $(READY) ## Run all experiments (about an hour), into docs/reproduction.md
 	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md
 
 clean: ## Remove what was set up or built
