@@ -41,7 +41,7 @@ def large(name: str, n_centers: int, n_features: int) -> Callable[[bool], Iterat
         for kind, centers in _kinds(n_centers // 10 if quick else n_centers, n_features, n_clusters):
             seconds = race(
                 {"kfed": partial(_group, centers, n_clusters), "passes": partial(_passes, centers, n_clusters)},
-                rounds=3,
+                rounds=5,
             )
             detail = f"kfed {seconds['kfed']:.2f} s, {n_clusters} passes {seconds['passes']:.2f} s"
             ratio = seconds["kfed"] / seconds["passes"]
