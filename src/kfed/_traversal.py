@@ -23,7 +23,7 @@ Rows = NDArray[np.intp]
 _FIRST_DEPTH = 1 / 16  # how far the front reaches below the highest bound, as a share of it; adapts
 _LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
 _FRONT_ELEMENTS = 2**17  # coordinates of a front that are little work in any case
-_PART_ELEMENTS = 2**24  # coordinates that one worker searches for the front at a time
+_PART_ELEMENTS = 2**25  # coordinates that one worker searches for the front at a time: smaller parts take longer in all
 _SETTLED_TOGETHER = 64  # picks
 _expect_overflow = functools.partial(np.errstate, over="ignore", invalid="ignore")  # such a bound is not used
 
