@@ -269,8 +269,9 @@ def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) ->
     """
     centers = solution.centers
     if not solution.settled.all():
-        labels = np.where(solution.settled[:, None], labels, nearest(comparisons(part, centers))[0])
-        squares = part.squared_residuals(centers, labels)
+        settled = solution.settled[:, None]
+        labels = np.where(settled, labels, nearest(comparisons(part, centers))[0])
+        squares = np.where(settled, squares, part.squared_residuals(centers, labels))
     largest = np.einsum("bkd,bkd->bk", centers, centers).max(axis=1) + squares.max(axis=1)
     rounding = (16 * np.finfo(part.dtype).eps) ** 2 * largest
     near = (squares <= rounding[:, None]) & (part.weights > 0)
