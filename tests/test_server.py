@@ -166,14 +166,21 @@ def count_by_stage(sent, n_clusters, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: overlapping(250, 0), lambda: mixture_world(25, 32, devices_per_group=20).messages()]
+    ("make", "share_assigned"),
+    [
+        (lambda: overlapping(250, 0), 1.1),
+        (lambda: mixture_world(25, 32, devices_per_group=20).messages(), 0.25),
+    ],
+    ids=["overlapping", "separated"],
 )
-def test_the_traversal_takes_at_most_k_distances_for_each_center(make, monkeypatch):
+def test_the_traversal_takes_at_most_k_distances_for_each_center_and_the_assignment_no_more(
+    make, share_assigned, monkeypatch
+):
     sent = make()
     n_centers = sum(one.n_local_clusters for one in sent)
     in_traversal, in_assignment = count_by_stage(sent, 25, monkeypatch)
     assert n_centers <= in_traversal <= n_centers * 25
-    assert n_centers * 25 <= in_assignment <= n_centers * 25 * 1.1
+    assert 25**2 <= in_assignment <= share_assigned * n_centers * 25
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from kfed import _geometry, _traversal
-from kfed._geometry import middle, move, nearest, product_distances, squared_distances
+from kfed._geometry import Near, middle, move, nearest, product_distances, squared_distances
 from kfed._traversal import Traversal, farthest_first
 
 N_PICKS = 24
@@ -38,7 +38,9 @@ def assert_textbook(points: np.ndarray, n_picks: int, start: list[int], n_jobs: 
     assert traversal.picks.tolist() == picks
     assert traversal.distances.tolist() == distances
     centers = points[picks]
-    np.testing.assert_array_equal(nearest(points, centers, n_jobs), squared_distances(points, centers).argmin(axis=1))
+    labels = squared_distances(points, centers).argmin(axis=1)
+    np.testing.assert_array_equal(nearest(points, centers, n_jobs), labels)
+    np.testing.assert_array_equal(nearest(points, centers, n_jobs, traversal.near), labels)
 
 
 def overlapping(rng: np.random.Generator) -> np.ndarray:
@@ -145,6 +147,27 @@ def test_any_small_table_is_traversed_as_by_the_textbook(data: st.DataObject, dt
     rows = st.integers(0, len(points) - 1)
     start = data.draw(st.lists(rows, min_size=1, max_size=len(points), unique=True))
     assert_textbook(points, data.draw(st.integers(len(start), len(points))), start, n_jobs=1)
+
+
+@given(data=st.data(), dtype=st.sampled_from([np.float32, np.float64]))
+@settings(deadline=None, max_examples=150)
+def test_whatever_is_known_before_the_nearest_center_is_the_textbooks(data: st.DataObject, dtype: type) -> None:
+    points = data.draw(few_values(dtype))
+    centers = points[data.draw(st.lists(st.integers(0, len(points) - 1), min_size=1, max_size=8))]
+    distances = squared_distances(points, centers)
+    labels = data.draw(hnp.arrays(np.int32, len(points), elements=st.integers(0, len(centers) - 1)))
+    slack = data.draw(hnp.arrays(float, len(points), elements=st.sampled_from([0.0, 1e-6, 1.0, np.inf])))
+    known = Near(labels, distances[np.arange(len(points)), labels] + slack)
+    np.testing.assert_array_equal(nearest(points, centers, near=known), distances.argmin(axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_traversal_knows_for_each_row_a_pick_that_is_as_near_as_it_says(kind: Callable, dtype: type) -> None:
+    points = kind(np.random.default_rng(0)).astype(dtype)
+    traversal = farthest_first(points, N_PICKS, START)
+    distances = squared_distances(points, points[traversal.picks])
+    assert np.all(distances[np.arange(len(points)), traversal.near.labels] <= traversal.near.upper)
 
 
 def any_values(dtype: type) -> st.SearchStrategy[np.ndarray]:
@@ -280,3 +303,13 @@ def test_an_assignment_computes_n_times_k_distances_and_few_more(kind: Callable,
     nearest(points, points[:40])
     assert len(points) * 40 <= counts.total() <= 1.02 * len(points) * 40
     assert counts["squared_distances"] <= 0.002 * len(points) * 40
+
+
+def test_after_a_traversal_of_separated_clusters_few_rows_are_asked_for_their_nearest_pick(
+    counts: Counter[str],
+) -> None:
+    points = separated(np.random.default_rng(0)).astype(np.float32)
+    traversal = farthest_first(points, 30, START)
+    counts.clear()
+    nearest(points, points[traversal.picks], near=traversal.near)
+    assert counts.total() <= 0.15 * len(points) * 30

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from kfed import _pool
 
 Points = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
 
 _DIRECT_ELEMENTS = 2**16  # differences held at once: half a megabyte
+_TWICE_SQUARED = 4.001  # 2 ** 2, and a little for the textbook's rounding
 _BLOCK_ELEMENTS = 2**20  # coordinates, or products, that one worker holds at once: four megabytes in float32
 
 
@@ -48,11 +50,33 @@ def squared_distances(points: Points, centers: Points) -> NDArray[np.float64]:
     return distances
 
 
-def nearest(points: Points, centers: Points, n_jobs: int | None = None) -> NDArray[np.intp]:
+class Near(NamedTuple):
+    """For each point a center, not always the nearest, and at most how far it is."""
+
+    labels: NDArray[np.int32]  # (n_points,)
+    upper: NDArray[np.float64]  # (n_points,), bounds on the squared distance
+
+    def of(self, rows: Rows | slice) -> Near:
+        """What is known of some points."""
+        return Near(self.labels[rows], self.upper[rows])
+
+    def put(self, rows: Rows | slice, known: Near) -> None:
+        """Put other knowledge of some points in the place of this."""
+        self.labels[rows], self.upper[rows] = known
+
+    def update(self, labels: Rows | int, upper: Points) -> None:
+        """Take over centers whose bounds are lower: not where they are not a number."""
+        is_nearer = upper < self.upper
+        np.copyto(self.labels, labels, where=is_nearer, casting="same_kind")
+        np.copyto(self.upper, upper, where=is_nearer)
+
+
+def nearest(points: Points, centers: Points, n_jobs: int | None = None, near: Near | None = None) -> NDArray[np.intp]:
     """Index of the nearest center of each point, ties to the lowest: the argmin of `squared_distances`.
 
     One blocked matrix product. Points whose two best centers lie within its rounding are asked again: those of
-    float32 by a product in float64, those of float64 directly.
+    float32 by a product in float64, those of float64 directly. A point known to be less than half as far from a center
+    as every other center is needs no asking.
 
     Parameters
     ----------
@@ -60,6 +84,8 @@ def nearest(points: Points, centers: Points, n_jobs: int | None = None) -> NDArr
     centers : array of shape (n_centers, n_features), of the same dtype
     n_jobs : int, optional
         Number of threads, by default one per core. It does not change the answer.
+    near : Near, optional
+        What is known before. It does not change the answer.
 
     Returns
     -------
@@ -72,17 +98,32 @@ def nearest(points: Points, centers: Points, n_jobs: int | None = None) -> NDArr
     """
     origin = origin_amid(centers)
     moved_centers = move(centers, origin)
-    labels = np.empty(len(points), dtype=np.intp)
+    labels = np.empty(len(points), dtype=np.intp) if near is None else near.labels.astype(np.intp)
+    left = np.arange(len(points)) if near is None else _unknown(near, moved_centers)
 
     def label(block: slice) -> None:
-        labels[block], sure = _nearest_by_product(move(points[block], origin), moved_centers)
-        unsure = block.start + np.flatnonzero(~sure)
+        rows = block if left.size == len(points) else left[block]
+        labels[rows], sure = _nearest_by_product(move(points[rows], origin), moved_centers)
+        unsure = left[block][~sure]
         if unsure.size > 0:
             labels[unsure] = _nearest_more_exactly(points[unsure], centers)
 
-    blocks = _pool.blocks(len(points), rows_per_block(*centers.shape))
+    blocks = _pool.blocks(left.size, rows_per_block(*centers.shape))
     _pool.consume(_pool.map_in_order(label, blocks, n_jobs))
     return labels
+
+
+def _unknown(near: Near, centers: Moved) -> Rows:
+    """Points for which some other center is not sure to be more than twice as far from the near one as the point is.
+
+    If they are most, all points: to pick them out would take longer.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # where a margin is not a number
+        norms = centers.half_norms(-1)
+        gaps = 2 * (product_distances(centers.coordinates, centers.coordinates, norms) + norms[:, np.newaxis])
+    np.fill_diagonal(gaps, np.inf)
+    unknown = np.flatnonzero(~(_TWICE_SQUARED * near.upper < gaps.min(axis=1)[near.labels]))
+    return unknown if 2 * unknown.size < near.labels.size else np.arange(near.labels.size)
 
 
 def _nearest_by_product(points: Moved, centers: Moved) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -141,7 +182,7 @@ def margins(norms: Points, n_features: int) -> Points:
     return np.asarray((1.1 * n_features + 16) * epsilon * norms + (n_features + 16) * limits.tiny)
 
 
-def move(points: Points, origin: Points) -> Moved:
+def move(points: Points, origin: Points | None) -> Moved:
     """See points from an origin: an offset that they share, however large, costs no precision afterwards."""
     coordinates = shift(points, origin)
     norms = np.einsum("nf,nf->n", coordinates, coordinates)
@@ -149,21 +190,20 @@ def move(points: Points, origin: Points) -> Moved:
     return Moved(coordinates, norms)
 
 
-def shift(points: Points, origin: Points) -> Points:
-    """Coordinates of points as seen from an origin."""
-    if not origin.any():
-        return points  # as they are: not to be written to
+def shift(points: Points, origin: Points | None) -> Points:
+    """Coordinates of points as seen from an origin, or as they are, and then not to be written to."""
+    if origin is None:
+        return points
     with np.errstate(over="ignore"):  # then the norm overflows too
         return points - origin
 
 
-def origin_amid(points: Points) -> Points:
-    """Where points look small from: the mean of a sample, or zero, which needs no shift, if the mean is near it."""
+def origin_amid(points: Points) -> Points | None:
+    """Where points look small from: the mean of a sample, or where they are seen from already if that is near it."""
     sample = points[:: 1 + len(points) // 256].astype(np.float64)
     mean = sample.mean(axis=0)
-    offset, spread = mean @ mean, sample.var(axis=0).sum()
-    origin: Points = (mean if offset > spread else np.zeros_like(mean)).astype(points.dtype)
-    return origin
+    is_far = mean @ mean > sample.var(axis=0).sum()
+    return mean.astype(points.dtype) if is_far else None
 
 
 def middle(points: Points) -> Points:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kfed import _geometry, _pool
-from kfed._geometry import Points
-
-Rows = NDArray[np.intp]
+from kfed._geometry import Near, Points, Rows
 
 _FIRST_DEPTH = 1 / 16  # how far the front reaches below the highest bound, as a share of it; adapts
 _LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
@@ -38,10 +36,13 @@ class Traversal:
         Row indices: the start, then each pick.
     distances : array of shape (n_picks - n_start,)
         d_M of each pick when it was picked; never increasing.
+    near : Near
+        For each row, which of the picks was seen to be near, and how near: it spares an assignment much of its work.
     """
 
     picks: NDArray[np.intp]
     distances: NDArray[np.float64]
+    near: Near = field(repr=False)
 
 
 def farthest_first(points: Points, n_picks: int, start: Sequence[int] | Rows, n_jobs: int | None = None) -> Traversal:
@@ -68,7 +69,8 @@ def farthest_first(points: Points, n_picks: int, start: Sequence[int] | Rows, n_
         bounds = _Bounds(points, n_picks, np.asarray(start, dtype=np.intp), n_jobs)
         front = _Front(bounds, n_jobs)
         squared = np.array([front.admit_farthest() for _ in range(n_picks - len(start))])
-    return Traversal(bounds.picks, np.sqrt(_settled(squared, points[bounds.picks])))
+    near = Near(bounds.near.labels, np.maximum(bounds.near.upper, 0))
+    return Traversal(bounds.picks, np.sqrt(_settled(squared, points[bounds.picks])), near)
 
 
 def _settled(squared: NDArray[np.float64], members: Points) -> NDArray[np.float64]:
@@ -95,38 +97,47 @@ class _Front:
     def admit_farthest(self) -> float:
         """Let the lowest of the rows farthest from M into M. Its squared distance; not a number if not settled."""
         place, lower = self._farthest()
-        squared = lower if lower == self._upper[place] else np.nan
+        squared = lower if lower == self._near.upper[place] else np.nan
+        newest = self._bounds.n_members
         self._bounds.admit(self._rows[[place]])
-        self._upper[place] = -1
+        self._near.labels[place], self._near.upper[place] = newest, -1
         if self._floor > 0:  # else all bounds are zero and stay so
-            bounds = self._bounds.by_product(self._coordinates, self._half_norms, first=self._bounds.n_members - 1)
-            np.fmin(self._upper, bounds, out=self._upper)  # where not a number, the old bound stands
+            self._near.update(*self._bounds.by_product(self._coordinates, self._half_norms, first=newest))
         return squared
 
     def _farthest(self) -> tuple[np.intp, float]:
         """Place of the farthest row in the front, and a lower bound on its squared distance."""
         while True:
-            if self._upper.size == 0 or self._upper.max() < self._floor:
-                self._renew()
-            place: np.intp = self._upper.argmax()
-            lower = self._bounds.lower(self._rows[place], float(self._upper[place]))
-            rivals = np.flatnonzero(~(self._upper < lower))
-            if self._upper[place] == 0 or (rivals.size == 1 and lower >= self._floor):
+            place, highest = self._highest()
+            lower = self._bounds.lower(self._rows[place], highest)
+            are_rivals = ~(self._near.upper < lower)
+            if highest == 0 or (lower >= self._floor and np.count_nonzero(are_rivals) == 1):
                 return place, lower
+            rivals = np.flatnonzero(are_rivals)
             if self._bounds.are_settled(self._rows[rivals]):
                 return place, lower
             self._settle(rivals)
 
+    def _highest(self) -> tuple[np.intp, float]:
+        """Place of the highest bound in the front, which is renewed unless that is the highest of all rows."""
+        while True:
+            if self._rows.size > 0:
+                place: np.intp = self._near.upper.argmax()
+                highest = float(self._near.upper[place])
+                if highest >= self._floor:
+                    return place, highest
+            self._renew()
+
     def _settle(self, places: Rows) -> None:
         rows = self._rows[places]
-        self._bounds.note(rows, self._upper[places])
+        self._bounds.note(rows, self._near.of(places))
         self._bounds.settle(rows)
-        self._upper[places] = self._bounds.upper[rows]
+        self._near.put(places, self._bounds.near.of(rows))
 
     def _renew(self) -> None:
         """Look for the rows close under the highest bound: deeper if none are, less deep if too many are."""
-        self._bounds.note(self._rows, self._upper)
-        upper, (n_points, n_features) = self._bounds.upper, self._bounds.points.shape
+        self._bounds.note(self._rows, self._near)
+        upper, (n_points, n_features) = self._bounds.near.upper, self._bounds.points.shape
         rows = self._close_under_highest()
         while rows.size == 0:
             self._depth = min(self._depth * 2, _GREATEST_DEPTH)
@@ -139,34 +150,34 @@ class _Front:
 
     def _look_at(self, rows: Rows) -> None:
         self._rows = rows  # ascending
-        self._upper = self._bounds.upper[rows]
+        self._near = self._bounds.near.of(rows)
         if self._floor > 0:
             self._coordinates, self._half_norms = self._bounds.coordinates(rows), self._bounds.half_norms[rows]
 
     def _close_under_highest(self) -> Rows:
         """Rows at least at a floor that is put close under the highest bound, once they are up to date."""
         n_points, n_features = self._bounds.points.shape
-        self._floor = self._bounds.upper.max() * (1 - self._depth)
+        self._floor = self._bounds.near.upper.max() * (1 - self._depth)
         parts = _pool.blocks(n_points, max(1, _PART_ELEMENTS // n_features))
         return np.concatenate(list(_pool.map_in_order(self._search, parts, self._n_jobs)))
 
     def _search(self, part: slice) -> Rows:
-        rows = part.start + np.flatnonzero(self._bounds.upper[part] >= self._floor)
+        rows = part.start + np.flatnonzero(self._bounds.near.upper[part] >= self._floor)
         with _expect_overflow():  # in a worker thread
             self._bounds.refresh(rows)
         return self._above_floor(rows)
 
     def _above_floor(self, rows: Rows) -> Rows:
-        return rows[self._bounds.upper[rows] >= self._floor]
+        return rows[self._bounds.near.upper[rows] >= self._floor]
 
 
 class _Bounds:
-    """For each row, an upper bound on its squared distance to M, as of the time it was last refreshed."""
+    """For each row, a near row of M and an upper bound on the squared distance to it, as of when it was refreshed."""
 
     def __init__(self, points: Points, n_picks: int, start: Rows, n_jobs: int | None) -> None:
         n_points, n_features = points.shape
         self.points = points
-        self.upper = np.full(n_points, np.inf)
+        self.near = Near(np.zeros(n_points, dtype=np.int32), np.full(n_points, np.inf))
         self.half_norms = np.empty(n_points, dtype=points.dtype)  # from the origin, with margin
         self.picks = np.empty(n_picks, dtype=np.intp)
         self.n_members = 0
@@ -174,6 +185,7 @@ class _Bounds:
         self._settled = np.zeros(n_points, dtype=np.int32)  # how many of them by the textbook's distance
         self._origin = _geometry.origin_amid(points)
         self._members = np.empty((n_picks, n_features), dtype=points.dtype)  # from the origin
+        self._member_norms = np.empty((n_picks, 1), dtype=points.dtype)
         self._rows_per_block = _geometry.rows_per_block(1, n_features)
         self.half_norms[start] = _geometry.move(points[start], self._origin).half_norms(+1)
         self.admit(start)
@@ -185,8 +197,7 @@ class _Bounds:
         moved = _geometry.move(self.points[block], self._origin)
         self.half_norms[block] = moved.half_norms(+1)
         with _expect_overflow():  # in a worker thread
-            bounds = self.by_product(moved.coordinates, self.half_norms[block], first=0)
-        self.upper[block] = np.fmin(self.upper[block], bounds)
+            self.near.of(block).update(*self.by_product(moved.coordinates, self.half_norms[block], first=0))
         self._bounded[block] = self.n_members
 
     def admit(self, rows: Rows) -> None:
@@ -194,30 +205,30 @@ class _Bounds:
         added = slice(self.n_members, self.n_members + len(rows))
         self.picks[added] = rows
         self._members[added] = self.coordinates(rows)
-        self.upper[rows] = -1
+        self._member_norms[added, 0] = self.half_norms[rows]
+        self.near.labels[rows] = np.arange(added.start, added.stop)
+        self.near.upper[rows] = -1
         self.n_members = added.stop
 
     def coordinates(self, rows: Rows) -> Points:
         """Rows as seen from the origin."""
         return _geometry.shift(self.points.take(rows, axis=0), self._origin)
 
-    def by_product(self, coordinates: Points, half_norms: Points, first: int) -> Points:
-        """Bounds of rows to the members from the first given one on."""
+    def by_product(self, coordinates: Points, half_norms: Points, first: int) -> tuple[Rows | int, Points]:
+        """For each row the nearest of the members from the first given one on, by bounds, and its bound."""
         members = slice(first, self.n_members)
-        member_norms = self.half_norms[self.picks[members], np.newaxis]
-        halves = _geometry.product_distances(self._members[members], coordinates, member_norms).min(axis=0)
-        bounds: Points = 2 * (halves + half_norms)
-        return bounds
+        halves = _geometry.product_distances(self._members[members], coordinates, self._member_norms[members])
+        places, smallest = _argmin_and_min(halves)
+        return first + places, 2 * (smallest + half_norms)
 
     def refresh(self, rows: Rows) -> None:
         """Make bounds account for all of M, by product."""
         for group, first in self._missing_alike(rows, self._bounded):
-            bounds = self.by_product(self.coordinates(group), self.half_norms[group], first)
-            self.upper[group] = np.fmin(self.upper[group], bounds)
+            self._update(group, *self.by_product(self.coordinates(group), self.half_norms[group], first))
 
-    def note(self, rows: Rows, upper: NDArray[np.float64]) -> None:
+    def note(self, rows: Rows, near: Near) -> None:
         """Take over bounds that account for all of M."""
-        self.upper[rows] = upper
+        self.near.put(rows, near)
         self._bounded[rows] = self.n_members
 
     def lower(self, row: np.intp, upper: float) -> float:
@@ -233,8 +244,13 @@ class _Bounds:
         """Make bounds the textbook's distances to M."""
         for group, first in self._missing_alike(rows, self._settled):
             members = self.points[self.picks[first : self.n_members]]
-            distances = _geometry.squared_distances(self.points[group], members).min(axis=1)
-            self.upper[group] = np.minimum(self.upper[group], distances)
+            distances = _geometry.squared_distances(self.points[group], members)
+            self._update(group, first + distances.argmin(axis=1), distances.min(axis=1))
+
+    def _update(self, rows: Rows, members: Rows | int, upper: Points) -> None:
+        near = self.near.of(rows)
+        near.update(members, upper)
+        self.near.put(rows, near)
 
     def _missing_alike(self, rows: Rows, seen: NDArray[np.int32]) -> Iterator[tuple[Rows, int]]:
         """Rows that have not seen all of M, together those that miss about as many picks, and the first pick missed."""
@@ -244,3 +260,16 @@ class _Bounds:
             for block in _pool.blocks(group.size, self._rows_per_block):
                 yield group[block], first
             seen[group] = self.n_members
+
+
+def _argmin_and_min(values: Points) -> tuple[Rows | int, Points]:
+    """Place and value of the smallest in each column, the first by a product, which is faster. Uses up the values."""
+    if (n_values := len(values)) == 1:
+        return 0, values[0]
+    smallest = values.min(axis=0)
+    marks = np.equal(values, smallest, out=values)
+    n_marks, sums = np.stack([np.ones(n_values), np.arange(n_values)]).astype(marks.dtype) @ marks
+    places: Rows = sums.astype(np.intp)
+    several = np.flatnonzero(n_marks != 1)
+    places[several] = marks[:, several].argmax(axis=0)
+    return places, smallest

@@ -141,7 +141,7 @@ def paper_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: int 
     centers = gathering.centers
     traversal = farthest_first(centers, n_clusters, start, n_jobs)  # steps 2 to 6
     initial_centers = centers[traversal.picks]
-    labels = _geometry.nearest(centers, initial_centers, n_jobs)  # step 7: one round of Lloyd
+    labels = _geometry.nearest(centers, initial_centers, n_jobs, traversal.near)  # step 7: one round of Lloyd
     means = means_by_label(centers, labels, initial_centers, n_jobs=n_jobs)
     return Grouping(initial_centers, traversal.distances, labels, means)
 
@@ -164,7 +164,7 @@ def regions_rule(gathering: Gathering, n_clusters: int, start: Array, n_jobs: in
     heaviest = start[[gathering.counts[start].argmax()]]
     traversal = farthest_first(centers, n_clusters, heaviest, n_jobs)
     initial_centers = centers[traversal.picks]
-    labels = _geometry.nearest(centers, initial_centers, n_jobs)
+    labels = _geometry.nearest(centers, initial_centers, n_jobs, traversal.near)
     means = means_by_label(centers, labels, initial_centers, gathering.counts, n_jobs)
     return Grouping(initial_centers, traversal.distances, labels, means)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
-import time
+import timeit
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+LEAST_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,18 @@ class Figure:
 
 
 def race(contestants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median seconds of each contestant; they take turns, so that a busy moment hits all of them."""
-    for contestant in contestants.values():
-        contestant()
+    """Median seconds of each contestant; they take turns, so that a busy moment hits all of them.
+
+    A turn is so many runs as take a tenth of a second.
+    """
+    runs = {name: max(1, round(LEAST_SECONDS / seconds_of(contestant))) for name, contestant in contestants.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, contestant in contestants.items():
-            started = time.perf_counter()
-            contestant()
-            seconds[name].append(time.perf_counter() - started)
+            seconds[name].append(seconds_of(contestant, runs[name]))
     return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def seconds_of(function: Callable[[], object], runs: int = 1) -> float:
+    """Seconds that one of so many runs took."""
+    return timeit.timeit(function, number=runs) / runs

@@ -61,8 +61,8 @@ def _kinds(n_centers: int, n_features: int, n_clusters: int) -> Iterator[tuple[s
 
 def _group(centers: Array, n_clusters: int) -> tuple[Array, Array]:
     """Steps 2 to 7 of Algorithm 2: the rows of M, and the label of every center."""
-    picks = farthest_first(centers, n_clusters, np.arange(N_START)).picks
-    return picks, _geometry.nearest(centers, centers[picks])
+    traversal = farthest_first(centers, n_clusters, np.arange(N_START))
+    return traversal.picks, _geometry.nearest(centers, centers[traversal.picks], near=traversal.near)
 
 
 def _textbook(centers: Array, n_clusters: int) -> tuple[list[int], Array]:
