@@ -51,6 +51,13 @@ def test_what_is_encoded_is_decoded(message):
             np.testing.assert_array_equal(one, other)
 
 
+@given(message=messages())
+@settings(deadline=None, max_examples=100)
+def test_a_message_is_encoded_as_safetensors_would(message):
+    payload = message.to_bytes()
+    assert payload == _files.encode(*_files.decode(payload))
+
+
 @given(message=messages(), other=messages())
 @settings(deadline=None, max_examples=100)
 def test_messages_are_equal_when_their_bytes_are(message, other):

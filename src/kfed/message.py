@@ -145,7 +145,7 @@ class DeviceMessage:
     def to_bytes(self) -> bytes:
         """The message as it goes over the wire; the same message gives the same bytes."""
         facts = {"feature_names": self.feature_names} if self.feature_names else None
-        return _files.encode({f"{FORMAT}:{self.device_id}": self._table}, facts)
+        return _files.encode_table(f"{FORMAT}:{self.device_id}", self._table, facts)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> DeviceMessage:
