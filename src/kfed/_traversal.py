@@ -23,6 +23,7 @@ _LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
 _FRONT_ELEMENTS = 2**17  # coordinates of a front that are little work in any case
 _PART_ELEMENTS = 2**25  # coordinates that one worker searches for the front at a time: smaller parts take longer in all
 _SETTLED_TOGETHER = 64  # picks
+_SEARCHED_VALUES = 2**13  # in columns, for the smallest: that of more is found sooner by a product
 _expect_overflow = functools.partial(np.errstate, over="ignore", invalid="ignore")  # such a bound is not used
 
 
@@ -263,13 +264,16 @@ class _Bounds:
 
 
 def _argmin_and_min(values: Points) -> tuple[Rows | int, Points]:
-    """Place and value of the smallest in each column, the first by a product, which is faster. Uses up the values."""
-    if (n_values := len(values)) == 1:
+    """Place and value of the smallest in each column. Uses up the values."""
+    if len(values) == 1:
         return 0, values[0]
+    if values.size <= _SEARCHED_VALUES:
+        return values.argmin(axis=0), values.min(axis=0)
     smallest = values.min(axis=0)
     marks = np.equal(values, smallest, out=values)
-    n_marks, sums = np.stack([np.ones(n_values), np.arange(n_values)]).astype(marks.dtype) @ marks
-    places: Rows = sums.astype(np.intp)
+    weights = np.ones((2, len(values)), dtype=values.dtype)
+    weights[1] = np.arange(len(values))
+    n_marks, places = weights @ marks
     several = np.flatnonzero(n_marks != 1)
     places[several] = marks[:, several].argmax(axis=0)
-    return places, smallest
+    return places.astype(np.intp), smallest
