@@ -253,6 +253,15 @@ def test_inspect_says_what_leaves_and_what_does_not(clusters, kfed_run):
     assert "the answer to device 'west'" in kfed_run("inspect", "west.identity", "--centers")
 
 
+def test_inspect_shows_clusters_in_the_units_of_the_tables(clusters, kfed_run):
+    facts = json.loads(kfed_run("inspect", "clusters.kfed", "--centers", "--scale", "scale.json", "--json"))
+    assert sorted(np.round(facts["centers"], -1).tolist()) == MEANS.tolist()
+    assert "add --centers" in kfed_run("inspect", "clusters.kfed", "--scale", "scale.json", code=1)
+    Path("other.json").write_text('{"age": {"shift": 0, "scale": 1}}')
+    err = kfed_run("inspect", "clusters.kfed", "--centers", "--scale", "other.json", code=1)
+    assert err.startswith("kfed: other.json: ")
+
+
 def test_inspect_warns_of_a_center_that_is_a_row(folder, kfed_run):
     kfed.DeviceMessage("site", [[1.0, 2.0]], [1]).save("site.kfed")
     assert "its center is that row" in kfed_run("inspect", "site.kfed")
@@ -309,6 +318,16 @@ def test_an_unsound_scale_is_named(folder, kfed_run):
     err = kfed_run("device", "north.csv", *options, "bad.json", code=1)
     assert err.startswith("kfed: bad.json: ")
     assert "no entry for 'height'" in err
+
+
+def test_a_site_that_forgot_the_scale_is_named(messages, kfed_run):
+    sites = [f"{site}.kfed" for site in SITES]
+    with pytest.warns(kfed.AggregationWarning) as caught:
+        kfed.aggregate([kfed.DeviceMessage.load(path) for path in sites[:3]], 4)
+    assert not any("scale" in str(one.message) for one in caught)
+    assert "(age, height)" in kfed_run("device", "west.csv", "-k", 2, "--id-column", "person", "--force")
+    with pytest.warns(kfed.AggregationWarning, match="all centers of 'west' lie more than 10 times as far out"):
+        kfed.aggregate([kfed.DeviceMessage.load(path) for path in sites], 4)
 
 
 def test_one_column_too_many_at_one_site_is_an_error_that_names_it(messages, kfed_run):

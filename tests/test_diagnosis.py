@@ -65,6 +65,12 @@ def test_a_number_of_clusters_that_centers_do_not_show_is_warned_of(world):
     assert not any("were asked for" in text for text in diagnose(kfed.aggregate(world.messages(), 9)).warnings)
 
 
+def test_more_clusters_than_centers_could_show_are_said_to_be_too_many_to_judge():
+    sent = [message(f"{i}", [100 * i, 0], [100 * i + 100, 0]) for i in range(3)]
+    warnings = diagnose(kfed.aggregate(sent, 4)).warnings
+    assert "4 clusters were asked for, and the centers are too few to tell: they could show 3 at most" in warnings
+
+
 def test_the_page_holds_its_pictures_and_asks_nothing_of_a_network(clusters, tmp_path):
     page = tmp_path / "page.html"
     result = run("diagnose", clusters, "--html", page)

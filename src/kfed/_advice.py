@@ -11,8 +11,15 @@ import numpy.typing as npt
 from kfed import _words
 from kfed._auto_k import KChoice
 from kfed._conditions import Presence
+from kfed._gathering import Gathering
 
 Array = npt.NDArray[Any]
+
+FAR_OUT = 10.0
+"""A device is on another scale, it seems, if its centers lie this many times as far out as those of most devices."""
+
+MOST_SITES = 1_000
+"""More devices than this were not set up by hand, each by somebody who could forget something."""
 
 
 def advice(
@@ -35,7 +42,7 @@ def advice(
         yield (
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
             f"({_words.listed(list(map(str, lone)))}), which one stray center is enough for; "
-            "look at them, ask for fewer clusters, or use rule='robust'"
+            "look at them, ask for fewer clusters, or use the robust rule"
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
     if not (of_regions or presence.is_heterogeneous):
@@ -45,3 +52,31 @@ def advice(
         )
     if choice is not None and not choice.agreement:
         yield f"the number of clusters has no second opinion: {choice.reason}"
+
+
+def off_scale(gathering: Gathering) -> Iterator[str]:
+    """Name the devices whose rows, it seems, were not put on the scale of the others.
+
+    Examples
+    --------
+    >>> from kfed import DeviceMessage
+    >>> sent = [DeviceMessage(name, [[0.5 * at], [at]], [9, 9]) for name, at in {"a": 1, "b": -2, "c": 170}.items()]
+    >>> list(off_scale(Gathering.of(sent)))
+    ["all centers of 'c' lie more than 10 times as far out as those of most devices: are its rows on the scale ...?"]
+    """
+    present, owners = np.unique(gathering.owners, return_inverse=True)
+    if not 3 <= len(present) <= MOST_SITES:
+        return
+    centers = gathering.centers.astype(np.float64)
+    out = np.linalg.norm(centers - np.median(centers, axis=0), axis=1)
+    nearest, farthest = np.full(len(present), np.inf), np.zeros(len(present))
+    np.minimum.at(nearest, owners, out)
+    np.maximum.at(farthest, owners, out)
+    usual = np.median(farthest)
+    far = np.flatnonzero(nearest > FAR_OUT * usual)
+    if usual > 0 and len(far):
+        names = _words.listed([repr(gathering.device_ids[position]) for position in present[far]])
+        yield (
+            f"all centers of {names} lie more than {FAR_OUT:g} times as far out as those of most devices: are "
+            f"{'its' if len(far) == 1 else 'their'} rows on the scale that all agreed on?"
+        )

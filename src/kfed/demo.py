@@ -54,6 +54,7 @@ class DemoResult:
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Save a picture: the device centers, and the global centers as digits."""
         figure = plots.new_figure(11.0, 7.0)
+        figure.suptitle(f"{N_DEVICES} devices, one round, {self.aggregation.rule} rule", fontsize="x-large")
         left, right = figure.subfigures(1, 2, width_ratios=[3.2, 1.0], squeeze=False).flat
         plots.plot_centers(self.aggregation, ax=left.add_subplot())
         right.suptitle("global centers as images", fontsize="large")
@@ -100,7 +101,7 @@ def run_demo(seed: int = 0) -> DemoResult:
         n_withheld=sum(int((local.withheld & (local.counts > 0)).sum()) for local in fleet),
         seconds=seconds,
         qualities=tuple(qualities),
-        aggregation=aggregations["paper"],
+        aggregation=aggregations["robust"],
     )
 
 

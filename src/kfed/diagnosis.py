@@ -177,7 +177,8 @@ def diagnose_data(report: SeparationReport) -> Diagnosis:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+    first = text[:1] if text.startswith("k'") else text[:1].upper()
+    return f"{first}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
@@ -186,6 +187,10 @@ def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
         return
     shown = f"{choice.n_clusters:,} cluster{'s' * (choice.n_clusters != 1)}"
     asked = f"{aggregation.n_clusters:,} clusters were asked for, and the centers"
+    most = len(choice.ratios) + 1
+    if aggregation.n_clusters > most:
+        yield f"{asked} are too few to tell: they could show {most:,} at most"
+        return
     if choice.is_reliable:
         yield f"{asked} clearly show {shown}: {choice.reason}"
     else:

@@ -119,9 +119,18 @@ def plot_traversal(
         place = (asked + 0.5, 0.97)
         across = ax.get_xaxis_transform()
         ax.annotate(
-            f" {asked} were asked for", place, xycoords=across, va="top", color="0.4", fontsize="small", rotation=90
+            f"{asked} were asked for",
+            place,
+            (4, 0),
+            xycoords=across,
+            textcoords="offset points",
+            va="top",
+            color="0.4",
+            fontsize="small",
+            rotation=90,
         )
     ax.set_ylim(bottom=0)
+    ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("pick")
     ax.set_ylabel("distance to the picks before it")
     found = f"{k} cluster{'s' * (k != 1)}" if choice.is_reliable else "no reliable number of clusters"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed import _aggregation_file, _checks, _files, _geometry, _robust
-from kfed._advice import advice
+from kfed._advice import advice, off_scale
 from kfed._auto_k import KChoice, choose_k
 from kfed._averages import means_by_label
 from kfed._gathering import Gathering, Grouping
@@ -320,7 +320,7 @@ class Aggregation:
     def warnings(self) -> tuple[str, ...]:
         """What to look at before relying on these clusters; see `kfed._advice`."""
         about = (self.center_owners, self.center_labels, self.n_clusters, self.k_choice)
-        return tuple(advice(*about, of_regions=self.rule == "regions"))
+        return (*off_scale(self._gathering), *advice(*about, of_regions=self.rule == "regions"))
 
     @property
     def cluster_sizes(self) -> Array:

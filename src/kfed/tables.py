@@ -72,17 +72,34 @@ class Table:
         scale : mapping from column name to (shift, scale)
             Exactly one entry for each column; `read_scale` reads it from a file.
         """
-        missing = [name for name in self.names if name not in scale]
-        unknown = [name for name in scale if name not in self.names]
-        if missing or unknown:
-            faults = [f"has no entry for {shown(missing)}"] * bool(missing)
-            faults += [f"has entries for {shown(unknown)}, which the table does not"] * bool(unknown)
-            raise InvalidInputError(f"the scale must have one entry for each column, and {' and '.join(faults)}")
-        shifts, scales = np.array([scale[name] for name in self.names], self.values.dtype).T
+        shifts, scales = _agreed(scale, self.names).astype(self.values.dtype)
         with np.errstate(over="ignore"):
             values = (self.values - shifts) / scales
         _check_finite(values, self.names, "the scaled table")
         return replace(self, values=values)
+
+
+def unscaled(values: Array, names: Sequence[str], scale: Mapping[str, tuple[float, float]]) -> Array:
+    """Values that are on a scale, such as centers, in the units that the columns of these names had.
+
+    Examples
+    --------
+    >>> unscaled(np.array([[0.5, -1.0]]), ["age", "height"], {"age": (50, 12), "height": (170, 9)})
+    array([[ 56., 161.]])
+    """
+    shifts, scales = _agreed(scale, names)
+    return np.asarray(values * scales + shifts)
+
+
+def _agreed(scale: Mapping[str, tuple[float, float]], names: Sequence[str]) -> Array:
+    """The shift and the scale of each column, (2, n_columns)."""
+    missing = [name for name in names if name not in scale]
+    unknown = [name for name in scale if name not in names]
+    if missing or unknown:
+        faults = [f"has no entry for {shown(missing)}"] * bool(missing)
+        faults += [f"has entries for {shown(unknown)}, which the table does not"] * bool(unknown)
+        raise InvalidInputError(f"the scale must have one entry for each column, and {' and '.join(faults)}")
+    return np.array([scale[name] for name in names], dtype=np.float64).T
 
 
 def read_table(

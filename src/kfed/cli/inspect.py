@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,12 +13,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from kfed.cli._terminal import Json, plural, print_json, printable, say, table
+from kfed.cli._terminal import Json, about, plural, print_json, printable, say, table
+from kfed.errors import InvalidInputError
 from kfed.files import load
 from kfed.identity import Identity
 from kfed.local_file import LocalFile
 from kfed.message import DeviceMessage
 from kfed.server import Aggregation
+from kfed.tables import read_scale, unscaled
 
 Array = npt.NDArray[Any]
 
@@ -27,16 +29,27 @@ FEW_ROWS = 3
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command(epilog="`kfed inspect site7.kfed`\n\n`kfed inspect site7.kfed --centers`")(inspect)
+    app.command(
+        epilog="`kfed inspect site7.kfed`\n\n`kfed inspect site7.kfed --centers`\n\n"
+        "`kfed inspect clusters.kfed --centers --scale scale.json`   in the units of the tables"
+    )(inspect)
 
 
 def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A message, local file, aggregation or identity.")],
     centers: Annotated[bool, typer.Option("--centers", help="Show the centers, too.")] = False,
+    scale: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON with the agreed shift and scale, to show centers in the former units."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say what is in a file, what is not, and who may have it."""
+    if scale is not None and not centers:
+        raise InvalidInputError("--scale is for the centers; add --centers to see them")
     found = describe(load(file))
+    if scale is not None:
+        found = _in_units(found, scale)
     facts = {"file": str(file), "bytes": file.stat().st_size, **found.facts}
     if as_json:
         print_json(facts | {"centers": found.centers.tolist()} if centers else facts)
@@ -217,6 +230,14 @@ def _warnings(counts: list[float]) -> list[str]:
     if counts and min(counts) < FEW_ROWS:
         return ["there is a group of two rows, whose average says much about each"]
     return []
+
+
+def _in_units(found: Description, scale: Path) -> Description:
+    """The same, with centers as they were before the rows were put on a scale."""
+    names = found.names or [str(position) for position in range(found.centers.shape[1])]
+    agreed = read_scale(scale)
+    with about(scale):
+        return replace(found, centers=unscaled(found.centers, names, agreed))
 
 
 def _centers_table(found: Description) -> Table:

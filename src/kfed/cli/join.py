@@ -64,7 +64,8 @@ def join(
     token_file: TokenFile = None,
     token: Annotated[str | None, typer.Option(envvar="KFED_JOIN_TOKEN", hidden=True)] = None,
     ticket_file: Annotated[
-        Path | None, typer.Option("--ticket", metavar="FILE", help="Kept by this site; by default NAME.ticket, here.")
+        Path | None,
+        typer.Option("--ticket", metavar="FILE", help="Kept by this site; by default it is called as the table."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for the clusters.")] = True,
     timeout: Annotated[

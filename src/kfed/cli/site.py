@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 from kfed import _files
+from kfed._words import listed
 from kfed.cli._site_options import (
     Columns,
     DeviceId,
@@ -55,7 +56,9 @@ def device(
     device_id: DeviceId = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="The message to send; by default NAME.kfed, here."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The message to send; by default it is called as the table."
+        ),
     ] = None,
     columns: Columns = None,
     id_column: IdColumn = None,
@@ -218,6 +221,7 @@ def _device_facts(kept: LocalFile, message_path: Path, local_path: Path, n_bytes
         "device_id": kept.device_id,
         "n_rows": clustering.n_points,
         "n_features": clustering.n_features,
+        "feature_names": clustering.feature_names,
         "n_centers_sent": int(sent.sum()),
         "n_withheld": int(np.count_nonzero(clustering.withheld & (clustering.counts > 0))),
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
@@ -229,9 +233,10 @@ def _device_facts(kept: LocalFile, message_path: Path, local_path: Path, n_bytes
 
 def _device_text(facts: dict[str, Any]) -> list[str]:
     withheld = facts["n_withheld"]
+    names = f" ({listed(facts['feature_names'])})" if facts["feature_names"] else ""
     lines = [
         f"{plural(facts['n_rows'], 'row')} of {escape(repr(facts['device_id']))} with "
-        f"{plural(facts['n_features'], 'feature')}; {plural(facts['n_centers_sent'], 'center')} to send",
+        f"{plural(facts['n_features'], 'feature')}{escape(names)}; {plural(facts['n_centers_sent'], 'center')} to send",
         f"  [green]send[/]  {escape(facts['message'])}  ({facts['message_bytes']:,} bytes)",
         f"  [yellow]keep[/]  {escape(facts['local_file'])}  (labels the rows when the answer comes)",
     ]
