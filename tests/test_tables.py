@@ -150,6 +150,12 @@ def test_a_bad_cell_is_named_by_line_and_column_and_not_shown(write, cell, words
     assert words in error_of(write(f"a,b\n1,{SECRET}\n2,{cell}\n3,4\n"))
 
 
+def test_decimal_commas_are_named_with_the_remedy(write):
+    words = error_of(write("patient;age;bmi\nP1;30;27,5\nP2;40;31\n"), id_column="patient")
+    assert "'bmi' has a decimal comma; write 0.5 for 0,5" in words
+    assert "27" not in words
+
+
 def test_columns_of_text_are_named_with_the_remedy(write):
     words = error_of(write("name,a,town\nann,1,rome\nbob,2,oslo\n"))
     assert "'name', 'town'" in words

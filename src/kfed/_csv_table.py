@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +14,13 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from kfed._table_columns import Choice
+from kfed._table_columns import Choice, shown
 from kfed.errors import InvalidInputError
 
 Array = npt.NDArray[Any]
 
 DELIMITERS = ",;\t"
+_DECIMAL_COMMA = "has a decimal comma"
 
 
 class CsvTable:
@@ -96,6 +98,12 @@ class CsvTable:
                     faults.setdefault(position, (line, fault))
                 else:
                     with_numbers.add(position)
+        with_commas = [self.names[position] for position, (_, fault) in faults.items() if fault == _DECIMAL_COMMA]
+        if with_commas:
+            return (
+                f"{self._path}: numbers must have a decimal point, and {shown(with_commas)} {_DECIMAL_COMMA}; "
+                "write 0.5 for 0,5"
+            )
         choice.refuse_text([self.names[position] for position in faults if position not in with_numbers])
         if not faults:
             return None
@@ -150,7 +158,7 @@ def _fault_of(cell: str) -> str | None:
     try:
         number = float(cell)
     except ValueError:
-        return "holds text"
+        return _DECIMAL_COMMA if re.fullmatch(r"[-+]?\d*,\d+", cell.strip()) else "holds text"
     if "_" in cell:  # digits apart in Python's way are text to everybody else
         return "holds text"
     return None if math.isfinite(number) else "is NaN or infinite"
