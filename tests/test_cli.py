@@ -1,6 +1,7 @@
 """What the command line promises: the library's answer, files whole or not at all, and errors in one paragraph."""
 
 import csv
+import errno
 import json
 import os
 import re
@@ -308,6 +309,24 @@ def test_a_missing_file_is_named(folder, kfed_run):
     assert "kfed: nowhere.csv: no such file" in kfed_run("device", "nowhere.csv", "-k", 2, code=1)
     assert "kfed: nowhere.kfed: no such file" in kfed_run("aggregate", "nowhere.kfed", "-k", 2, code=1)
     assert "kfed: nowhere.local: no such file" in kfed_run("label", "nowhere.local", "--clusters", "x", code=1)
+
+
+def test_a_message_that_cannot_be_written_leaves_the_local_file_as_it_was(messages, kfed_run, monkeypatch):
+    before, write = Path("north.local").read_bytes(), _files.write
+
+    def full_disk(path, payload, **options):
+        if Path(path).suffix == ".kfed":
+            raise OSError(errno.ENOSPC, "no space left", str(path))
+        write(path, payload, **options)
+
+    monkeypatch.setattr(_files, "write", full_disk)
+    options = ["-k", 3, "--id-column", "person", "--scale", "scale.json", "--force"]
+    assert "north.kfed: no space left" in kfed_run("device", "north.csv", *options, code=1)
+    assert Path("north.local").read_bytes() == before
+
+
+def test_too_little_memory_is_said(folder, kfed_run):
+    assert "not enough memory" in kfed_run("device", "north.csv", "-k", 10**12, "--id-column", "person", code=1)
 
 
 def test_an_unsound_scale_is_named(folder, kfed_run):

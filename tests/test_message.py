@@ -296,6 +296,7 @@ FORGED = {
     "a shape that overflows": forged(table([2**33, 2**33], n_bytes=32), np.ones(4).tobytes()),
     "a shape that wraps to nothing": forged(table([2**32, 2**32], n_bytes=0)),
     "no rows of endless length": forged(table([0, 2**62])),
+    "no rows of great length": forged(table([0, 10**12])),
     "a negative shape": forged(table([-1, 4], n_bytes=32), np.ones(4).tobytes()),
     "a fractional shape": forged(table([1.5, 4], n_bytes=32), np.ones(4).tobytes()),
     "one axis": forged(table([4]), np.ones(4).tobytes()),

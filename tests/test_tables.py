@@ -232,6 +232,9 @@ def test_npy_must_hold_rows_of_numbers(tmp_path, array):
 
 def test_a_damaged_npy_file_is_refused(write, tmp_path):
     error_of(write("this is no array", "site.npy"))
+    error_of(write("", "empty.npy"))
+    np.savez(tmp_path / "several.npz", one=np.eye(3))
+    error_of((tmp_path / "several.npz").rename(tmp_path / "several.npy"))
     np.save(tmp_path / "cut.npy", np.zeros((100, 3)))
     (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-50])
     error_of(tmp_path / "cut.npy")
@@ -245,6 +248,17 @@ def test_npy_is_not_unpickled(tmp_path):
 def test_npy_names_row_and_column_of_what_is_not_finite(tmp_path):
     np.save(tmp_path / "site.npy", [[1.0, float(SECRET)], [2.0, np.nan]])
     assert "column '1' is NaN or infinite in row 1" in error_of(tmp_path / "site.npy")
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path):
+    path = tmp_path / "site.parquet"
+    arrow.parquet.write_table(arrow.table({"a": np.arange(2000.0)}), path)
+    sound = path.read_bytes()
+    for damaged in (sound[:50], sound[:4] + b"\xff" * 60 + sound[64:], sound[:-20] + b"\xff" * 12 + sound[-8:]):
+        path.write_bytes(damaged)
+        assert f"{path}: this is not a Parquet file" in error_of(path)
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        read_table(tmp_path / "nowhere.parquet")
 
 
 def test_parquet_names_what_is_wrong(write, tmp_path):

@@ -133,6 +133,14 @@ def test_neither_blocks_nor_threads_change_the_answer(kind: Callable, n_jobs: in
     assert_textbook(kind(np.random.default_rng(7)).astype(np.float32), N_PICKS, START, n_jobs)
 
 
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("n_picks", [200, 900])
+def test_nor_do_blocks_of_many_picks(n_picks: int) -> None:
+    rng = np.random.default_rng(7)
+    places = 50 * rng.standard_normal((300, 20))[rng.integers(300, size=1500)]
+    assert_textbook((places + rng.standard_normal((1500, 20))).astype(np.float32), n_picks, START)
+
+
 def few_values(dtype: type) -> st.SearchStrategy[np.ndarray]:
     """Small tables of a few repeated values, so that ties and duplicates abound."""
     values = st.sampled_from([dtype(value) for value in (0, 1, -1, 2, 3, 0.1, 1e-3, 1e3, 1e4, 10001, 1e-30)])

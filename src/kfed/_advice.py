@@ -23,7 +23,7 @@ MOST_SITES = 1_000
 
 
 def advice(
-    center_owners: Array, center_labels: Array, n_clusters: int, choice: KChoice | None, *, of_regions: bool = False
+    center_owners: Array, center_labels: Array, n_clusters: int, choice: KChoice | None, rule: str = "paper"
 ) -> Iterator[str]:
     """Say what about these clusters should be looked at. One device alone has nothing to agree on.
 
@@ -42,10 +42,10 @@ def advice(
         yield (
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
             f"({_words.listed(list(map(str, lone)))}), which one stray center is enough for; "
-            "look at them, ask for fewer clusters, or use the robust rule"
+            f"look at them{'' if rule == 'robust' else ', use the robust rule,'} or ask for fewer clusters"
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
-    if not (of_regions or presence.is_heterogeneous):
+    if not (rule == "regions" or presence.is_heterogeneous):
         yield (
             f"a device has {presence.max_local_clusters:,} of the {n_clusters:,} clusters, more than "
             f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary"

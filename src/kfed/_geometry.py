@@ -116,14 +116,26 @@ def nearest(points: Points, centers: Points, n_jobs: int | None = None, near: Ne
 def _unknown(near: Near, centers: Moved) -> Rows:
     """Points for which some other center is not sure to be more than twice as far from the near one as the point is.
 
-    If they are most, all points: to pick them out would take longer.
+    If they are most, or centers are so many that to tell takes as long, all points.
     """
+    n_points = len(near.labels)
+    if 4 * len(centers.coordinates) > n_points:
+        return np.arange(n_points)
+    unknown = np.flatnonzero(~(_TWICE_SQUARED * near.upper < _gaps(centers)[near.labels]))
+    return unknown if 2 * unknown.size < n_points else np.arange(n_points)
+
+
+def _gaps(centers: Moved) -> Points:
+    """Lower bounds on the squared distance of each center to the nearest other."""
+    norms = centers.half_norms(-1)
+    gaps = np.empty_like(norms)
     with np.errstate(over="ignore", invalid="ignore"):  # where a margin is not a number
-        norms = centers.half_norms(-1)
-        gaps = 2 * (product_distances(centers.coordinates, centers.coordinates, norms) + norms[:, np.newaxis])
-    np.fill_diagonal(gaps, np.inf)
-    unknown = np.flatnonzero(~(_TWICE_SQUARED * near.upper < gaps.min(axis=1)[near.labels]))
-    return unknown if 2 * unknown.size < near.labels.size else np.arange(near.labels.size)
+        for block in _pool.blocks(len(norms), rows_per_block(*centers.coordinates.shape)):
+            halves = product_distances(centers.coordinates[block], centers.coordinates, norms)
+            rows = np.arange(len(halves))
+            halves[rows, block.start + rows] = np.inf
+            gaps[block] = 2 * (halves.min(axis=1) + norms[block])
+    return gaps
 
 
 def _nearest_by_product(points: Moved, centers: Moved) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

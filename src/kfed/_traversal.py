@@ -191,7 +191,8 @@ class _Bounds:
         self.half_norms[start] = _geometry.move(points[start], self._origin).half_norms(+1)
         self.admit(start)
         _pool.consume(_pool.map_in_order(self._open, _pool.blocks(n_points, self._rows_per_block), n_jobs))
-        self._error = 4 * float(_geometry.margins(2 * self.half_norms.max(), n_features))  # of a bound up to date
+        largest_norm = 2 * self.half_norms.max(keepdims=True)
+        self._error = 4 * float(_geometry.margins(largest_norm, n_features)[0])  # of a bound up to date
 
     def _open(self, block: slice) -> None:
         """See a block for the first time: its norms, and its bounds to the start."""

@@ -240,7 +240,7 @@ def _only_table(tensors: dict[str, Array]) -> tuple[str, Array]:
     if found != FORMAT:
         raise VersionError(f"this message has format {found!r}, and this kfed reads {FORMAT!r}; upgrade kfed")
     table = tensors[name]
-    if table.ndim != 2 or table.shape[1] <= N_STATISTICS or table.dtype not in _checks.FLOATS:
+    if table.ndim != 2 or not N_STATISTICS < table.shape[1] <= MAX_BYTES or table.dtype not in _checks.FLOATS:
         raise MessageError(f"a message must hold a table of floats, and this has {table.shape} of {table.dtype}")
     return device_id, table
 

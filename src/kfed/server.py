@@ -319,8 +319,8 @@ class Aggregation:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What to look at before relying on these clusters; see `kfed._advice`."""
-        about = (self.center_owners, self.center_labels, self.n_clusters, self.k_choice)
-        return (*off_scale(self._gathering), *advice(*about, of_regions=self.rule == "regions"))
+        about = (self.center_owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
+        return (*off_scale(self._gathering), *advice(*about))
 
     @property
     def cluster_sizes(self) -> Array:

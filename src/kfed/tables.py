@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -211,7 +212,7 @@ class NpyTable:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self._array = np.load(path, allow_pickle=False, mmap_mode="r")
+            self._array = np.lib.format.open_memmap(path, mode="r")
         except ValueError as error:
             raise InvalidInputError(
                 f"{path}: a .npy file must hold rows of numbers, and this holds none or is damaged"
@@ -247,17 +248,29 @@ class ParquetTable:
         except ImportError as error:
             raise MissingExtraError("Parquet files need pyarrow: pip install 'kfed[parquet]'") from error
         self._path, self._types = os.fspath(path), arrow.types
-        try:
+        self._not_sound = (arrow.ArrowException, OSError)
+        os.stat(path)  # a file that is missing is missing in the usual words
+        with self._named():
             self._file = parquet.ParquetFile(path)
-        except arrow.ArrowInvalid as error:
-            raise InvalidInputError(f"{path}: this is not a Parquet file, or only a part of one") from error
         self.names = tuple(self._file.schema_arrow.names)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Let an error of pyarrow name the file."""
+        try:
+            yield
+        except self._not_sound as error:
+            raise InvalidInputError(f"{self._path}: this is not a Parquet file, or only a part of one") from error
+
+    def _columns(self, names: Sequence[str]) -> Any:
+        with self._named():
+            return self._file.read(columns=list(names))
 
     def read(self, choice: Choice) -> tuple[Array, tuple[str, ...] | None, Array | None]:
         """Values, row ids and weights."""
         schema = self._file.schema_arrow
         choice.refuse_text([name for name in choice.numeric if not self._is_number(schema.field(name).type)])
-        table = self._file.read(columns=list(choice.used))
+        table = self._columns(choice.used)
         numbers = {name: self._numbers(table, name) for name in choice.numeric}
         row_ids = None if choice.id_column is None else _as_ids(table.column(choice.id_column).to_pylist())
         weights = None if choice.weight_column is None else numbers[choice.weight_column]
@@ -265,7 +278,7 @@ class ParquetTable:
 
     def column(self, name: str) -> tuple[str, ...]:
         """One column as text."""
-        return _as_ids(self._file.read(columns=[name]).column(name).to_pylist())
+        return _as_ids(self._columns([name]).column(name).to_pylist())
 
     def _is_number(self, kind: Any) -> bool:
         return bool(self._types.is_integer(kind) or self._types.is_floating(kind) or self._types.is_boolean(kind))

@@ -43,6 +43,9 @@ class Commands(TyperGroup):
         except (KFedError, OSError) as error:
             note(reason_of(error))
             raise typer.Exit(1) from None
+        except MemoryError:
+            note("there is not enough memory for this; ask for fewer clusters, or take fewer rows at a time")
+            raise typer.Exit(1) from None
 
 
 def note(text: str) -> None:

@@ -25,7 +25,7 @@ from kfed.cli._site_options import (
     Seed,
     WeightColumn,
 )
-from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, say, table
+from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, printable, say, table
 from kfed.device import MIN_CLUSTER_SIZE, cluster_device
 from kfed.files import load
 from kfed.identity import Identity
@@ -203,14 +203,16 @@ def cluster(rows: Table, n_local_clusters: Any, device_id: str, seed: int, min_c
 
 
 def _write_both(local_path: Path, kept: bytes, message_path: Path, message: bytes, *, force: bool) -> None:
-    """Write the local file and the message, or leave no new file behind."""
-    is_new = not local_path.exists()
+    """Write the local file and the message, or leave everything as it was."""
+    before = local_path.read_bytes() if local_path.exists() else None
     _files.write(local_path, kept, overwrite=force, private=True)
     try:
         _files.write(message_path, message, overwrite=force)
     except BaseException:
-        if is_new:
+        if before is None:
             local_path.unlink(missing_ok=True)
+        else:
+            _files.write(local_path, before, private=True)
         raise
 
 
@@ -233,7 +235,7 @@ def _device_facts(kept: LocalFile, message_path: Path, local_path: Path, n_bytes
 
 def _device_text(facts: dict[str, Any]) -> list[str]:
     withheld = facts["n_withheld"]
-    names = f" ({listed(facts['feature_names'])})" if facts["feature_names"] else ""
+    names = f" ({listed(list(map(printable, facts['feature_names'])))})" if facts["feature_names"] else ""
     lines = [
         f"{plural(facts['n_rows'], 'row')} of {escape(repr(facts['device_id']))} with "
         f"{plural(facts['n_features'], 'feature')}{escape(names)}; {plural(facts['n_centers_sent'], 'center')} to send",
