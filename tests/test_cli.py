@@ -325,8 +325,13 @@ def test_a_message_that_cannot_be_written_leaves_the_local_file_as_it_was(messag
     assert Path("north.local").read_bytes() == before
 
 
-def test_too_little_memory_is_said(folder, kfed_run):
-    assert "not enough memory" in kfed_run("device", "north.csv", "-k", 10**12, "--id-column", "person", code=1)
+def test_too_little_memory_is_said(folder, kfed_run, monkeypatch):
+    def too_large(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("kfed.cli.site.cluster_device", too_large)
+    assert "not enough memory" in kfed_run("device", "north.csv", "-k", 2, "--id-column", "person", code=1)
+    assert not Path("north.kfed").exists()
 
 
 def test_an_unsound_scale_is_named(folder, kfed_run):

@@ -77,7 +77,7 @@ _PAGE: tuple[list[str], list[str]] = (
         "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
         "fit the devices of a fleet one after the other with one thread, kfed with all cores; `kfed.bench` says more.",
         "All are timed without the spectral deviation, which kfed measures by default and others never; the remarks on",
-        "mean costs have kfed's time with it.",
+        "mean costs of fleets have kfed's time with it.",
     ],
     ["numpy", "scikit-learn", "faiss-cpu", "safetensors"],
 )

@@ -93,7 +93,7 @@ def _text(facts: dict[str, Any]) -> list[Any]:
         "",
         table("How good the clusters are", _HEADINGS, [_row(q, facts["quality"][-1]) for q in facts["quality"]]),
         "Cost is relative to the last line, and lower is better; in the other columns 1.000 means the true digits.",
-        *([f"  [green]wrote[/]  {escape(facts['picture'])}  (the robust rule)"] if facts["picture"] else []),
+        *([f"  [green]wrote[/]  {escape(facts['picture'])}"] if facts["picture"] else []),
     ]
 
 
