@@ -2,6 +2,17 @@
 
 from importlib.util import find_spec
 
+import numpy as np
+import pytest
+
+import kfed
+
 HELPERS = ["tests/flower/deployment.py", "tests/flower/simulation.py"]
 
 collect_ignore_glob = [] if find_spec("flwr") else ["src/kfed/adapters/flower*.py", *HELPERS]
+
+
+@pytest.fixture(autouse=True)
+def _names_of_examples(doctest_namespace):
+    """Give every docstring's example `np` and `kfed`, so that none has to import them."""
+    doctest_namespace.update(np=np, kfed=kfed)

@@ -1,9 +1,12 @@
-"""In continuous integration Hypothesis tries the same examples every time; elsewhere it looks for new ones."""
+"""Hypothesis profiles: `dev` looks for new examples, `ci` tries the same and more of them every time.
+
+``HYPOTHESIS_PROFILE`` chooses one; by default it is `ci` where ``CI`` is set, and `dev` elsewhere.
+"""
 
 import os
 
 from hypothesis import settings
 
-settings.register_profile("ci", derandomize=True, deadline=None)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))

@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 import kfed
-from kfed import _auto_k, _files, _trust
-from kfed._center_spread import CenterSpread, chance_factor, directional_deviation
-from kfed._gathering import Gathering
-from worlds import gatherings, mixture_world, rotation, theorem_world
+from kfed._base import files
+from kfed.server import trust
+from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
+from kfed.wire import MessageBatch
+from worlds import few_examples, gatherings, mixture_world, rotation, theorem_world
 
 
 def with_outliers(world, n_outliers, seed=0, reach=200.0):
@@ -252,7 +253,6 @@ def test_another_word_or_number_is_refused(value):
 
 
 @given(data=st.data(), gathering=gatherings())
-@settings(deadline=None, max_examples=80)
 def test_any_messages_get_a_choice_that_does_not_depend_on_their_order(data, gathering):
     sent, _ = gathering
     choice = kfed.choose_n_clusters(sent)
@@ -265,7 +265,7 @@ def test_any_messages_get_a_choice_that_does_not_depend_on_their_order(data, gat
 
 
 @given(seed=st.integers(0, 10**6), exponent=st.integers(-20, 20), gap=st.sampled_from([5.0, 10.0, 20.0]))
-@settings(deadline=None, max_examples=15)
+@few_examples
 def test_rotating_or_scaling_the_centers_does_not_change_the_choice(seed, exponent, gap):
     sent = mixture_world(gap=gap, seed=seed).messages(seed)
     scale, turn = 2.0**exponent, rotation(24, seed)
@@ -291,7 +291,7 @@ def test_more_threads_do_not_change_the_choice():
 def test_blocks_do_not_change_the_choice(monkeypatch):
     sent = with_outliers(mixture_world(points_per_cluster=30), 4).messages()
     whole = kfed.choose_n_clusters(sent)
-    monkeypatch.setattr(_trust, "BLOCK_ELEMENTS", 64)
+    monkeypatch.setattr(trust, "BLOCK_ELEMENTS", 64)
     assert_same_choice(whole, kfed.choose_n_clusters(sent))
 
 
@@ -330,20 +330,20 @@ def test_how_k_was_found_is_saved_and_loaded(tmp_path):
     ],
 )
 def test_a_damaged_choice_is_not_sound(damage):
-    tensors, facts = _files.decode(kfed.aggregate(mixture_world().messages(), "auto").to_bytes())
+    tensors, facts = files.decode(kfed.aggregate(mixture_world().messages(), "auto").to_bytes())
     for wrong in ({**facts["k_choice"], **damage}, "sixteen", []):
-        with pytest.raises(kfed.MessageError, match="not sound"):
-            kfed.Aggregation.from_bytes(_files.encode(tensors, {**facts, "k_choice": wrong}))
+        with pytest.raises(kfed.MessageError, match="not valid"):
+            kfed.Aggregation.from_bytes(files.encode(tensors, {**facts, "k_choice": wrong}))
     missing = {name: tensor for name, tensor in tensors.items() if name != "k_choice_ratios"}
-    with pytest.raises(kfed.MessageError, match="not sound"):
-        kfed.Aggregation.from_bytes(_files.encode(missing, facts))
+    with pytest.raises(kfed.MessageError, match="not valid"):
+        kfed.Aggregation.from_bytes(files.encode(missing, facts))
 
 
 def test_a_file_from_before_choices_were_kept_still_loads():
     result = kfed.aggregate(mixture_world().messages(), 16)
-    tensors, facts = _files.decode(result.to_bytes())
+    tensors, facts = files.decode(result.to_bytes())
     del facts["k_choice"]
-    assert kfed.Aggregation.from_bytes(_files.encode(tensors, facts)) == result
+    assert kfed.Aggregation.from_bytes(files.encode(tensors, facts)) == result
 
 
 def test_without_a_device_k_is_found_as_if_it_had_never_joined():
@@ -383,12 +383,12 @@ def gathering(centers, variances, counts=None):
         kfed.DeviceMessage(f"{i:02}", [center], [count], [variance * (count - 1)])
         for i, (center, variance, count) in enumerate(zip(centers, variances, counts, strict=True))
     ]
-    return Gathering.of(sent)
+    return MessageBatch.of(sent)
 
 
 def mixtures_of(*arguments):
     found = gathering(*arguments)
-    return _trust.mixtures(found.centers, found.counts, CenterSpread.of(found)).tolist()
+    return trust.mixtures(found.centers, found.counts, CenterSpread.of(found)).tolist()
 
 
 def test_a_center_between_two_others_whose_spread_says_so_is_a_mixture():
@@ -422,7 +422,7 @@ def test_the_directional_deviation_sees_the_widest_direction():
     widths = np.r_[5.0, np.ones(29)]
     fleet = [widths * rng.normal(size=(300, 30)) for _ in range(5)]
     found = kfed.cluster_fleet(fleet, 1, random_state=0)
-    gathered = Gathering.of(local.to_message(f"{i}") for i, local in enumerate(found))
+    gathered = MessageBatch.of(local.to_message(f"{i}") for i, local in enumerate(found))
     variance = float(np.median(CenterSpread.of(gathered).variances))
     assert variance == pytest.approx(25 + 29, rel=0.1)
     assert directional_deviation(gathered, variance, np.ones(5, bool)) == pytest.approx(5, rel=0.15)
@@ -430,7 +430,7 @@ def test_the_directional_deviation_sees_the_widest_direction():
 
 
 def test_no_more_candidates_are_looked_at_than_the_bound(monkeypatch):
-    monkeypatch.setattr(_auto_k, "MAX_CANDIDATES", 8)
+    monkeypatch.setattr("kfed.server.auto_k.MAX_CANDIDATES", 8)
     choice = kfed.choose_n_clusters(mixture_world().messages())
     assert len(choice.distances) == 8
     assert not choice.is_reliable

@@ -5,14 +5,14 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed._rows
-import kfed.device
-from kfed import _seeding
-from worlds import assert_same_clustering, mixture_world, rotation, same_partition
+import kfed.device.cluster
+import kfed.device.rows
+from kfed._base import seeding
+from worlds import assert_same_clustering, few_examples, mixture_world, rotation, same_partition
 
 
 def places(n_places, n_features, gap, rng):
@@ -87,7 +87,6 @@ def test_an_outlier_gets_a_cluster_of_its_own_and_no_other_loses_its_place(n_out
     n_features=st.sampled_from([1, 2, 10, 50]),
     n_wide=st.integers(0, 2),
 )
-@settings(deadline=None, max_examples=40)
 def test_one_gaussian_however_long_is_hardly_ever_cut(seed, n_points, n_features, n_wide):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n_points, n_features))
@@ -121,7 +120,7 @@ def test_no_more_clusters_are_found_than_the_bound():
 
 
 @given(data=st.data(), seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=15)
+@few_examples
 def test_auto_is_what_its_number_gives(data, seed):
     n_clusters = data.draw(st.integers(1, 5))
     points, _ = device(data.draw(st.sampled_from(KINDS)), n_clusters, n_features=20, points_per_cluster=12, seed=seed)
@@ -152,8 +151,8 @@ def test_a_device_in_a_fleet_gets_what_it_gets_alone_to_the_bit(dtype, n_jobs):
 
 
 def test_large_devices_in_a_fleet_get_what_they_get_alone(monkeypatch):
-    monkeypatch.setattr(kfed.device, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed._rows, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(kfed.device.cluster, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 2**10)
     fleet = fleet_of_all_kinds()[:8]
     for points, local in zip(fleet, kfed.cluster_fleet(fleet, "auto", random_state=0), strict=True):
         assert_same_clustering(local, kfed.cluster_device(points, "auto", random_state=0, n_jobs=2))
@@ -177,7 +176,7 @@ def test_a_fleet_may_have_numbers_for_some_devices():
 
 
 @given(seed=st.integers(0, 10**6), exponent=st.integers(-20, 20), kind=st.sampled_from(KINDS))
-@settings(deadline=None, max_examples=20)
+@few_examples
 def test_rotating_or_scaling_the_points_does_not_change_the_number(seed, exponent, kind):
     points, _ = device(kind, 1 + seed % 5, n_features=15, points_per_cluster=15, seed=seed)
     one, other = (
@@ -195,7 +194,7 @@ def test_shifting_the_points_does_not_change_the_number():
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=15)
+@few_examples
 def test_a_weight_of_n_equals_n_copies(seed):
     points, _ = device("isotropic", 1 + seed % 4, n_features=8, points_per_cluster=12, seed=seed)
     weights = np.random.default_rng(seed).integers(1, 4, len(points))
@@ -211,7 +210,7 @@ def test_sparse_rows_get_what_dense_rows_get():
 
 
 def test_of_many_points_a_sample_is_enough(monkeypatch):
-    monkeypatch.setattr(_seeding.coreset, "__defaults__", (128,))
+    monkeypatch.setattr(seeding.coreset, "__defaults__", (128,))
     points, _ = device("isotropic", 4, points_per_cluster=100)
     assert kfed.cluster_device(points, "auto", random_state=0).n_local_clusters == 4
 

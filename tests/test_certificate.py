@@ -6,17 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed._deviation_bounds
-import kfed._rows
-import kfed.device
-from kfed._conditions import Presence, is_met_in_text_only
-from kfed._deviation_bounds import Bounds, largest_eigenvalue
-from kfed._words import caveats
-from worlds import gatherings, mixture_world, rotation, theorem_world
+import kfed.device.cluster
+import kfed.device.rows
+import kfed.theory.deviation_bounds
+from kfed.theory import Bounds, Presence, caveats, is_met_in_text_only, largest_eigenvalue
+from worlds import few_examples, gatherings, mixture_world, rotation, theorem_world
 
 # The truth, computed plainly from the points --------------------------------------------------------------------
 
@@ -135,7 +133,6 @@ def rounds(draw):
 
 
 @given(rounds())
-@settings(deadline=None, max_examples=150)
 def test_the_intervals_contain_the_truth(played):
     if played is not None:
         assert_contains_the_truth(played)
@@ -144,8 +141,8 @@ def test_the_intervals_contain_the_truth(played):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_the_intervals_contain_the_truth_of_devices_walked_in_blocks(dtype, offset, monkeypatch):
-    monkeypatch.setattr(kfed.device, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed._rows, "BLOCK_BYTES", 2**12)
+    monkeypatch.setattr(kfed.device.cluster, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 2**12)
     world = mixture_world(4, 8, points_per_cluster=400)
     assert_contains_the_truth(play([(own + offset).astype(dtype) for own in world.points], [2] * 6, 4))
 
@@ -225,7 +222,7 @@ def test_one_feature_leaves_nothing_open():
 
 
 @given(st.integers(0, 99), st.integers(-8, 8))
-@settings(deadline=None, max_examples=15)
+@few_examples
 def test_scaling_the_data_scales_norms_and_leaves_ratios(seed, exponent):
     world, factor = mixture_world(4, 5, gap=8.0, seed=seed), 2.0**exponent
     one = play(world.points, [2] * 6, 4).aggregation.certificate()
@@ -246,7 +243,6 @@ def test_rotating_the_data_changes_nothing():
 
 
 @given(gatherings())
-@settings(deadline=None, max_examples=150)
 def test_any_sound_messages_have_a_certificate_that_speaks(gathering):
     sent, n_clusters = gathering
     certificate = kfed.aggregate(sent, n_clusters).certificate()
@@ -268,13 +264,13 @@ def test_it_survives_a_file(tmp_path):
 
 def test_the_route_to_the_norm_does_not_matter(monkeypatch):
     result = kfed.aggregate(mixture_world(4, 12).messages(), 4)
-    monkeypatch.setattr(kfed._deviation_bounds, "_BLOCK_ELEMENTS", 24)
+    monkeypatch.setattr(kfed.theory.deviation_bounds, "_BLOCK_ELEMENTS", 24)
     by_features = result.certificate().spectral_deviation
-    monkeypatch.setattr(kfed._deviation_bounds, "WIDE", 11)
+    monkeypatch.setattr(kfed.theory.deviation_bounds, "WIDE", 11)
     by_iteration = result.certificate().spectral_deviation
-    few = kfed.aggregate([result.message(name) for name in result.device_ids[:5]], 4)
+    few = kfed.aggregate([result.messages.message(name) for name in result.messages.device_ids[:5]], 4)
     by_centers = few.certificate().spectral_deviation
-    monkeypatch.setattr(kfed._deviation_bounds, "WIDE", 100)
+    monkeypatch.setattr(kfed.theory.deviation_bounds, "WIDE", 100)
     np.testing.assert_allclose(by_iteration, by_features, rtol=1e-4)
     np.testing.assert_allclose(by_centers, few.certificate().spectral_deviation, rtol=1e-9)
 
@@ -391,7 +387,7 @@ def test_means_at_one_place_are_not_separated_even_without_spread():
     near, same = (kfed.DeviceMessage(name, [[5.0]], [9], [0.0], 0.0) for name in "ab")
     presence = Presence.of(np.array([0, 1]), np.array([0, 1]), np.array([9, 9]), n_clusters=2)
     assert presence.inactive_pairs.tolist() == [[0, 1]]
-    gathering = kfed.aggregate([near, same], 1)._gathering
+    gathering = kfed.aggregate([near, same], 1).messages
     certificate = kfed.Certificate.of(gathering, np.array([0, 1]), 2)
     assert certificate.separation_ratios.lower[0, 1] == 0
     assert certificate.is_guaranteed is not True

@@ -18,10 +18,9 @@ import pytest
 import typer
 
 import kfed
-from kfed import _files
+from kfed._base import files
 from kfed.cli import app
-from kfed.local_file import LocalFile
-from kfed.tables import read_scale, read_table
+from kfed.site import LocalFile, read_scale, read_table
 
 SECRET = "8675309.25"
 """A value that no output may show."""
@@ -82,7 +81,7 @@ def labels_in(text):
     return header, [row[0] for row in rows], np.array([int(row[1]) for row in rows])
 
 
-def files():
+def all_files():
     return sorted(str(path) for path in Path().rglob("*"))
 
 
@@ -98,7 +97,7 @@ def damaged(kind):
     if kind == "version":
         return sound.replace(b"kfed1:", b"kfed9:")
     if kind == "foreign":
-        return _files.encode({"weights": np.zeros(3)})
+        return files.encode({"weights": np.zeros(3)})
     if kind == "not finite":
         return sound[:-64] + struct.pack("<d", float("nan")) * 8
     header = json.dumps({"kfed1:x": {"dtype": "F64", "shape": [10**12, 5], "data_offsets": [0, 40 * 10**12]}})
@@ -296,13 +295,13 @@ def test_names_in_a_message_cannot_drive_the_terminal(folder, kfed_run):
 )
 def test_a_bad_table_is_refused_without_showing_a_cell_or_writing_a_file(folder, kfed_run, table, words):
     Path("site.csv").write_text(table)
-    before = files()
+    before = all_files()
     err = kfed_run("device", "site.csv", "-k", 2, code=1)
     assert err.startswith("kfed: site.csv: ")
     assert words in err
     assert SECRET not in err
     assert err.count("\n") == 1
-    assert files() == before
+    assert all_files() == before
 
 
 def test_a_missing_file_is_named(folder, kfed_run):
@@ -312,14 +311,14 @@ def test_a_missing_file_is_named(folder, kfed_run):
 
 
 def test_a_message_that_cannot_be_written_leaves_the_local_file_as_it_was(messages, kfed_run, monkeypatch):
-    before, write = Path("north.local").read_bytes(), _files.write
+    before, write = Path("north.local").read_bytes(), files.write
 
     def full_disk(path, payload, **options):
         if Path(path).suffix == ".kfed":
             raise OSError(errno.ENOSPC, "no space left", str(path))
         write(path, payload, **options)
 
-    monkeypatch.setattr(_files, "write", full_disk)
+    monkeypatch.setattr(files, "write", full_disk)
     options = ["-k", 3, "--id-column", "person", "--scale", "scale.json", "--force"]
     assert "north.kfed: no space left" in kfed_run("device", "north.csv", *options, code=1)
     assert Path("north.local").read_bytes() == before
@@ -420,14 +419,14 @@ def test_nothing_but_bad_files_is_an_error(messages, kfed_run):
 
 def test_an_earlier_output_among_the_messages_is_told_apart(clusters, kfed_run):
     err = kfed_run("aggregate", *sorted(map(str, Path().glob("*.kfed"))), "-k", 4, "-o", "new.kfed", code=1)
-    assert "clusters.kfed: this is an aggregation, not a message" in err
+    assert "clusters.kfed: this is an aggregation; expected a message" in err
 
 
 def test_files_of_the_wrong_kind_are_told_apart(clusters, kfed_run):
     err = kfed_run("label", "north.kfed", "--clusters", "clusters.kfed", code=1)
-    assert "north.kfed: this is a message, not a local file" in err
+    assert "north.kfed: this is a message; expected a local file" in err
     err = kfed_run("label", "north.local", "--clusters", "south.kfed", code=1)
-    assert "south.kfed: this is a message, not an aggregation" in err
+    assert "south.kfed: this is a message; expected an aggregation" in err
     err = kfed_run("aggregate", "north.local", "-k", 2, "-o", "new.kfed", code=1)
     assert "north.local: this is a local file, not a message" in err
     assert "not a kfed file" in kfed_run("inspect", "north.csv", code=1)
@@ -470,11 +469,11 @@ def test_wrong_usage_exits_with_two(folder, kfed_run, arguments):
 @pytest.mark.parametrize("existing", ["north.kfed", "north.local"])
 def test_device_overwrites_neither_of_its_files_without_force(folder, kfed_run, existing):
     Path(existing).write_text("precious")
-    before = files()
+    before = all_files()
     err = kfed_run("device", "north.csv", "-k", 2, "--id-column", "person", code=1)
     assert f"{existing} exists already" in err
     assert Path(existing).read_text() == "precious"
-    assert files() == before
+    assert all_files() == before
     kfed_run("device", "north.csv", "-k", 2, "--id-column", "person", "--force")
     assert kfed.DeviceMessage.load("north.kfed").device_id == "north"
     assert LocalFile.load("north.local").device_id == "north"
@@ -496,10 +495,10 @@ def test_nothing_is_overwritten_without_force(clusters, kfed_run, arguments):
     precious = [Path("there"), Path("there.png"), Path("answers/south.identity")]
     for path in precious:
         path.write_text("precious")
-    before = files()
+    before = all_files()
     assert "exists already" in kfed_run(*arguments, code=1)
     assert {path.read_text() for path in precious} == {"precious"}
-    assert files() == before
+    assert all_files() == before
     kfed_run(*arguments, "--force")
     assert sum(path.read_bytes() != b"precious" for path in precious) == 1
 
@@ -515,9 +514,9 @@ def test_nothing_is_overwritten_without_force(clusters, kfed_run, arguments):
     ],
 )
 def test_an_input_is_never_overwritten_even_with_force(clusters, kfed_run, arguments):
-    before = {path: Path(path).read_bytes() for path in files()}
+    before = {path: Path(path).read_bytes() for path in all_files()}
     assert "is read by this command" in kfed_run(*arguments, "--force", code=1)
-    assert {path: Path(path).read_bytes() for path in files()} == before
+    assert {path: Path(path).read_bytes() for path in all_files()} == before
 
 
 def test_a_folder_that_is_not_there_is_an_error_before_the_work(messages, kfed_run):
@@ -536,18 +535,18 @@ def test_two_outputs_with_one_name_are_refused(messages, kfed_run):
 
 
 def test_when_the_message_cannot_be_written_no_file_is_left(folder, kfed_run, monkeypatch):
-    write = _files.write
+    write = files.write
 
     def full_disk(path, payload, **options):
         if str(path).endswith(".kfed"):
             raise OSError(28, "No space left on device", str(path))
         write(path, payload, **options)
 
-    monkeypatch.setattr(_files, "write", full_disk)
-    before = files()
+    monkeypatch.setattr(files, "write", full_disk)
+    before = all_files()
     err = kfed_run("device", "north.csv", "-k", 2, "--id-column", "person", code=1)
     assert "no space left on device" in err
-    assert files() == before
+    assert all_files() == before
 
 
 def test_the_name_of_a_device_cannot_leave_the_folder_of_the_answers(folder, kfed_run):
@@ -664,7 +663,7 @@ def test_the_demo_prints_what_was_sent_and_draws_its_picture(folder, kfed_run):
 
 
 def test_the_library_does_not_import_what_only_the_command_line_needs():
-    modules = ["kfed", "kfed.tables", "kfed.files", "kfed.metrics", "kfed.plots", "kfed.demo"]
+    modules = ["kfed", "kfed.site", "kfed.metrics", "kfed.insight", "kfed.experiments.demo"]
     heavy = ["typer", "rich", "matplotlib", "sklearn", "pyarrow"]
     code = f"import sys, {', '.join(modules)}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -212,7 +212,7 @@ def test_a_device_that_is_a_number_here_and_text_there_is_one_device(table):
     numbers = table["sensor"].str[-2:].astype(int).astype(object)
     texts = numbers.where(table.index % 2 == 0, numbers.astype(str))
     result = clustered(dd.from_pandas(table.assign(sensor=texts), npartitions=1), None)
-    assert result.n_devices == 40
+    assert result.messages.n_devices == 40
     assert result.cluster_sizes.sum() == len(table)
 
 

@@ -234,7 +234,7 @@ def test_groups_can_be_anything_that_names_a_device(kind, mixture, table, groups
     model = federated().fit(table, groups=kind(groups))
     assert adjusted_rand_score(mixture[1], model.labels_) == 1
     assert model.device_ids_ == [str(group) for group in np.unique(np.asarray(kind(groups)))]
-    assert sorted(model.device_ids_) == list(model.aggregation_.device_ids)
+    assert sorted(model.device_ids_) == list(model.aggregation_.messages.device_ids)
 
 
 def test_groups_of_truth_values_are_two_devices(table, groups):
@@ -263,7 +263,7 @@ def test_each_device_can_look_for_its_own_number_of_clusters(table, groups):
     numbers = [1, 2, 3, 4, 3, 2, 1]
     named = {f"site{position}": number for position, number in enumerate(numbers)}
     model = federated(n_local_clusters=numbers).fit(table, groups=sites)
-    sent = np.bincount(model.aggregation_.center_owners)
+    sent = np.bincount(model.aggregation_.messages.owners)
     assert sent.tolist() == numbers
     assert_same_model(federated(n_local_clusters=named).fit(table, groups=sites), model)
     by_position = federated(n_local_clusters=np.array(numbers)).fit(table, groups=groups)
@@ -274,7 +274,7 @@ def test_a_device_with_fewer_rows_than_local_clusters_is_served(mixture):
     tables, _ = mixture
     model = federated(n_local_clusters=3).fit([tables[0], *tables, tables[0][:1]])
     assert model.labels_[-1] == model.labels_[0]
-    assert model.aggregation_.message("8").n_local_clusters == 0
+    assert model.aggregation_.messages.message("8").n_local_clusters == 0
 
 
 def test_more_threads_change_nothing(table, groups):
@@ -305,7 +305,7 @@ def test_weights_come_in_one_piece_or_as_a_list_with_one_array_a_device(mixture,
     model = federated().fit(mixture[0], sample_weight=weights)
     assert_same_model(federated().fit(table, groups=groups, sample_weight=weights), model)
     assert_same_model(federated().fit(mixture[0], sample_weight=np.concatenate(weights)), model)
-    assert model.aggregation_.center_counts.sum() == pytest.approx(np.concatenate(weights).sum())
+    assert model.aggregation_.messages.counts.sum() == pytest.approx(np.concatenate(weights).sum())
 
 
 @pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix])
@@ -404,7 +404,7 @@ def test_frames_give_feature_names_and_get_frames_back(library, mixture, table, 
     model = federated().fit(frame, groups=groups)
     assert_same_model(model, federated().fit(table, groups=groups))
     assert model.feature_names_in_.tolist() == names
-    assert model.aggregation_.feature_names == tuple(names)
+    assert model.aggregation_.schema.names == tuple(names)
     model.set_output(transform=library.__name__)
     distances = model.transform(frame)
     assert isinstance(distances, library.DataFrame)
@@ -421,7 +421,7 @@ def test_frames_give_feature_names_and_get_frames_back(library, mixture, table, 
 
 def test_names_of_an_earlier_fit_are_forgotten(mixture, table, groups):
     model = federated().fit(pd.DataFrame(table, columns=list("abcde")), groups=groups)
-    assert model.fit(mixture[0]).aggregation_.feature_names is None
+    assert model.fit(mixture[0]).aggregation_.schema.names is None
     assert not hasattr(model, "feature_names_in_")
 
 
@@ -477,7 +477,7 @@ def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_
         (
             {},
             {"groups": [0] * 406},
-            "n_clusters must be at most the number of device centers, 2 from 1 devices",
+            "n_clusters must be at most the number of device centers; got 6",
         ),
         (
             {"n_local_clusters": [1, 2]},
@@ -493,7 +493,7 @@ def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_
         (
             {"n_clusters": 15},
             {},
-            "n_clusters must be at most the number of device centers, 14 from 7 devices",
+            "n_clusters must be at most the number of device centers; got 15",
         ),
         ({}, {"sample_weight": np.ones(3)}, "sample_weight must have one weight for each of 406 rows"),
         ({}, {"sample_weight": [np.ones(58)] * 7}, "one weight for each of 40 rows of '0'"),

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import kfed
+from kfed._base import figures, text
 from kfed.cli import app
 from kfed.experiments import (
     EXPERIMENTS,
@@ -207,15 +208,13 @@ def test_every_experiment_says_what_it_is_and_has_runs_that_json_can_name(experi
 
 
 def results_of(experiment, runs, seed=0):
-    return [
-        Result(axes, json.loads(json.dumps(kfed._words.plain(experiment.run_one(axes, seed)))), 1.0) for axes in runs
-    ]
+    return [Result(axes, json.loads(json.dumps(text.plain(experiment.run_one(axes, seed)))), 1.0) for axes in runs]
 
 
 def draw(experiment, results, tmp_path):
-    figure = kfed.plots.new_figure(*experiment.figure_size)
+    figure = figures.new_figure(*experiment.figure_size)
     experiment.plot(results, figure)
-    kfed.plots.save_figure(figure, tmp_path / "picture.png")
+    figures.save_figure(figure, tmp_path / "picture.png")
 
 
 def verdicts(experiment, results):
@@ -271,13 +270,13 @@ def test_the_server_computes_fewer_distances_than_the_theorem_allows(tmp_path):
 
 
 def test_counting_distances_leaves_the_library_as_it_was():
-    before = kfed._geometry.squared_distances, kfed._geometry.product_distances
+    before = kfed._base.geometry.squared_distances, kfed._base.geometry.product_distances
     with scaling.counting_distances() as count:
-        kfed._geometry.squared_distances(np.eye(3), np.eye(3)[:2])
+        kfed._base.geometry.squared_distances(np.eye(3), np.eye(3)[:2])
         assert count() == 6
     with pytest.raises(ValueError, match="shape"), scaling.counting_distances():
-        kfed._geometry.squared_distances(np.eye(3), np.eye(2))
-    assert (kfed._geometry.squared_distances, kfed._geometry.product_distances) == before
+        kfed._base.geometry.squared_distances(np.eye(3), np.eye(2))
+    assert (kfed._base.geometry.squared_distances, kfed._base.geometry.product_distances) == before
 
 
 def heterogeneity_results(ratios, k=10):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kfed
-import kfed.fleet
+import kfed.device.fleet
 from worlds import assert_same_clustering, blobs
 
 
@@ -38,7 +38,7 @@ def test_a_stack_of_devices_is_a_fleet():
 def test_a_device_does_not_depend_on_the_size_of_the_batches(monkeypatch):
     fleet = [blobs(40, 5, 3, seed, gap=1) for seed in range(9)]
     expected = kfed.cluster_fleet(fleet, 3, random_state=0)
-    monkeypatch.setattr(kfed.fleet, "BATCH_BYTES", 4000)
+    monkeypatch.setattr(kfed.device.fleet, "BATCH_BYTES", 4000)
     for one, other in zip(kfed.cluster_fleet(fleet, 3, random_state=0), expected, strict=True):
         assert_same_clustering(one, other)
 

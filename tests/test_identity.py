@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
@@ -16,7 +16,6 @@ from worlds import names_of_devices
     data=st.data(),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-@settings(deadline=None, max_examples=100)
 def test_what_is_encoded_is_decoded(device_id, n_clusters, n_features, data, dtype):
     ids = data.draw(st.lists(st.integers(0, n_clusters - 1), max_size=6))
     centers = np.random.default_rng(0).normal(size=(n_clusters, n_features)).astype(dtype)

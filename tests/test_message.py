@@ -7,11 +7,11 @@ import stat
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from kfed import _files
+from kfed._base import files
 from worlds import blobs, messages
 
 MESSAGE = kfed.DeviceMessage(
@@ -34,7 +34,6 @@ def table(shape, dtype="F64", name="kfed1:a", n_bytes=None, **more):
 
 
 @given(message=messages())
-@settings(deadline=None, max_examples=300)
 def test_what_is_encoded_is_decoded(message):
     payload = message.to_bytes()
     decoded = kfed.DeviceMessage.from_bytes(payload)
@@ -52,14 +51,12 @@ def test_what_is_encoded_is_decoded(message):
 
 
 @given(message=messages())
-@settings(deadline=None, max_examples=100)
 def test_a_message_is_encoded_as_safetensors_would(message):
     payload = message.to_bytes()
-    assert payload == _files.encode(*_files.decode(payload))
+    assert payload == files.encode(*files.decode(payload))
 
 
 @given(message=messages(), other=messages())
-@settings(deadline=None, max_examples=100)
 def test_messages_are_equal_when_their_bytes_are(message, other):
     assert (message == other) == (message.to_bytes() == other.to_bytes())
     assert message != "a message"
@@ -210,13 +207,13 @@ def use(found):
         assert np.isfinite(found.cluster_centers).all()
         assert found.n_clusters >= len(np.unique(np.asarray(found)))
     elif isinstance(found, kfed.Aggregation):
-        for name in found.device_ids:
+        for name in found.messages.device_ids:
             found.identity(name)
-            found.assign(found.message(name))
+            found.assign(found.messages.message(name))
         assert np.isfinite(found.cluster_sizes).all()
         assert kfed.Aggregation.from_bytes(found.to_bytes()) == found
-        if len(found.device_centers) - 2 >= found.n_clusters:
-            found.without(found.device_ids[-1])
+        if len(found.messages.centers) - 2 >= found.n_clusters:
+            found.without(found.messages.device_ids[-1])
     else:
         found.to_message("a")
         found.cost  # noqa: B018
@@ -240,7 +237,6 @@ def test_a_flipped_bit_is_refused_or_gives_something_sound(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(deadline=None, max_examples=150)
 def test_bytes_that_were_overwritten_are_refused_or_give_something_sound(kind, data):
     payload = bytearray(payload_of(kind))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -255,7 +251,6 @@ def test_bytes_that_were_overwritten_are_refused_or_give_something_sound(kind, d
 
 
 @given(payload=st.binary(max_size=200))
-@settings(deadline=None, max_examples=100)
 def test_any_bytes_at_all_are_refused(payload):
     for kind in KINDS:
         with pytest.raises(kfed.MessageError):
@@ -352,7 +347,7 @@ def test_a_message_that_safetensors_can_read_is_what_it_says():
 
 
 def test_a_message_too_large_is_refused_before_it_is_read(monkeypatch, tmp_path):
-    monkeypatch.setattr("kfed.message.MAX_BYTES", 200)
+    monkeypatch.setattr("kfed.wire.message.MAX_BYTES", 200)
     payload = kfed.DeviceMessage("a", np.ones((9, 9)), [3] * 9).to_bytes()
     with pytest.raises(kfed.MessageError, match="at most 200 bytes"):
         kfed.DeviceMessage.from_bytes(payload)
@@ -371,17 +366,17 @@ def test_a_newer_format_is_a_version_error():
 @pytest.mark.parametrize("kind", ["identity", "aggregation", "local clustering"])
 @pytest.mark.parametrize("version", [2, 0, "1", None, [1]])
 def test_another_version_is_a_version_error(kind, version):
-    tensors, facts = _files.decode(payload_of(kind))
-    payload = _files.encode(tensors, {**facts, "version": version})
+    tensors, facts = files.decode(payload_of(kind))
+    payload = files.encode(tensors, {**facts, "version": version})
     with pytest.raises(kfed.VersionError, match="version"):
         read(kind, payload)
 
 
 def tampered(kind, tensors=(), facts=()):
     """The bytes of one kind with some of its parts replaced, or left out where None is given."""
-    was_tensors, was_facts = _files.decode(payload_of(kind))
+    was_tensors, was_facts = files.decode(payload_of(kind))
     parts = {**was_tensors, **dict(tensors)}
-    return _files.encode(
+    return files.encode(
         {name: np.asarray(part) for name, part in parts.items() if part is not None}, {**was_facts, **dict(facts)}
     )
 
@@ -522,7 +517,7 @@ def test_a_file_that_exists_is_kept_where_overwriting_is_not_allowed(tmp_path):
     path = tmp_path / "old.kfed"
     path.write_bytes(b"what was there")
     with pytest.raises(kfed.OutputExistsError, match=r"old\.kfed exists"):
-        _files.write(path, b"new", overwrite=False)
+        files.write(path, b"new", overwrite=False)
     assert path.read_bytes() == b"what was there"
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import kfed
-from kfed.demo import N_CLUSTERS, N_DEVICES, run_demo
-from kfed.plots import cluster_colors, dot_areas, new_figure, plot_centers
+from kfed._base.figures import new_figure
+from kfed.experiments.demo import N_CLUSTERS, N_DEVICES, run_demo
+from kfed.insight import cluster_colors, dot_areas, plot_centers
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -51,9 +52,9 @@ def test_every_center_is_a_dot_of_its_cluster_s_colour_and_every_cluster_has_its
     result = aggregation(4, 2, names=("age", "pressure in $"))
     ax = plot_centers(result, ax=new_figure(4, 4).add_subplot())
     dots = ax.collections[0]
-    assert len(dots.get_offsets()) == len(result.device_centers)
+    assert len(dots.get_offsets()) == len(result.messages.centers)
     drawn = sorted(tuple(place) for place in dots.get_offsets().tolist())
-    assert drawn == sorted(tuple(center) for center in result.device_centers.tolist())
+    assert drawn == sorted(tuple(center) for center in result.messages.centers.tolist())
     colors = {tuple(color[:3]) for color in dots.get_facecolors().tolist()}
     assert colors == {tuple(color) for color in cluster_colors(4).tolist()}
     assert [text.get_text() for text in ax.texts] == ["0", "1", "2", "3"]

@@ -1,21 +1,17 @@
 """No raw row leaves a device: what a message may hold, and which file may know which."""
 
-import ast
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import kfed
-import kfed._rows
-import kfed.device
-from kfed._local_kmeans import Solution, lloyd
-from kfed._rows import BlockedRows, DenseRows
-
-PACKAGE = Path(kfed.__file__).parent
+import kfed.device.cluster
+import kfed.device.rows
+from kfed.device.local_kmeans import Solution, lloyd
+from kfed.device.rows import BlockedRows, DenseRows
+from worlds import few_examples
 
 
 def occurrences(points, row):
@@ -61,12 +57,11 @@ def form(points, kind):
     kind=st.sampled_from(["dense", "float32", "sparse", "blocked"]),
     max_iterations=st.sampled_from([1, 2, 300]),
 )
-@settings(deadline=None, max_examples=400)
 def test_no_center_in_a_message_gives_away_a_row(points, n_clusters, min_cluster_size, seed, kind, max_iterations):
     with pytest.MonkeyPatch.context() as patch:
         if kind == "blocked":
-            patch.setattr(kfed.device, "LARGE_BYTES", 0)
-            patch.setattr(kfed._rows, "BLOCK_BYTES", 64)
+            patch.setattr(kfed.device.cluster, "LARGE_BYTES", 0)
+            patch.setattr(kfed.device.rows, "BLOCK_BYTES", 64)
         made = form(points, kind)
         local = kfed.cluster_device(
             made, n_clusters, random_state=seed, min_cluster_size=min_cluster_size, max_iterations=max_iterations
@@ -89,7 +84,6 @@ def test_no_center_in_a_message_gives_away_a_row(points, n_clusters, min_cluster
     min_cluster_size=st.integers(2, 5),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-@settings(deadline=None, max_examples=100)
 def test_a_row_that_occurs_too_rarely_is_not_in_the_bytes_of_a_message(seed, n_clusters, min_cluster_size, dtype):
     rng = np.random.default_rng(seed)
     places = (10 * rng.normal(size=(rng.integers(1, 9), 3 + seed % 3))).astype(dtype)
@@ -117,7 +111,6 @@ def test_a_row_that_occurs_often_may_be_sent_so_the_search_is_able_to_find_one()
     seed=st.integers(0, 100),
     max_iterations=st.sampled_from([1, 300]),
 )
-@settings(deadline=None, max_examples=200)
 def test_weights_cannot_carry_a_row_out(points, data, n_clusters, min_cluster_size, seed, max_iterations):
     weight = st.sampled_from([0.0, 0.1, 1.0, 1.0, 2.0, 1e3, 1e9])
     weights = np.array(data.draw(st.lists(weight, min_size=len(points), max_size=len(points))))
@@ -177,7 +170,7 @@ def test_where_lloyd_was_cut_short_a_row_of_another_cluster_may_equal_a_center_t
     centers = np.array([[[6.0], [77.25]]])
     rows = DenseRows(points[None], np.ones((1, 8)))
     solution = Solution(labels, centers, np.array([1]), np.array([settled]))
-    facts = kfed.device._measure(rows, solution, 2, kfed.device.Settings())
+    facts = kfed.device.cluster._measure(rows, solution, 2, kfed.device.cluster.Settings())
     assert facts.withheld[0].tolist() == [not settled, False]
 
 
@@ -219,7 +212,7 @@ def test_a_device_of_few_points_sends_nothing_that_it_should_not_and_is_served(n
 
 @given(label=st.text(max_size=5))
 @example("")
-@settings(deadline=None, max_examples=5)
+@few_examples
 def test_the_saved_local_clustering_holds_no_point(label):
     points = np.random.default_rng(0).normal(size=(40, 4))
     local = kfed.cluster_device(points, 3, random_state=0)
@@ -228,64 +221,3 @@ def test_the_saved_local_clustering_holds_no_point(label):
 
 
 # The boundary in the imports ------------------------------------------------------------------------------------
-
-
-def imports_of(module):
-    """The kfed modules that one of them names in an import, anywhere in it."""
-    path = PACKAGE.joinpath(*module.split("."))
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module} imports by a relative name"
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    found = {name.removeprefix("kfed.") for name in found if name == "kfed" or name.startswith("kfed.")}
-    return {name for name in found if is_module(name)}
-
-
-def is_module(name):
-    path = PACKAGE.joinpath(*name.split("."))
-    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
-
-
-def reachable_from(module):
-    seen, waiting = set(), [module]
-    while waiting:
-        for name in imports_of(waiting.pop()) - seen:
-            seen.add(name)
-            waiting.append(name)
-    return seen
-
-
-POINTS = {"device", "local", "fleet", "_local_kmeans", "_rows", "_devices", "estimator", "local_file", "tables"}
-SERVER = {"server", "_gathering", "_traversal", "_robust"}
-
-
-def test_the_search_for_imports_finds_what_is_there():
-    assert {"device", "_checks"} <= imports_of("fleet")
-    assert {"_local_kmeans", "_rows", "_seeding"} <= reachable_from("fleet")
-    assert reachable_from("server") >= {"_gathering", "message", "identity", "_files"}
-
-
-@pytest.mark.parametrize(
-    "module", ["server", "tree", "_gathering", "_traversal", "_robust", "_geometry", "adapters.flower_server"]
-)
-def test_the_server_knows_nothing_of_how_a_device_works(module):
-    assert not reachable_from(module) & POINTS
-
-
-@pytest.mark.parametrize("module", ["device", "fleet", "local", "_local_kmeans", "_rows", "adapters.flower_client"])
-def test_a_device_knows_nothing_of_how_the_server_works(module):
-    assert not reachable_from(module) & SERVER
-
-
-@pytest.mark.parametrize("module", ["message", "identity", "_files", "_checks", "errors"])
-def test_what_goes_between_them_knows_neither_side(module):
-    assert not reachable_from(module) & (POINTS | SERVER)
-
-
-def test_no_module_of_the_core_imports_the_whole_package():
-    for module in POINTS | SERVER | {"message", "identity"}:
-        assert "kfed" not in {name for name in reachable_from(module) if name == "kfed"}

@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from kfed import _refine
 from worlds import mixture_world, same_partition
 
 
@@ -93,7 +92,6 @@ def test_a_late_device_refines_too():
     n_clusters=st.integers(1, 12),
     gap=st.sampled_from([0.5, 2.0, 5.0]),
 )
-@settings(deadline=None, max_examples=60)
 def test_no_point_leaves_what_its_device_plausibly_holds_and_each_is_at_the_nearest(
     seed, n_points, n_local_clusters, n_clusters, gap
 ):
@@ -116,7 +114,7 @@ def test_no_point_leaves_what_its_device_plausibly_holds_and_each_is_at_the_near
     "kind", [scipy.sparse.csr_array, scipy.sparse.coo_matrix, np.float32, pd.DataFrame, np.ndarray.tolist]
 )
 def test_points_of_any_kind_get_the_same_labels(kind, monkeypatch):
-    monkeypatch.setattr(_refine, "SPARSE_ELEMENTS", 60)
+    monkeypatch.setattr("kfed.device.refine.SPARSE_ELEMENTS", 60)
     points, targets, local, identity = two_in_one()
     np.testing.assert_array_equal(local.induced_labels(identity, refine=kind(points)), targets)
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from kfed.experiments import Finding, Outcome, Summary, Table, reproduce
-from kfed.report import tally, write_html, write_markdown
+from kfed.experiments.pages import tally, write_html, write_markdown
 from test_experiments import Toy
 
 

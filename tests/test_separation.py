@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed._problem
+import kfed.separation.problem
 from kfed.separation import choose_by_separation, separation_report
 from worlds import mixture_world, rotation, theorem_world
 
@@ -107,7 +107,6 @@ def thirty_points(draw):
 
 
 @given(thirty_points())
-@settings(deadline=None, max_examples=60)
 def test_the_report_is_what_the_definitions_give_on_thirty_points(case):
     report = separation_report(*case)
     for name, expected in brute_force(*case).items():
@@ -134,7 +133,6 @@ def assert_same_report(one, other, rtol=1e-9):
 
 
 @given(thirty_points(), st.integers(-20, 20))
-@settings(deadline=None, max_examples=25)
 def test_scaling_the_data_scales_norms_and_leaves_ratios(case, exponent):
     points, labels, devices = case
     one, other = separation_report(*case), separation_report(points * 2.0**exponent, labels, devices)
@@ -145,7 +143,6 @@ def test_scaling_the_data_scales_norms_and_leaves_ratios(case, exponent):
 
 
 @given(thirty_points(), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=25)
 def test_rotating_and_shifting_the_data_changes_nothing(case, seed):
     points, labels, devices = case
     rng = np.random.default_rng(seed)
@@ -157,7 +154,6 @@ def test_rotating_and_shifting_the_data_changes_nothing(case, seed):
 
 
 @given(thirty_points(), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=25)
 def test_the_order_of_points_does_not_matter(case, random):
     points, labels, devices = case
     order = list(range(30))
@@ -170,7 +166,6 @@ def test_the_order_of_points_does_not_matter(case, random):
 
 
 @given(thirty_points())
-@settings(deadline=None, max_examples=25)
 def test_a_list_of_tables_is_a_table_with_groups(case):
     points, labels, devices = case
     present = np.unique(devices)
@@ -205,16 +200,16 @@ def test_single_precision_points_are_judged_in_double():
 def test_blocks_and_threads_do_not_change_the_answer(monkeypatch):
     world = mixture_world(4, 6, gap=8.0, points_per_cluster=40)
     whole = separation_report(world.points, world.targets, n_jobs=1)
-    monkeypatch.setattr(kfed._problem, "_BLOCK_ELEMENTS", 64)
-    monkeypatch.setattr(kfed._conditions, "_BLOCK_ELEMENTS", 64)
-    monkeypatch.setattr(kfed._rows, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(kfed.separation.problem, "_BLOCK_ELEMENTS", 64)
+    monkeypatch.setattr(kfed.theory.conditions, "_BLOCK_ELEMENTS", 64)
+    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 512)
     assert_same_report(separation_report(world.points, world.targets, n_jobs=3), whole)
 
 
 def test_a_norm_that_is_iterated_for_is_the_same(monkeypatch):
     world = mixture_world(4, 30, gap=8.0, points_per_cluster=40)
     exact = separation_report(world.points, world.targets)
-    monkeypatch.setattr(kfed._problem, "WIDE", 8)
+    monkeypatch.setattr(kfed.separation.problem, "WIDE", 8)
     assert_same_report(separation_report(world.points, world.targets), exact, 1e-6)
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import kfed
-from kfed.tables import read_column, read_scale, read_table
+from kfed.site import read_column, read_scale, read_table
 
 SECRET = "8675309.25"
 """A value that no error may show."""

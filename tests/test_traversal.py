@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kfed import _geometry, _traversal
-from kfed._geometry import Near, middle, move, nearest, product_distances, squared_distances
-from kfed._traversal import Traversal, farthest_first
+from kfed._base import geometry
+from kfed._base.geometry import Near, middle, move, nearest, product_distances, squared_distances
+from kfed.server.traversal import Traversal, farthest_first
 
 N_PICKS = 24
 START = [5, 0, 9]
@@ -114,8 +114,8 @@ KINDS = [
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_geometry, "_BLOCK_ELEMENTS", 1)
-    monkeypatch.setattr(_traversal, "_PART_ELEMENTS", 2000)
+    monkeypatch.setattr(geometry, "_BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr("kfed.server.traversal._PART_ELEMENTS", 2000)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -149,7 +149,6 @@ def few_values(dtype: type) -> st.SearchStrategy[np.ndarray]:
 
 
 @given(data=st.data(), dtype=st.sampled_from([np.float32, np.float64]))
-@settings(deadline=None, max_examples=150)
 def test_any_small_table_is_traversed_as_by_the_textbook(data: st.DataObject, dtype: type) -> None:
     points = data.draw(few_values(dtype))
     rows = st.integers(0, len(points) - 1)
@@ -158,7 +157,6 @@ def test_any_small_table_is_traversed_as_by_the_textbook(data: st.DataObject, dt
 
 
 @given(data=st.data(), dtype=st.sampled_from([np.float32, np.float64]))
-@settings(deadline=None, max_examples=150)
 def test_whatever_is_known_before_the_nearest_center_is_the_textbooks(data: st.DataObject, dtype: type) -> None:
     points = np.tile(data.draw(few_values(dtype)), (4, 1))
     centers = points[data.draw(st.lists(st.integers(0, len(points) - 1), min_size=1, max_size=len(points) // 4))]
@@ -188,7 +186,6 @@ def any_values(dtype: type) -> st.SearchStrategy[np.ndarray]:
 
 
 @given(data=st.data(), dtype=st.sampled_from([np.float32, np.float64]))
-@settings(deadline=None, max_examples=150)
 def test_distances_by_product_bound_the_textbooks_from_both_sides(data: st.DataObject, dtype: type) -> None:
     points = data.draw(any_values(dtype))
     moved = move(points, middle(points[:2]))
@@ -201,7 +198,6 @@ def test_distances_by_product_bound_the_textbooks_from_both_sides(data: st.DataO
 
 
 @given(data=st.data(), dtype=st.sampled_from([np.float32, np.float64]))
-@settings(deadline=None, max_examples=100)
 def test_a_textbook_distance_depends_on_its_two_points_alone(data: st.DataObject, dtype: type) -> None:
     points = data.draw(any_values(dtype))
     rows = st.lists(st.integers(0, len(points) - 1), min_size=1, max_size=5)
@@ -265,7 +261,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counter: Counter[str] = Counter()
 
     def counted(name: str) -> Callable:
-        function = getattr(_geometry, name)
+        function = getattr(geometry, name)
 
         def wrapper(left: np.ndarray, right: np.ndarray, *rest: np.ndarray) -> np.ndarray:
             counter[name] += len(left) * len(right)
@@ -274,7 +270,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return wrapper
 
     for name in ("product_distances", "squared_distances"):
-        monkeypatch.setattr(_geometry, name, counted(name))
+        monkeypatch.setattr(geometry, name, counted(name))
     return counter
 
 

@@ -7,11 +7,15 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import kfed
 
 Array = np.ndarray[Any, Any]
+
+few_examples = settings(max_examples=settings.default.max_examples // 5)
+"""For laws whose every example takes long."""
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ of Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clusteri
 
 from typing import TYPE_CHECKING, Any
 
-from kfed._auto_k import KChoice
-from kfed.certificate import Certificate
-from kfed.device import cluster_device
+from kfed._version import __version__ as __version__
+from kfed.device import LocalClustering, cluster_device, cluster_fleet
 from kfed.errors import (
     AggregationWarning,
     CorruptFileError,
@@ -37,18 +36,13 @@ from kfed.errors import (
     UnknownDeviceError,
     VersionError,
 )
-from kfed.fleet import cluster_fleet
-from kfed.identity import Identity
-from kfed.local import LocalClustering
-from kfed.message import DeviceMessage
 from kfed.separation import SeparationReport, separation_report
-from kfed.server import Aggregation, aggregate, choose_n_clusters
-from kfed.tree import aggregate_tree
+from kfed.server import Aggregation, KChoice, aggregate, aggregate_tree, choose_n_clusters
+from kfed.theory import Certificate
+from kfed.wire import DeviceMessage, FeatureSchema, Identity
 
 if TYPE_CHECKING:
     from kfed.estimator import KFed, LocalKMeans
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Aggregation",
@@ -60,6 +54,7 @@ __all__ = [
     "DuplicateDeviceError",
     "EngineError",
     "FeatureMismatchError",
+    "FeatureSchema",
     "Identity",
     "InvalidInputError",
     "KChoice",

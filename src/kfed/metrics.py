@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _checks, _geometry
+from kfed._base import checks, geometry
+from kfed._base.array import Array
 from kfed.errors import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 
 def kmeans_cost(points: Any, centers: Any, labels: Any = None) -> float:
@@ -31,14 +29,14 @@ def kmeans_cost(points: Any, centers: Any, labels: Any = None) -> float:
     >>> kmeans_cost(points, centers=[[0.0], [5.0]], labels=[0, 1, 1])
     16.0
     """
-    points, centers = _checks.points(points), _checks.points(centers, "centers")
+    points, centers = checks.points(points), checks.points(centers, "centers")
     if points.shape[1] != centers.shape[1]:
         raise InvalidInputError(
             f"centers must have the {points.shape[1]} features of the points, and have {centers.shape[1]}"
         )
     dtype = np.result_type(points, centers)
     points, centers = points.astype(dtype, copy=False), centers.astype(dtype, copy=False)
-    labels = _geometry.nearest(points, centers) if labels is None else _labels(labels, len(points), "labels")
+    labels = geometry.nearest(points, centers) if labels is None else _labels(labels, len(points), "labels")
     if not 0 <= labels.min() <= labels.max() < len(centers):
         raise InvalidInputError(f"labels must be whole numbers from 0 to {len(centers) - 1}")
     residuals = np.subtract(points, centers[labels], dtype=np.float64)
@@ -59,7 +57,7 @@ def partition_cost(points: Any, labels: Any) -> float:
     >>> partition_cost([[0.0], [2.0], [5.0]], ["a", "a", "b"])
     2.0
     """
-    points = _checks.table(points, "points")
+    points = checks.table(points, "points")
     clusters, labels = np.unique(np.asarray(labels), return_inverse=True)
     if labels.shape != (points.shape[0],):
         raise InvalidInputError(f"labels must be one for each of {points.shape[0]} points")
@@ -67,7 +65,7 @@ def partition_cost(points: Any, labels: Any) -> float:
     for cluster in range(len(clusters)):
         own = points[labels == cluster].astype(np.float64)
         mean = np.asarray(own.mean(axis=0)).ravel()
-        squares = own.multiply(own).sum() if _checks.is_sparse(own) else np.einsum("nf,nf->", own, own)
+        squares = own.multiply(own).sum() if checks.is_sparse(own) else np.einsum("nf,nf->", own, own)
         cost += float(squares - len(labels[labels == cluster]) * (mean @ mean))
     return max(cost, 0.0)
 

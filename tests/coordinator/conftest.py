@@ -12,9 +12,8 @@ import uvicorn
 from coordinators import ADMIN, Caller, Postgres, Server, why_no_postgres
 from sqlalchemy import create_engine, text
 
-from kfed.coordinator.app import Settings, create_app
+from kfed.coordinator.http import Address, Settings, create_app
 from kfed.coordinator.security import hashed
-from kfed.coordinator.serve import Address
 
 
 @pytest.fixture(scope="session")

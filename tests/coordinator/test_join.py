@@ -18,7 +18,7 @@ from coordinators import KFED, MEANS, SECRET, Caller, message, messages
 
 import kfed
 from kfed.cli import app
-from kfed.coordinator.client import CoordinatorError, DeviceClient, Gathering, Line
+from kfed.coordinator.client import CoordinatorError, DeviceClient, Line, StillGathering
 
 COMMAND = typer.main.get_command(app)
 SITES = {"north": (0, 1), "south": (1, 2), "east": (2, 3), "west": (0, 3)}
@@ -206,7 +206,7 @@ def test_faults_are_met_with_longer_and_longer_pauses_and_no_second_effect(sqlit
     faults = ["unreachable", "lost", 503, "lost", 502, 500, "unreachable"]
     client, pauses, transport = faulty_client(sqlite_caller, faults)
     token = sqlite_caller.join["clinics"]["Authorization"].split()[1]
-    assert isinstance(client.send(message("a"), token), Gathering)
+    assert isinstance(client.send(message("a"), token), StillGathering)
     assert sqlite_caller.show()["n_devices"] == 1
     assert transport.n_requests == len(faults) + 1
     assert len(set(pauses)) == len(pauses) == len(faults)

@@ -8,25 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from coordinators import message, messages
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from kfed._gathering import Gathering
-from kfed.coordinator.clock import Clock
-from kfed.coordinator.clusters import Clusters, stable_ids
-from kfed.coordinator.commits import Committer
+from kfed.coordinator.core import Clock, Clusters, Committer, gather, stable_ids
 from kfed.coordinator.federation import Federation, Outcome, Tally, is_due, judge
-from kfed.coordinator.gather import gather
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.security import hashed, matches, new_token
 from kfed.coordinator.store import Arrival, Store
+from kfed.wire import MessageBatch
 
 FEDERATION = Federation(1, "clinics", 2, 4, "paper", b"", 0.0)
 
 
 @given(seed=st.integers(0, 1000), k=st.integers(1, 8), d=st.integers(1, 4))
-@settings(deadline=None, max_examples=60)
 def test_clusters_that_moved_little_keep_their_ids_in_whatever_order_they_come(seed, k, d):
     rng = np.random.default_rng(seed)
     old = 100 * np.arange(k)[:, None] + rng.normal(size=(k, d))
@@ -36,7 +32,6 @@ def test_clusters_that_moved_little_keep_their_ids_in_whatever_order_they_come(s
 
 
 @given(seed=st.integers(0, 1000), n_old=st.integers(1, 6), n_new=st.integers(1, 6))
-@settings(deadline=None, max_examples=60)
 def test_stable_ids_are_a_permutation_however_many_clusters_there_were(seed, n_old, n_new):
     rng = np.random.default_rng(seed)
     ids = stable_ids(rng.normal(size=(n_old, 2)), rng.normal(size=(n_new, 2)))
@@ -44,7 +39,6 @@ def test_stable_ids_are_a_permutation_however_many_clusters_there_were(seed, n_o
 
 
 @given(seed=st.integers(0, 1000), single=st.booleans(), mixed=st.booleans())
-@settings(deadline=None, max_examples=40)
 def test_messages_gathered_one_by_one_are_those_gathered_at_once(seed, single, mixed):
     dtype = np.float32 if single else np.float64
     sent = [*messages(7, seed=seed, dtype=dtype), kfed.DeviceMessage("none", np.empty((0, 2), dtype), [])]
@@ -53,7 +47,7 @@ def test_messages_gathered_one_by_one_are_those_gathered_at_once(seed, single, m
     rng = np.random.default_rng(seed)
     shuffled = [sent[i] for i in rng.permutation(len(sent))]
     sizes = [(one.device_id, one.n_local_clusters, one.centers.dtype == np.float64) for one in sent]
-    found, expected = gather(sizes, [one.to_bytes() for one in shuffled], 2), Gathering.of(sent)
+    found, expected = gather(sizes, [one.to_bytes() for one in shuffled], 2), MessageBatch.of(sent)
     for name, column in vars(expected).items():
         if isinstance(column, np.ndarray):
             np.testing.assert_array_equal(getattr(found, name), column, strict=True)

@@ -15,8 +15,7 @@ from coordinators import SECRET, Caller, Server, message, messages
 from sqlalchemy import event
 
 import kfed
-from kfed.coordinator import service
-from kfed.coordinator.clock import Clock
+from kfed.coordinator.core import Clock, service
 from kfed.coordinator.problems import StoreUnavailableError
 
 N_DEVICES, N_KILLS = 2_000, 20

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from federated_worlds import fleet  # noqa: E402
-from hypothesis import given, settings  # noqa: E402
+from hypothesis import given  # noqa: E402, settings
 from hypothesis import strategies as st  # noqa: E402
 
 import kfed  # noqa: E402
@@ -37,7 +37,7 @@ def assert_same(ours, theirs, tolerance=0.0):
         torch.testing.assert_close(values, parameters(theirs)[name], rtol=tolerance, atol=tolerance)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(
     st.integers(1, 6),
     st.integers(1, 40),
@@ -210,7 +210,7 @@ def test_a_model_without_devices_in_a_round_stays_as_it_is(two_kinds):
 
 
 @given(st.permutations(range(5)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples // 5)
 def test_the_mean_does_not_depend_on_the_order_of_devices(order):
     rng = np.random.default_rng(0)
     stack = Stack.of(lambda: torch.nn.Linear(2, 1), 3, seed=0)

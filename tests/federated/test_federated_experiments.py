@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kfed
+from kfed._base import figures
 from kfed.experiments import Result, _rotated_mnist, client_selection, reproduce, table2
 from kfed.experiments._rotated_mnist import rotated_mnist
 
@@ -87,9 +88,9 @@ def test_pictures_are_drawn(experiment, tmp_path):
     level = dict.fromkeys(client_selection.METHODS, 70.0)
     is_table2 = experiment is table2.EXPERIMENT
     results = table2_results(95.0, 96.0, 97.0) if is_table2 else selection_results(level, level)
-    figure = kfed.plots.new_figure(*experiment.figure_size)
+    figure = figures.new_figure(*experiment.figure_size)
     experiment.plot(results, figure)
-    kfed.plots.save_figure(figure, tmp_path / "picture.png")
+    figures.save_figure(figure, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 

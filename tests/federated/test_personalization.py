@@ -142,7 +142,7 @@ def test_other_features_than_the_inputs_can_be_clustered():
     devices = fleet(8)
     hidden = {name: (np.abs(inputs), targets) for name, (inputs, targets) in devices.items()}
     models = fit_personalized(hidden, 2, linear, TRAINING, features=lambda inputs: inputs[:, :1] ** 2)
-    assert models.clustering.aggregation.n_features == 1
+    assert models.clustering.aggregation.schema.n_features == 1
     with pytest.raises(kfed.FeatureMismatchError, match="features that were clustered"):
         fit_personalized(devices, 2, linear, TRAINING).clustering.route("device-0", torch.ones(2, 5))
 

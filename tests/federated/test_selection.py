@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
@@ -32,7 +32,6 @@ def selections(sizes, clusters, n_candidates, seed=0):
 
 
 @given(worlds())
-@settings(max_examples=60, deadline=None)
 def test_as_many_distinct_clients_as_asked_for_the_same_each_time(world):
     sizes, clusters, losses, n_candidates, n, round = world
     for one, two in zip(*(selections(sizes, clusters, n_candidates) for _ in range(2)), strict=True):
@@ -45,7 +44,6 @@ def test_as_many_distinct_clients_as_asked_for_the_same_each_time(world):
 
 
 @given(worlds())
-@settings(max_examples=60, deadline=None)
 def test_a_function_is_asked_for_the_candidates_alone(world):
     sizes, clusters, losses, n_candidates, n, round = world
     for selection in selections(sizes, clusters, n_candidates)[2:]:
@@ -57,7 +55,6 @@ def test_a_function_is_asked_for_the_candidates_alone(world):
 
 
 @given(worlds())
-@settings(max_examples=60, deadline=None)
 def test_power_of_choice_takes_the_highest_losses_of_its_candidates(world):
     sizes, _, losses, n_candidates, n, round = world
     seen = []
@@ -67,7 +64,6 @@ def test_power_of_choice_takes_the_highest_losses_of_its_candidates(world):
 
 
 @given(worlds())
-@settings(max_examples=60, deadline=None)
 def test_with_clusters_a_client_is_passed_over_only_for_one_of_its_cluster_with_a_higher_loss(world):
     sizes, clusters, losses, n_candidates, n, round = world
     seen = []
@@ -80,7 +76,6 @@ def test_with_clusters_a_client_is_passed_over_only_for_one_of_its_cluster_with_
 
 
 @given(worlds())
-@settings(max_examples=30, deadline=None)
 def test_with_a_cluster_of_its_own_for_each_client_or_one_for_all_it_is_power_of_choice(world):
     sizes, _, losses, n_candidates, n, round = world
     plain = PowerOfChoice(sizes, n_candidates).select(round, n, losses=losses)

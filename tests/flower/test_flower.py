@@ -190,7 +190,7 @@ def test_a_node_that_answers_twice_is_named_and_counts_once(second):
 def test_a_second_answer_of_one_node_does_not_stand_for_another_in_the_quorum():
     grid = Nodes(silent=NODES[3:], twice={NODES[1]: lambda reply: reply})
     outcome = run_round(grid, settings_of(deadline=0.1))
-    assert outcome.aggregation.n_devices == 3
+    assert outcome.aggregation.messages.n_devices == 3
     assert outcome.repeated == (NODES[1],)
 
 
@@ -198,7 +198,7 @@ def test_a_node_that_the_network_has_lost_is_named_and_the_rest_goes_on():
     outcome = run_round(Nodes(deaf=NODES[:1]), settings_of())
     assert list(outcome.failed) == NODES[:1]
     assert "took no message" in outcome.failed[NODES[0]]
-    assert outcome.aggregation.n_devices == 3
+    assert outcome.aggregation.messages.n_devices == 3
 
 
 def test_the_cluster_of_a_node_is_the_one_that_most_of_its_rows_are_in():

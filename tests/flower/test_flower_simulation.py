@@ -20,7 +20,7 @@ def test_a_second_simulation_serves_nodes_from_the_file_of_the_first(home, tmp_p
     path = tmp_path / "clusters.kfed"
     assert "4 nodes in 4 clusters" in simulate("flower-kfed", tmp_path, home, output=str(path))
     before = path.read_bytes()
-    assert kfed.Aggregation.from_bytes(before).n_devices == 4
+    assert kfed.Aggregation.from_bytes(before).messages.n_devices == 4
     said = simulate("flower-kfed", tmp_path, home, output=str(path))
     assert "late: 4" in said
     assert path.read_bytes() == before

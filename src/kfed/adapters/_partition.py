@@ -7,16 +7,12 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _checks
+from kfed._base import checks
+from kfed._base.array import Array
+from kfed.device import LocalClustering, cluster_fleet
 from kfed.errors import InvalidInputError
-from kfed.fleet import cluster_fleet
-from kfed.local import LocalClustering
-from kfed.local_file import answer_to
 from kfed.server import Aggregation
-
-Array = npt.NDArray[Any]
 
 NO_DEVICE = "(no device)"
 """What rows whose device is null are reported under."""
@@ -77,7 +73,7 @@ def labelled(frame: Any, plan: Plan, clusters: Aggregation, label_column: str) -
     partition = _Partition.of(frame, plan)
     for name, local in partition.clustered(plan).items():
         rows = partition.order[partition.spans[name]]
-        labels[rows] = local.induced_labels(answer_to(local.to_message(name), clusters))
+        labels[rows] = local.induced_labels(clusters.answer(local.to_message(name)))
         known[rows] = True
     return frame.assign(**{label_column: pd.arrays.IntegerArray(labels, ~known)})
 
@@ -148,8 +144,8 @@ def _fault(name: str, points: Array, plan: Plan) -> str | None:
     if name == NO_DEVICE:
         return f"column {plan.device_column!r} is null in {len(points):,} rows of a partition; say whose they are"
     try:
-        _checks.device_id(name)
-        _checks.points(points, f"points of device {name!r}")
+        checks.device_id(name)
+        checks.points(points, f"points of device {name!r}")
     except InvalidInputError as error:
         return str(error)
     return None

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kfed import _checks, _progress, _random, _words
+from kfed._base import checks, random, text
+from kfed._base.progress import progress_bar
 from kfed.adapters._partition import Plan, Report, Skipped, device_names, labelled, messages_of
 from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import EngineError, InvalidInputError, MissingExtraError
-from kfed.message import DeviceMessage
-from kfed.server import Aggregation, aggregate
-from kfed.tree import aggregate_tree
+from kfed.server import Aggregation, aggregate, aggregate_tree
+from kfed.wire import DeviceMessage
 
 try:
     import dask
@@ -140,10 +140,10 @@ def cluster_partitions(
         device_column,
         tuple(columns),
         _dtype(frame, columns),
-        _checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters"),
-        _checks.positive_integer(min_cluster_size, "min_cluster_size"),
+        checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters"),
+        checks.positive_integer(min_cluster_size, "min_cluster_size"),
         measure_deviation,
-        _random.as_seed(random_state),
+        random.as_seed(random_state),
     )
     client = client or _active_client()
     frame = _with_whole_devices(frame, device_column, client)
@@ -173,13 +173,13 @@ def _read(path: str | os.PathLike[str]) -> Any:
 def _check_columns(frame: Any, device_column: str, columns: Sequence[str], label_column: str) -> None:
     if isinstance(columns, str) or not len(columns):
         raise InvalidInputError("columns must be a list of at least one column name")
-    _checks.feature_names(columns, len(columns))
+    checks.feature_names(columns, len(columns))
     there = list(map(str, frame.columns))
     missing = [name for name in (device_column, *columns) if name not in there]
     if missing:
         raise InvalidInputError(
-            f"the table must have the columns that are asked for, and lacks {_words.listed(list(map(repr, missing)))}; "
-            f"it has {_words.listed(there)}"
+            f"the table must have the columns that are asked for, and lacks {text.listed(list(map(repr, missing)))}; "
+            f"it has {text.listed(there)}"
         )
     if device_column in columns:
         raise InvalidInputError(f"columns must not hold the device column {device_column!r}; leave it out")
@@ -207,7 +207,7 @@ def _with_whole_devices(frame: Any, device_column: str, client: Client | None) -
         return frame
     warnings.warn(
         f"{len(spanning):,} of {len(seen):,} devices have rows in several partitions "
-        f"({_words.listed(sorted(spanning))}), so those rows are moved (a shuffle); "
+        f"({text.listed(sorted(spanning))}), so those rows are moved (a shuffle); "
         f"a table that is written by {device_column!r} needs none",
         PartitionWarning,
         stacklevel=3,
@@ -251,7 +251,7 @@ def _run(
     shared = [dask.delayed(argument) for argument in arguments]
     tasks = [dask.delayed(function, pure=False)(part, *shared) for part in parts]
     alone = (task.compute(scheduler="synchronous") for task in tasks)
-    with _progress.bar(description, len(tasks)) as advance:
+    with progress_bar(description, len(tasks)) as advance:
         for result in alone if client is None else _gathered(client, tasks):
             yield result
             advance(1)
@@ -283,7 +283,7 @@ def _warn_of(skipped: list[Skipped]) -> None:
     if skipped:
         reasons = [f"{one.device_id!r}: {one.reason}" for one in skipped]
         warnings.warn(
-            f"{len(skipped):,} devices were left out, and the others went on ({_words.listed(reasons)}); "
+            f"{len(skipped):,} devices were left out, and the others went on ({text.listed(reasons)}); "
             "`skipped` names them all",
             PartitionWarning,
             stacklevel=3,

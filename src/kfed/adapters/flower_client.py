@@ -11,18 +11,15 @@ from logging import ERROR
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common import log
 
+from kfed._base.array import Array
 from kfed.adapters.flower_words import CLUSTER, IDENTITY, LABELS, RECORD
-from kfed.device import MIN_CLUSTER_SIZE, cluster_device
+from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_device
 from kfed.errors import InvalidInputError, KFedError
-from kfed.identity import Identity
-from kfed.local import LocalClustering
-
-Array = npt.NDArray[Any]
+from kfed.wire import Identity
 
 
 def client_app(

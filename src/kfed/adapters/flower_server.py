@@ -18,13 +18,11 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 
-from kfed import _checks
-from kfed._gathering import Gathering
+from kfed._base import checks
 from kfed.adapters.flower_words import CLUSTER, IDENTITY, RECORD
 from kfed.errors import EngineError, InvalidInputError, KFedError
-from kfed.identity import Identity
-from kfed.message import DeviceMessage
-from kfed.server import Aggregation, aggregated
+from kfed.server import Aggregation
+from kfed.wire import DeviceMessage, Identity, MessageBatch
 
 POLL_SECONDS = 0.5
 
@@ -61,9 +59,9 @@ class Settings:
     watch: float = 0.0
 
     def __post_init__(self) -> None:
-        _checks.positive_integer(self.n_clusters, "n_clusters")
-        _checks.positive_integer(self.min_nodes, "min_nodes")
-        _checks.one_of(self.rule, ["paper", "robust"], "rule")
+        checks.positive_integer(self.n_clusters, "n_clusters")
+        checks.positive_integer(self.min_nodes, "min_nodes")
+        checks.one_of(self.rule, ["paper", "robust"], "rule")
         if not 0 < self.quorum <= 1:
             raise InvalidInputError(f"quorum must be a share above 0 and at most 1, and is {self.quorum!r}")
 
@@ -157,12 +155,18 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: _Nodes, settings: Setting
             f"at least one node must send a message within {settings.deadline:g} s, and of {len(nodes.asked)} that "
             f"were asked none did; {len(nodes.failed)} failed: {dict(nodes.failed)}"
         )
-    result = aggregated(Gathering.of(found.values()), settings.n_clusters, settings.rule, None, None)
+    result = Aggregation.of(MessageBatch.of(found.values()), settings.n_clusters, settings.rule, None, None)
     for warning in result.warnings:
         log(WARNING, "k-FED: %s", warning)
     if settings.output is not None:
         result.save(settings.output)
-    log(INFO, "k-FED: %d nodes in %d clusters, %d failed", result.n_devices, result.n_clusters, len(nodes.failed))
+    log(
+        INFO,
+        "k-FED: %d nodes in %d clusters, %d failed",
+        result.messages.n_devices,
+        result.n_clusters,
+        len(nodes.failed),
+    )
     nodes.tell({node: (message, result.identity(str(node))) for node, message in found.items()})
     return result
 
@@ -194,7 +198,7 @@ def _watch(nodes: _Nodes, result: Aggregation, seconds: float, stop: Callable[[]
 
 def _answer(result: Aggregation, message: DeviceMessage) -> Identity:
     """The answer of the round, if the node took part with the same message, else that to a late node."""
-    took_part = message.device_id in result and result.message(message.device_id) == message
+    took_part = message.device_id in result and result.messages.message(message.device_id) == message
     return result.identity(message.device_id) if took_part else result.assign(message)
 
 

@@ -12,17 +12,15 @@ from logging import INFO, WARNING
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.common import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from flwr.serverapp.strategy.strategy_utils import aggregate_arrayrecords
 
-from kfed import _words
+from kfed._base import text
+from kfed._base.array import Array
 from kfed.errors import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 
 class ClusteredFedAvg(FedAvg):
@@ -178,7 +176,7 @@ class KFedSelection(FedAvg):
         if self.loss_key not in metrics:
             raise InvalidInputError(
                 f"the nodes' evaluate function must reply with a metric {self.loss_key!r}, and that of node "
-                f"{reply.metadata.src_node_id} says {_words.listed(sorted(metrics)) or 'nothing'}; give loss_key"
+                f"{reply.metadata.src_node_id} says {text.listed(sorted(metrics)) or 'nothing'}; give loss_key"
             )
         return float(metrics[self.loss_key])
 

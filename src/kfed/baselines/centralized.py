@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _checks, _files
+from kfed._base import checks, files
+from kfed._base.array import Array
 from kfed.baselines.sent import Sent, pool
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +54,12 @@ def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_ini
     model = KMeans(n_clusters, n_init=n_init, random_state=seed % 2**32).fit(pool(devices))
     labels = model.labels_.astype(np.int64)
     ends = np.cumsum([points.shape[0] for points in devices])[:-1]
-    down = (_files.encode({"labels": own}) for own in np.split(labels, ends))
+    down = (files.encode({"labels": own}) for own in np.split(labels, ends))
     return Centralized(model.cluster_centers_, labels, Sent.round(map(rows_message, devices), down))
 
 
 def rows_message(points: Any) -> bytes:
     """A device's points as they would go over the wire: what pooling costs it."""
-    if not _checks.is_sparse(points):
-        return _files.encode({"points": np.ascontiguousarray(points)})
-    return _files.encode({name: getattr(points, name) for name in ("data", "indices", "indptr")})
+    if not checks.is_sparse(points):
+        return files.encode({"points": np.ascontiguousarray(points)})
+    return files.encode({name: getattr(points, name) for name in ("data", "indices", "indptr")})

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _checks, _files, _geometry, _pool
+from kfed._base import checks, files, geometry
+from kfed._base.array import Array
+from kfed._base.pool import one_blas_thread
 from kfed.baselines.sent import Sent, pool
-from kfed.message import DeviceMessage
-
-Array = npt.NDArray[Any]
+from kfed.wire import DeviceMessage
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,11 @@ def distributed_lloyd(
     norms = _squared_norm(pooled)
     steps: list[Step] = []
     before = np.empty(0)
-    with _pool.one_blas_thread():
+    with one_blas_thread():
         for _ in range(max_rounds):
             labels = _nearest(pooled, centers)  # each device its own; at once here, since it is the same
             local = [_means(*own, n_clusters) for own in zip(devices, np.split(labels, ends), strict=True)]
-            down = [_files.encode({"centers": centers})] * len(devices)
+            down = [files.encode({"centers": centers})] * len(devices)
             sent += Sent.round((_message(means, counts) for means, counts in local), down)
             centers, explained = _combine(local, centers)  # on the server
             steps.append(Step(norms - explained, sent))
@@ -101,12 +100,12 @@ def distributed_lloyd(
 def _first_centers(points: Any, n_clusters: int, rng: np.random.Generator) -> tuple[Array, Sent]:
     """Rows drawn at random from all devices, each sent by its own."""
     drawn = _dense(points[np.sort(rng.permutation(points.shape[0])[:n_clusters])])
-    return drawn, Sent.round((_files.encode({"row": row}) for row in drawn), ())
+    return drawn, Sent.round((files.encode({"row": row}) for row in drawn), ())
 
 
 def _nearest(points: Any, centers: Array) -> Array:
-    if not _checks.is_sparse(points):
-        return _geometry.nearest(points, centers)
+    if not checks.is_sparse(points):
+        return geometry.nearest(points, centers)
     return np.asarray((np.einsum("kd,kd->k", centers, centers) - 2 * (points @ centers.T)).argmin(axis=1))
 
 
@@ -133,9 +132,9 @@ def _combine(local: Sequence[tuple[Array, Array]], centers: Array) -> tuple[Arra
 
 
 def _squared_norm(points: Any) -> float:
-    values = np.ravel(points.data if _checks.is_sparse(points) else points).astype(np.float64)
+    values = np.ravel(points.data if checks.is_sparse(points) else points).astype(np.float64)
     return float(values @ values)
 
 
 def _dense(points: Any) -> Array:
-    return np.asarray(points.toarray() if _checks.is_sparse(points) else points)
+    return np.asarray(points.toarray() if checks.is_sparse(points) else points)

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kfed._base.array import Array
 from kfed.baselines.sent import Sent
-from kfed.fleet import cluster_fleet
-from kfed.message import DeviceMessage
+from kfed.device import cluster_fleet
 from kfed.server import Aggregation, aggregate
-
-Array = npt.NDArray[Any]
+from kfed.wire import DeviceMessage
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kfed import _checks
+from kfed._base import checks
 
 
 @dataclass(frozen=True)
@@ -41,4 +41,4 @@ def pool(devices: Sequence[Any]) -> Any:
     """Give the points of all devices in a row: an array, or a sparse matrix if they are."""
     from scipy import sparse
 
-    return sparse.vstack(list(devices), "csr") if _checks.is_sparse(devices[0]) else np.concatenate(list(devices))
+    return sparse.vstack(list(devices), "csr") if checks.is_sparse(devices[0]) else np.concatenate(list(devices))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _geometry
-from kfed._averages import means_by_label
-
-Array = npt.NDArray[Any]
+from kfed._base import geometry
+from kfed._base.array import Array
+from kfed._base.averages import means_by_label
 
 MAX_ITERATIONS = 300
 
@@ -36,10 +32,10 @@ def textbook_local(
         projected, n_local_clusters, random_state=seed % 2**32, n_local_trials=n_candidates
     )  # step 2
     centers = _core_means(points, projected, seeds)  # step 3
-    labels = _geometry.nearest(points, centers)
+    labels = geometry.nearest(points, centers)
     for _ in range(MAX_ITERATIONS):  # step 4: Lloyd, until nothing changes
         centers = means_by_label(points, labels, centers)
-        before, labels = labels, _geometry.nearest(points, centers)
+        before, labels = labels, geometry.nearest(points, centers)
         if np.array_equal(before, labels):
             break
     return labels, centers
@@ -47,7 +43,7 @@ def textbook_local(
 
 def _core_means(points: Array, projected: Array, seeds: Array) -> Array:
     """Means of the points three times as near, projected, to one seed as to any other."""
-    distances = np.sqrt(_geometry.squared_distances(projected, seeds))
+    distances = np.sqrt(geometry.squared_distances(projected, seeds))
     nearest = distances.argmin(axis=1)
     rows = np.arange(len(points))
     own, others = distances[rows, nearest], distances.copy()

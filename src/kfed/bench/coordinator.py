@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kfed.bench import load
 from kfed.bench.figures import Figure
-from kfed.message import DeviceMessage
-
-Array = npt.NDArray[Any]
+from kfed.wire import DeviceMessage
 
 N_FEATURES = 64
 N_LOCAL_CLUSTERS = 4

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 import kfed
+from kfed._base.array import Array
 from kfed.bench.figures import Figure, race
 from kfed.metrics import kmeans_cost
-
-Array = npt.NDArray[Any]
 
 SEPARATION = 6.0
 """Typical distance between cluster means, in standard deviations of a cluster along one axis."""

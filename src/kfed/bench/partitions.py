@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _pool
+from kfed._base import pool
+from kfed._base.array import Array
 from kfed.bench.figures import Figure
 from kfed.errors import MissingExtraError
-
-Array = npt.NDArray[Any]
 
 NAME = "dask"
 N_FEATURES = 16
@@ -51,7 +49,7 @@ def partitions(quick: bool) -> Iterator[Figure]:
     yield Figure(NAME, "share of answers of one process", same, 1, True, shape)
     detail = (
         f"processes of one thread each: two {together:.1f} s, one {alone:.1f} s; "
-        f"one process with all {_pool.available_cores()} cores and no cluster {here:.1f} s"
+        f"one process with all {pool.available_cores()} cores and no cluster {here:.1f} s"
     )
     yield Figure(NAME, "two workers, times as fast as one", alone / together, 1.6, True, detail)
     detail = (

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import metadata
 
-from kfed import _checks, _pool, _progress
+from kfed._base import checks, pool
+from kfed._base.progress import progress_bar
 from kfed.bench import coordinator, devices, federated, messages, partitions, servers
 from kfed.bench.figures import Figure
 
@@ -35,9 +36,9 @@ SERVICES: dict[str, Callable[[bool], Iterator[Figure]]] = {
 def run(names: Sequence[str] = (), *, quick: bool = False, progress: bool | None = None) -> list[Figure]:
     """Measure workloads, all but services by default; `quick` makes them about ten times smaller."""
     known = WORKLOADS | SERVICES
-    chosen = [_checks.one_of(name, list(known), "workload") for name in names] or list(WORKLOADS)
+    chosen = [checks.one_of(name, list(known), "workload") for name in names] or list(WORKLOADS)
     figures: list[Figure] = []
-    with _progress.bar("measuring", len(chosen), progress) as advance:
+    with progress_bar("measuring", len(chosen), progress) as advance:
         for name in chosen:
             figures.extend(known[name](quick))
             advance(1)
@@ -56,7 +57,7 @@ def as_markdown(figures: Sequence[Figure]) -> str:
     lines = [
         *about,
         "",
-        f"{_pool.available_cores()} cores, {_versions(*packages)}.",
+        f"{pool.available_cores()} cores, {_versions(*packages)}.",
         "",
         "| workload | measure | reached | must be | | |",
         "|---|---|---|---|---|---|",

@@ -10,15 +10,13 @@ from math import ceil, log
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import kfed
-from kfed import _pool
-from kfed.message import DeviceMessage
+from kfed._base import pool
+from kfed._base.array import Array
 from kfed.metrics import matched_accuracy, partition_cost
-from kfed.server import aggregated
-
-Array = npt.NDArray[Any]
+from kfed.server import Aggregation
+from kfed.wire import DeviceMessage
 
 N_FEATURES, N_LOCAL_CLUSTERS, N_CLUSTERS, FAN_IN = 64, 4, 100, 1_000
 N_REGIONAL_SERVERS = 100
@@ -110,7 +108,7 @@ def _introduction(units: Units) -> Iterator[str]:
         "## What one device costs",
         "",
         f"k^(z) = {N_LOCAL_CLUSTERS} centers of d = {N_FEATURES} features in single precision, k = {N_CLUSTERS}; "
-        f"{units.n_measured:,} devices, {_pool.available_cores()} cores.",
+        f"{units.n_measured:,} devices, {pool.available_cores()} cores.",
         "",
         "| unit | measured |",
         "|---|---|",
@@ -219,9 +217,9 @@ def _mixture(n_devices: int, separation: float) -> tuple[Array, list[DeviceMessa
 
 def _quietly(messages: Any, n_clusters: int = N_CLUSTERS, rule: str = "paper") -> kfed.Aggregation:
     """Aggregate without the warnings that a benchmark has no reader for."""
-    from kfed._gathering import Gathering
+    from kfed.wire import MessageBatch
 
-    return aggregated(Gathering.of(messages), n_clusters, rule, None, None)
+    return Aggregation.of(MessageBatch.of(messages), n_clusters, rule, None, None)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _geometry
-from kfed._traversal import farthest_first
+from kfed._base import geometry
+from kfed._base.array import Array
 from kfed.bench.figures import Figure, race
-
-Array = npt.NDArray[Any]
+from kfed.server import farthest_first
 
 N_START = 4
 
@@ -62,7 +59,7 @@ def _kinds(n_centers: int, n_features: int, n_clusters: int) -> Iterator[tuple[s
 def _group(centers: Array, n_clusters: int) -> tuple[Array, Array]:
     """Steps 2 to 7 of Algorithm 2: the rows of M, and the label of every center."""
     traversal = farthest_first(centers, n_clusters, np.arange(N_START))
-    return traversal.picks, _geometry.nearest(centers, centers[traversal.picks], near=traversal.near)
+    return traversal.picks, geometry.nearest(centers, centers[traversal.picks], near=traversal.near)
 
 
 def _textbook(centers: Array, n_clusters: int) -> tuple[list[int], Array]:
@@ -83,12 +80,12 @@ def _passes(centers: Array, n_passes: int) -> list[Array]:
 def _agreement(name: str, centers: Array, n_clusters: int, start: Array) -> Figure:
     """The share of picks and labels that are those of direct differences in double precision."""
     picks, found = _group(centers, n_clusters)
-    nearest = _geometry.squared_distances(centers, centers[start])
+    nearest = geometry.squared_distances(centers, centers[start])
     labels, distances = nearest.argmin(axis=1), nearest.min(axis=1)
     for cluster in range(len(start), n_clusters):
         if picks[cluster] != distances.argmax():
             return Figure(name, "share of the textbook's answer", 0.0, 1.0, True, f"another pick at step {cluster}")
-        to_pick = _geometry.squared_distances(centers, centers[picks[[cluster]]])[:, 0]
+        to_pick = geometry.squared_distances(centers, centers[picks[[cluster]]])[:, 0]
         labels[to_pick < distances] = cluster
         distances = np.minimum(distances, to_pick)
     same = float(np.mean(found == labels))

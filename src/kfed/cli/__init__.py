@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-import kfed
+from kfed._version import __version__
 from kfed.cli import bench, coordinator, demo, diagnose, federation, inspect, join, reproduce, scale, server, site
 from kfed.cli._terminal import Commands
+from kfed.errors import AggregationWarning
 
 app = typer.Typer(
     name="kfed",
@@ -26,7 +27,7 @@ for module in (demo, site, server, inspect, diagnose, coordinator, federation, j
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kfed {kfed.__version__}")
+        typer.echo(f"kfed {__version__}")
         raise typer.Exit
 
 
@@ -47,5 +48,5 @@ def _kfed(
 
 def main() -> None:
     """Run the command line, which says itself what the library would warn of."""
-    warnings.simplefilter("ignore", kfed.AggregationWarning)
+    warnings.simplefilter("ignore", AggregationWarning)
     app()

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
-from kfed import _files
+from kfed._base import files
+from kfed._base.files import reason_of
 from kfed.errors import InvalidInputError, KFedError
-from kfed.files import reason_of
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
@@ -94,7 +94,7 @@ def claim(outputs: Sequence[Path], *, inputs: Sequence[str | os.PathLike[str]] =
         if output.is_dir() or not output.parent.is_dir():
             raise InvalidInputError(f"{output} cannot be written: its folder must exist, and it must not be one itself")
         if not force:
-            _files.check_free(output)
+            files.check_free(output)
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

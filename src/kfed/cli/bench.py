@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from kfed import _files
+from kfed._base import files
 from kfed.cli._terminal import Force, Json, claim, say, table
 
 
@@ -33,7 +33,7 @@ def bench(
     claim([markdown] if markdown else [], force=force)
     figures = run(names or [], quick=quick)
     if markdown is not None:
-        _files.write(markdown, f"{as_markdown(figures)}\n".encode(), overwrite=force)
+        files.write(markdown, f"{as_markdown(figures)}\n".encode(), overwrite=force)
     if as_json:
         typer.echo(figures_as_json(figures))
     else:

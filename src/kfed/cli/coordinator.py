@@ -49,7 +49,7 @@ def serve(
     What it holds stays in the store, also if the machine is switched off. Open its address in a browser to watch.
     KFED_ADMIN_TOKEN, if set, is the admin token.
     """
-    from kfed.coordinator import serve as serving
+    from kfed.coordinator.http import serve as serving
 
     address = serving.Address(host, port, certfile, keyfile, insecure)
     token_hash, is_new = serving.admin_token(store, admin_token, admin_token_file)

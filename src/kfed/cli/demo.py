@@ -35,8 +35,8 @@ def demo(
 
     Every device holds images of two digits. A few seconds; nothing is downloaded.
     """
-    from kfed.demo import run_demo
-    from kfed.plots import check_format
+    from kfed._base.figures import check_format
+    from kfed.experiments.demo import run_demo
 
     picture = DEFAULT_PICTURE if output is None else output
     check_format(picture)
@@ -53,13 +53,13 @@ def demo(
 
 def _facts(result: Any) -> dict[str, Any]:
     return {
-        "n_devices": result.aggregation.n_devices,
+        "n_devices": result.aggregation.messages.n_devices,
         "n_points": result.n_points,
         "n_features": result.n_features,
         "rounds": 1,
         "seconds": round(result.seconds, 3),
         "n_messages": len(result.message_bytes),
-        "n_device_centers": len(result.aggregation.device_centers),
+        "n_device_centers": len(result.aggregation.messages.centers),
         "n_withheld": result.n_withheld,
         "largest_message_bytes": max(result.message_bytes),
         "all_messages_bytes": sum(result.message_bytes),

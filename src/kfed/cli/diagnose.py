@@ -10,17 +10,16 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from kfed import _files
-from kfed._table_columns import shown
+from kfed._base import files
 from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say, table
 from kfed.cli.site import on_scale
-from kfed.diagnosis import Diagnosis, diagnose_data
-from kfed.diagnosis import diagnose as diagnose_aggregation
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.files import load
+from kfed.insight import Diagnosis, diagnose_data
+from kfed.insight import diagnose as diagnose_aggregation
 from kfed.separation import separation_report
 from kfed.server import Aggregation
-from kfed.tables import Table, open_table, read_column, read_table
+from kfed.site import Table, open_table, read_column, read_table, shown
+from kfed.wire import load
 
 _COLORS = {True: "green", False: "yellow", None: "cyan"}
 
@@ -89,9 +88,9 @@ def diagnose(
             "give either one file that `kfed aggregate` wrote, or tables with --data and as many with --labels"
         )
     if page is not None:
-        _files.write(page, found.to_html(f"Diagnosis of {given[0].name}"), overwrite=force)
+        files.write(page, found.to_html(f"Diagnosis of {given[0].name}"), overwrite=force)
     if plot is not None:
-        from kfed.plots import save_figure
+        from kfed._base.figures import save_figure
 
         save_figure(found.figure(), plot)
     if as_json:
@@ -102,7 +101,7 @@ def diagnose(
 
 def _check_pictures(plot: Path | None) -> None:
     """Find out before the work, not after it, that pictures cannot be drawn."""
-    from kfed.plots import check_format, require_matplotlib
+    from kfed._base.figures import check_format, require_matplotlib
 
     if plot is not None:
         check_format(plot)

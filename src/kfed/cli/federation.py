@@ -12,7 +12,7 @@ from urllib.parse import quote
 import typer
 from rich.markup import escape
 
-from kfed import _files
+from kfed._base import files
 from kfed.cli._terminal import Force, Json, claim, plural, print_json, say, table
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.cli.join import CaFile, Insecure
@@ -96,7 +96,7 @@ def create(
     given = {key: value for key, value in terms.items() if value is not None}
     asked = _asking(url, admin_token, admin_token_file, cafile, insecure)
     answer = asked("POST", "", json=given)
-    _files.write(token_path, f"{answer['join_token']}\n".encode(), overwrite=force, private=True)
+    files.write(token_path, f"{answer['join_token']}\n".encode(), overwrite=force, private=True)
     facts = {"federation": answer["federation"], "join_token_file": str(token_path)}
     say_token = f"  [green]wrote[/]  {escape(str(token_path))}  (the join token: hand it to the devices)"
     print_json(facts) if as_json else say(*_state_text(answer["federation"]), say_token)

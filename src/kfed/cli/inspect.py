@@ -8,21 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from kfed._base.array import Array
 from kfed.cli._terminal import Json, about, plural, print_json, printable, say, table
 from kfed.errors import InvalidInputError
-from kfed.files import load
-from kfed.identity import Identity
-from kfed.local_file import LocalFile
-from kfed.message import DeviceMessage
 from kfed.server import Aggregation
-from kfed.tables import read_scale, unscaled
-
-Array = npt.NDArray[Any]
+from kfed.site import LocalFile, read_scale, unscaled
+from kfed.wire import DeviceMessage, Identity, load
 
 FEW_ROWS = 3
 
@@ -47,7 +42,7 @@ def inspect(
     """Say what is in a file, what is not, and who may have it."""
     if scale is not None and not centers:
         raise InvalidInputError("--scale is for the centers; add --centers to see them")
-    found = describe(load(file))
+    found = describe(load(file, DeviceMessage, Aggregation, Identity, LocalFile))
     if scale is not None:
         found = _in_units(found, scale)
     facts = {"file": str(file), "bytes": file.stat().st_size, **found.facts}
@@ -185,11 +180,11 @@ def _(identity: Identity) -> Description:
 def _(result: Aggregation) -> Description:
     holds = [
         f"{_centers(result.cluster_centers)}, those of the shared clusters",
-        f"the names of {plural(result.n_devices, 'device')}: {_listed(result.device_ids)}",
-        f"everything that they sent: {_centers(result.device_centers)} with their counts",
+        f"the names of {plural(result.messages.n_devices, 'device')}: {_listed(result.messages.device_ids)}",
+        f"everything that they sent: {_centers(result.messages.centers)} with their counts",
     ]
-    if result.feature_names is not None:
-        holds.append(f"the names of the columns: {_listed(result.feature_names)}")
+    if result.schema.names is not None:
+        holds.append(f"the names of the columns: {_listed(result.schema.names)}")
     return Description(
         f"an aggregation in {plural(result.n_clusters, 'cluster')} (rule: {result.rule})",
         holds,
@@ -202,15 +197,15 @@ def _(result: Aggregation) -> Description:
             "kind": "aggregation",
             "rule": result.rule,
             "n_clusters": result.n_clusters,
-            "n_devices": result.n_devices,
-            "n_device_centers": len(result.device_centers),
-            "n_features": result.n_features,
+            "n_devices": result.messages.n_devices,
+            "n_device_centers": len(result.messages.centers),
+            "n_features": result.schema.n_features,
             "cluster_sizes": result.cluster_sizes.tolist(),
-            "device_ids": result.device_ids,
-            "feature_names": result.feature_names,
+            "device_ids": result.messages.device_ids,
+            "feature_names": result.schema.names,
         },
         result.cluster_centers,
-        result.feature_names,
+        result.schema.names,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from kfed import _files
+from kfed._base import files
 from kfed.cli._site_options import (
     Columns,
     DeviceId,
@@ -27,11 +27,11 @@ from kfed.cli._terminal import Force, Json, claim, note, print_json, say
 from kfed.cli.site import cluster, label_facts, label_text, labels_csv, read_rows
 from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
-from kfed.identity import Identity
-from kfed.local_file import LocalFile
+from kfed.site import LocalFile
+from kfed.wire import Identity
 
 if TYPE_CHECKING:
-    from kfed.coordinator.client import DeviceClient, Gathering
+    from kfed.coordinator.client import DeviceClient, StillGathering
 
 TokenFile = Annotated[
     Path | None,
@@ -92,7 +92,7 @@ def join(
 
     It may be stopped and run again at any time: what was sent is not sent twice.
     """
-    from kfed.coordinator.ticket import Ticket
+    from kfed.coordinator.client import Ticket
 
     name = data.stem if device_id is None else device_id
     ticket_path = Path(f"{data.stem}.ticket") if ticket_file is None else ticket_file
@@ -110,7 +110,7 @@ def join(
         kept = cluster(rows, n_local_clusters, name, seed, min_cluster_size)
         ticket = Ticket.for_device(ticket_path, asked)
         if not wait:
-            _files.write(local_path, kept.to_bytes(), private=True)
+            files.write(local_path, kept.to_bytes(), private=True)
         client = ticket.client(line)
         answer = client.send(kept.to_message(), join_token, replace=replace)
         if not isinstance(answer, Identity) and wait:
@@ -129,8 +129,7 @@ def leave(
     as_json: Json = False,
 ) -> None:
     """Have this site forgotten: the clusters become those that there would be had it never joined."""
-    from kfed.coordinator.client import CLUSTERING_SECONDS
-    from kfed.coordinator.ticket import Ticket
+    from kfed.coordinator.client import CLUSTERING_SECONDS, Ticket
 
     kept = Ticket.load(ticket)
     with kept.line(patience, CLUSTERING_SECONDS) as line:
@@ -147,7 +146,7 @@ def _token(token: str | None, file: Path | None) -> str:
     return token
 
 
-def _wait(client: DeviceClient, answer: Gathering, timeout: float | None) -> Identity:
+def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -> Identity:
     """Ask again whenever the coordinator says so, until there are clusters."""
     from kfed.coordinator.client import CoordinatorError
 
@@ -168,7 +167,7 @@ def _wait(client: DeviceClient, answer: Gathering, timeout: float | None) -> Ide
 
 def _label(kept: LocalFile, answer: Identity, output: Path, *, force: bool, as_json: bool) -> None:
     labels = kept.labels(answer)
-    _files.write(output, labels_csv(kept, labels).encode(), overwrite=force)
+    files.write(output, labels_csv(kept, labels).encode(), overwrite=force)
     facts = label_facts(kept, answer, labels, output)
     print_json(facts) if as_json else say(*label_text(facts))
 

@@ -96,7 +96,7 @@ def _text(outcome: Any) -> list[Any]:
 
 
 def _write_pages(outcomes: list[Any], report: Path | None, markdown: Path | None) -> list[Path]:
-    from kfed.report import write_html, write_markdown
+    from kfed.experiments.pages import write_html, write_markdown
 
     if report is not None:
         write_html(outcomes, report)

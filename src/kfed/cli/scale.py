@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markdown import Markdown
 
-from kfed import _files
+from kfed._base import files
 from kfed.cli._terminal import Force, Json, claim, print_json, say
 
 
@@ -31,7 +31,7 @@ def scale(
     units, differences = measure_units(quick), list(measure_differences(quick))
     text = page(units, differences)
     if markdown is not None:
-        _files.write(markdown, text.encode(), overwrite=force)
+        files.write(markdown, text.encode(), overwrite=force)
     if as_json:
         print_json({"units": asdict(units), "differences": [asdict(one) for one in differences]})
     elif markdown is None:

@@ -12,15 +12,12 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from kfed import _files
+from kfed._base.files import write
 from kfed.cli._terminal import Force, Json, about, claim, note, number_or_auto, plural, print_json, say, table
 from kfed.errors import InvalidInputError
-from kfed.files import Inbox, load, read_messages
-from kfed.identity import Identity
-from kfed.local_file import answer_to
-from kfed.message import DeviceMessage
-from kfed.server import Aggregation
+from kfed.server import Aggregation, Inbox, read_messages
 from kfed.server import aggregate as aggregate_messages
+from kfed.wire import DeviceMessage, Identity, load
 
 
 class Rule(StrEnum):
@@ -113,14 +110,14 @@ def aggregate(
     for warning in result.warnings:
         note(f"warning: {warning}")
     spoken = None if message is None else result.to_message(message.stem).to_bytes()
-    _files.write(output, result.to_bytes(), overwrite=force)
+    write(output, result.to_bytes(), overwrite=force)
     if message is not None and spoken is not None:
-        _files.write(message, spoken, overwrite=force)
+        write(message, spoken, overwrite=force)
     for device_id, path in answers.items():
         path.parent.mkdir(exist_ok=True)
-        _files.write(path, result.identity(device_id).to_bytes(), overwrite=force)
+        write(path, result.identity(device_id).to_bytes(), overwrite=force)
     if plot is not None:
-        from kfed.plots import plot_centers
+        from kfed.insight import plot_centers
 
         plot_centers(result, plot)
     facts = _aggregate_facts(result, inbox) | {
@@ -147,16 +144,16 @@ def assign(
     late: DeviceMessage = load(message, DeviceMessage)
     result: Aggregation = load(clusters, Aggregation)
     with about(message):
-        identity = answer_to(late, result)
+        identity = result.answer(late)
     if output is not None:
-        _files.write(output, identity.to_bytes(), overwrite=force)
+        write(output, identity.to_bytes(), overwrite=force)
     facts = _assign_facts(late, result, identity, output)
     print_json(facts) if as_json else say(*_assign_text(facts))
 
 
 def _check_plot(path: Path) -> None:
     """Find out before the work, not after it, that a picture cannot be drawn."""
-    from kfed.plots import check_format, require_matplotlib
+    from kfed._base.figures import check_format, require_matplotlib
 
     check_format(path)
     require_matplotlib()
@@ -187,11 +184,11 @@ def _claim_all(outputs: list[Path], folder: Path | None, answers: list[Path], in
 
 
 def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
-    owners_of = [np.unique(result.center_owners[result.center_labels == r]) for r in range(result.n_clusters)]
+    owners_of = [np.unique(result.messages.owners[result.center_labels == r]) for r in range(result.n_clusters)]
     return {
         "n_clusters": result.n_clusters,
-        "n_devices": result.n_devices,
-        "n_device_centers": len(result.device_centers),
+        "n_devices": result.messages.n_devices,
+        "n_device_centers": len(result.messages.centers),
         "rule": result.rule,
         "k_choice": None if result.k_choice is None else str(result.k_choice),
         "warnings": list(result.warnings),

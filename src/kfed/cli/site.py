@@ -11,8 +11,8 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from kfed import _files
-from kfed._words import listed
+from kfed._base import files
+from kfed._base.text import listed
 from kfed.cli._site_options import (
     Columns,
     DeviceId,
@@ -27,11 +27,9 @@ from kfed.cli._site_options import (
 )
 from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, printable, say, table
 from kfed.device import MIN_CLUSTER_SIZE, cluster_device
-from kfed.files import load
-from kfed.identity import Identity
-from kfed.local_file import LocalFile
 from kfed.server import Aggregation
-from kfed.tables import Table, read_scale, read_table
+from kfed.site import LocalFile, Table, read_scale, read_table
+from kfed.wire import Identity, load
 
 
 def register(app: typer.Typer) -> None:
@@ -124,7 +122,7 @@ def label(
     with about(local):
         labels = kept.labels(answer, None if rows is None else rows.values)
     if output is not None:
-        _files.write(output, labels_csv(kept, labels).encode(), overwrite=force)
+        files.write(output, labels_csv(kept, labels).encode(), overwrite=force)
     elif not as_json:
         typer.echo(labels_csv(kept, labels), nl=False)
         return
@@ -134,8 +132,7 @@ def label(
 
 def _ask(ticket: Path) -> Identity:
     """Ask the coordinator that a device joined for its identity."""
-    from kfed.coordinator.client import CoordinatorError
-    from kfed.coordinator.ticket import Ticket
+    from kfed.coordinator.client import CoordinatorError, Ticket
 
     kept = Ticket.load(ticket)
     with kept.line(patience=30) as line:
@@ -205,14 +202,14 @@ def cluster(rows: Table, n_local_clusters: Any, device_id: str, seed: int, min_c
 def _write_both(local_path: Path, kept: bytes, message_path: Path, message: bytes, *, force: bool) -> None:
     """Write the local file and the message, or leave everything as it was."""
     before = local_path.read_bytes() if local_path.exists() else None
-    _files.write(local_path, kept, overwrite=force, private=True)
+    files.write(local_path, kept, overwrite=force, private=True)
     try:
-        _files.write(message_path, message, overwrite=force)
+        files.write(message_path, message, overwrite=force)
     except BaseException:
         if before is None:
             local_path.unlink(missing_ok=True)
         else:
-            _files.write(local_path, before, private=True)
+            files.write(local_path, before, private=True)
         raise
 
 

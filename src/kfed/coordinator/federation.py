@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from kfed import _checks
+from kfed._base import checks
 from kfed.errors import InvalidInputError
-from kfed.message import DeviceMessage
 from kfed.server import RULES
+from kfed.wire import DeviceMessage, FeatureSchema
 
 MAX_FEATURES = 100_000
 MAX_CENTERS = 1_024
@@ -58,16 +58,16 @@ class Federation:
                 "the name of a federation must be 1 to 63 letters, digits, dots, dashes and underscores, "
                 "and begin with a letter or digit"
             )
-        _checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
-        _checks.one_of(self.rule, list(RULES), "rule")
-        _checks.feature_names(self.feature_names, self.n_features)
+        checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
+        checks.one_of(self.rule, list(RULES), "rule")
+        checks.feature_names(self.feature_names, self.n_features)
         if self.deadline is not None:
-            _checks.positive_number(self.deadline, "deadline")
+            checks.positive_number(self.deadline, "deadline")
 
     @property
-    def device_id(self) -> str:
-        """How errors call the party that a device must agree with."""
-        return f"federation {self.name}"
+    def schema(self) -> FeatureSchema:
+        """The features that every device must have."""
+        return FeatureSchema(self.n_features, self.feature_names)
 
     @property
     def max_bytes(self) -> int:
@@ -130,7 +130,7 @@ def check_message(federation: Federation, device_id: str, message: DeviceMessage
             f"the message must be that of device {device_id!r}, whose address it was sent to, "
             f"and is that of {message.device_id!r}"
         )
-    _checks.same_features(federation, message)
+    federation.schema.check_same(message.schema, f"federation {federation.name}", repr(device_id))
     if message.n_local_clusters > federation.max_centers:
         raise InvalidInputError(
             f"a device may send at most {federation.max_centers:,} centers, and sent {message.n_local_clusters:,}; "

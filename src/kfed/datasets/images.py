@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import zlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _checks
+from kfed._base import checks
+from kfed._base.array import Array
 from kfed.datasets.sources import locate
 from kfed.datasets.table import Dataset
 from kfed.errors import CorruptFileError
 
-Array = npt.NDArray[Any]
 Split = Literal["train", "test"]
 
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -39,7 +38,7 @@ def digits() -> Dataset:
 
 def mnist(split: Split = "train") -> Dataset:
     """MNIST: 60,000 images of digits to train with and 10,000 to test with, 28 x 28 pixels in [0, 1], ink is 1."""
-    prefix = _MNIST_PREFIX[_checks.one_of(split, list(_MNIST_PREFIX), "split")]
+    prefix = _MNIST_PREFIX[checks.one_of(split, list(_MNIST_PREFIX), "split")]
     files = locate("mnist")
     images = read_idx(files[f"{prefix}-images-idx3-ubyte.gz"])
     points = images.reshape(len(images), -1).astype(np.float32) / np.float32(255)

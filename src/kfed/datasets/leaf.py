@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kfed import _checks
+from kfed._base import checks
 from kfed.datasets.images import Split
 from kfed.datasets.sources import data_folders, missing
 from kfed.datasets.table import Dataset
@@ -38,7 +38,7 @@ def leaf_shakespeare(split: Split = "train", *, n_features: int = 4096) -> Datas
 def _read_all(name: str, split: Split) -> tuple[list[Any], list[Any], list[str]]:
     """Samples, labels and users of all files, row by row."""
     samples, classes, owners = [], [], []
-    for path in _files_of(name, _checks.one_of(split, ("train", "test"), "split")):
+    for path in _files_of(name, checks.one_of(split, ("train", "test"), "split")):
         for user, x, y in _users(path):
             samples += x
             classes += y

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isqrt
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _checks, _geometry
+from kfed._base import checks, geometry
+from kfed._base.array import Array, frozen
 from kfed.errors import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 LAYOUTS = ("equidistant", "random")
 
@@ -102,9 +99,9 @@ def mixture(
     >>> len(drawn.points), drawn.points[0].shape, drawn.n_local_clusters, round(drawn.separation, 6)
     (20, (40, 20), 4, 20.0)
     """
-    n_features = _checks.positive_integer(n_features, "n_features")
-    n_clusters = _checks.positive_integer(n_clusters, "n_clusters")
-    _checks.one_of(layout, LAYOUTS, "layout")
+    n_features = checks.positive_integer(n_features, "n_features")
+    n_clusters = checks.positive_integer(n_clusters, "n_clusters")
+    checks.one_of(layout, LAYOUTS, "layout")
     _check(n_features, n_clusters, devices_per_group, points_per_cluster, required_ratio, separation, layout)
     rng = np.random.default_rng(seed)
     targets = _targets(n_clusters, devices_per_group, points_per_cluster)
@@ -120,7 +117,7 @@ def mixture(
     return Mixture(
         points=tuple(np.split(means[labels] + residuals, ends)),
         targets=tuple(targets),
-        means=_checks.frozen(means),
+        means=frozen(means),
         separation=float(separation),  # type: ignore[arg-type]
         required_separation=float(required),
     )
@@ -135,8 +132,8 @@ def _check(
     separation: float | None,
     layout: str,
 ) -> None:
-    _checks.positive_integer(devices_per_group, "devices_per_group")
-    _checks.positive_integer(points_per_cluster, "points_per_cluster")
+    checks.positive_integer(devices_per_group, "devices_per_group")
+    checks.positive_integer(points_per_cluster, "points_per_cluster")
     if isqrt(n_clusters) ** 2 != n_clusters:
         raise InvalidInputError(
             f"n_clusters must be a square, so that groups have sqrt(k) clusters, and is {n_clusters}"
@@ -150,7 +147,7 @@ def _check(
         raise InvalidInputError("give one of required_ratio (c) and separation (in standard deviations)")
     for name, value in (("required_ratio", required_ratio), ("separation", separation)):
         if value is not None:
-            _checks.positive_number(value, name)
+            checks.positive_number(value, name)
     if layout == "equidistant" and n_clusters > n_features:
         raise InvalidInputError(
             f"equidistant means take at least as many features as clusters, {n_clusters}, and there are {n_features}; "
@@ -178,5 +175,5 @@ def _unit_means(n_clusters: int, n_features: int, layout: str, rng: np.random.Ge
     drawn = rng.standard_normal((n_features, n_clusters))
     if layout == "equidistant":
         return np.asarray(np.linalg.qr(drawn)[0].T / np.sqrt(2))
-    apart = np.sqrt(_geometry.squared_distances(drawn.T, drawn.T))
+    apart = np.sqrt(geometry.squared_distances(drawn.T, drawn.T))
     return np.asarray(drawn.T / apart[np.triu_indices(n_clusters, 1)].min())

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _checks
+from kfed._base import checks
+from kfed._base.array import Array
 from kfed.errors import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 EXPONENT = 1.5
 """Of power laws: the size of the i-th largest device goes as i^(-1/EXPONENT)."""
@@ -165,9 +163,9 @@ def natural(owners: Any, seed: int = 0, *, min_points: int = 1, n_devices: int |
     """
     owners = np.asarray(owners)
     names, codes, sizes = np.unique(owners, return_inverse=True, return_counts=True)
-    able = np.flatnonzero(sizes >= _checks.positive_integer(min_points, "min_points"))
+    able = np.flatnonzero(sizes >= checks.positive_integer(min_points, "min_points"))
     if n_devices is not None:
-        if _checks.positive_integer(n_devices, "n_devices") > len(able):
+        if checks.positive_integer(n_devices, "n_devices") > len(able):
             raise InvalidInputError(
                 f"n_devices must be at most {len(able):,}, the owners with {min_points} rows or more, "
                 f"and is {n_devices:,}"
@@ -179,13 +177,13 @@ def natural(owners: Any, seed: int = 0, *, min_points: int = 1, n_devices: int |
 
 def power_weights(n: int, exponent: float = EXPONENT) -> Array:
     """Weights of a power law, the largest first, with sum 1."""
-    weights = np.arange(1, n + 1) ** (-1 / _checks.positive_number(exponent, "exponent"))
+    weights = np.arange(1, n + 1) ** (-1 / checks.positive_number(exponent, "exponent"))
     return np.asarray(weights / weights.sum())
 
 
 def _counts(n_points: int, n_devices: int) -> tuple[int, int]:
-    _checks.positive_integer(n_points, "n_points")
-    if _checks.positive_integer(n_devices, "n_devices") > n_points:
+    checks.positive_integer(n_points, "n_points")
+    if checks.positive_integer(n_devices, "n_devices") > n_points:
         raise InvalidInputError(
             f"n_devices must be at most the number of rows, {n_points:,}, and is {n_devices:,}: devices would be empty"
         )
@@ -197,7 +195,7 @@ def _deal(classes: Any, n_devices: int, per_device: int, rng: np.random.Generato
     classes = np.asarray(classes)
     names, codes = np.unique(classes, return_inverse=True)
     _counts(len(classes), n_devices)
-    if _checks.positive_integer(per_device, "max_local_clusters") > len(names):
+    if checks.positive_integer(per_device, "max_local_clusters") > len(names):
         raise InvalidInputError(
             f"max_local_clusters (k') must be at most the number of clusters (k), {len(names)}, and is {per_device}"
         )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
-from kfed import _checks, _files, _progress
+from kfed._base import checks, files
+from kfed._base.progress import progress_bar
 from kfed.errors import CorruptFileError, MissingDataError
 
 TIMEOUT_SECONDS = 20.0
@@ -101,7 +102,7 @@ def locate(name: str, *, progress: bool | None = None) -> dict[str, Path]:
     CorruptFileError
         If a file is not the published one.
     """
-    _checks.one_of(name, list(SOURCES), "data set")
+    checks.one_of(name, list(SOURCES), "data set")
     return {file.name: fetch(file, progress=progress) for file in SOURCES[name]}
 
 
@@ -143,7 +144,7 @@ def _download(file: File, progress: bool | None) -> Path:
         _check(payload, file, url)
         path = cache_folder() / file.folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        _files.write(path, payload)
+        files.write(path, payload)
         return path
     why = (
         f" and could not be downloaded ({'; '.join(reasons)})" if reasons else ", and there is no place to download it"
@@ -157,7 +158,7 @@ def _read(url: str, file: File, progress: bool | None) -> bytes:
     payload = bytearray()
     with (
         urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer,
-        _progress.bar(f"downloading {file.name}", file.n_bytes, progress) as advance,
+        progress_bar(f"downloading {file.name}", file.n_bytes, progress) as advance,
     ):
         while len(payload) <= file.n_bytes and (chunk := answer.read(CHUNK_BYTES)):
             payload += chunk

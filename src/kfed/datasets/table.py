@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy.typing as npt
-
+from kfed._base.array import Array
 from kfed.errors import InvalidInputError
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kfed import _checks
+from kfed._base import checks
 
 NGRAM_LENGTHS = (2, 3)
 
@@ -20,7 +20,7 @@ def windows(text: str, length: int) -> list[str]:
     >>> windows("to be or not", 5)
     ['to be', ' or n']
     """
-    length = _checks.positive_integer(length, "length")
+    length = checks.positive_integer(length, "length")
     return [text[start : start + length] for start in range(0, len(text) - length + 1, length)]
 
 
@@ -49,7 +49,7 @@ def character_features(texts: Sequence[str], *, n_features: int = 4096) -> Any:
     hashing = HashingVectorizer(
         analyzer="char",
         ngram_range=NGRAM_LENGTHS,
-        n_features=_checks.positive_integer(n_features, "n_features"),
+        n_features=checks.positive_integer(n_features, "n_features"),
         alternate_sign=False,
         dtype=np.float32,
     )

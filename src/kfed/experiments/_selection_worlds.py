@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed.datasets import character_features, locate, mnist, partition, windows
 from kfed.datasets.shakespeare import FILE, read_roles
-from kfed.fleet import cluster_fleet
+from kfed.device import cluster_fleet
 from kfed.server import aggregate
 
 Array = np.ndarray[Any, Any]

@@ -7,15 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kfed._base.array import Array
 from kfed.datasets import Dataset, mnist_by_writer, partition, shakespeare_lines
 from kfed.device import cluster_device
 from kfed.experiments.experiment import Axes, Result, seed_of
 from kfed.metrics import partition_cost
 from kfed.separation import choose_by_separation
-
-Array = npt.NDArray[Any]
 
 N_TEXT_FEATURES = 1024
 MIN_POINTS = 10

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.datasets import Dataset, Partition, mnist_by_writer, partition
+from kfed.device import cluster_fleet
 from kfed.experiments.drawing import finish, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
-from kfed.fleet import cluster_fleet
 from kfed.metrics import partition_cost
 from kfed.server import aggregate
 

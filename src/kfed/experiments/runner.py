@@ -13,8 +13,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import kfed
-from kfed import _checks, _files, _pool, _progress, plots
+from kfed._base import checks, figures, files, pool
+from kfed._base.progress import progress_bar
+from kfed._version import __version__
 from kfed.datasets.sources import locate
 from kfed.errors import MissingDataError, MissingExtraError
 from kfed.experiments.experiment import Axes, Experiment, Result, Summary
@@ -65,7 +66,7 @@ class Outcome:
         about = ("name", "title", "paper", "claim", "measure", "setup_differs")
         return {
             **{name: getattr(self.experiment, name) for name in about},
-            "kfed": kfed.__version__,
+            "kfed": __version__,
             "preset": self.preset,
             "seed": self.seed,
             "skipped": self.skipped,
@@ -121,7 +122,7 @@ def reproduce(
         outcome = Outcome(experiment, preset, seed, skipped="" if runs else why, left_out=why if runs else "")
         if runs:
             outcome = replace(outcome, **_done(experiment, runs, folder, seed, fresh, progress))
-        _files.write(folder / f"{experiment.name}.json", f"{json.dumps(outcome.to_dict(), indent=1)}\n".encode())
+        files.write(folder / f"{experiment.name}.json", f"{json.dumps(outcome.to_dict(), indent=1)}\n".encode())
         yield outcome
 
 
@@ -152,7 +153,7 @@ def _done(
     found = [None if fresh else store.find(axes) for axes in runs]
     missing = [axes for axes, result in zip(runs, found, strict=True) if result is None]
     do = partial(_do, experiment.run_one, store, seed)
-    with _progress.bar(experiment.name, len(runs), progress) as advance:
+    with progress_bar(experiment.name, len(runs), progress) as advance:
         new = _each(do, missing, experiment)
         results = []
         for result in found:
@@ -163,7 +164,7 @@ def _done(
 
 
 def _seed(seed: int) -> int:
-    return seed if seed == 0 else _checks.positive_integer(seed, "seed")
+    return seed if seed == 0 else checks.positive_integer(seed, "seed")
 
 
 def _do(run_one: Callable[[Axes, int], dict[str, Any]], store: Store, seed: int, axes: Axes) -> Result:
@@ -184,7 +185,7 @@ def _each(do: Callable[[Axes], Result], runs: Sequence[Axes], experiment: Experi
 
 
 def _n_processes(experiment: Experiment) -> int:
-    return min(experiment.side_by_side, _pool.available_cores())
+    return min(experiment.side_by_side, pool.available_cores())
 
 
 def _one_thread(package: str) -> None:
@@ -198,10 +199,10 @@ def _one_thread(package: str) -> None:
 def _draw(experiment: Experiment, results: list[Result], folder: Path) -> Path | None:
     """Draw the picture; without matplotlib there is none."""
     try:
-        figure = plots.new_figure(*experiment.figure_size)
+        figure = figures.new_figure(*experiment.figure_size)
     except MissingExtraError:
         return None
     experiment.plot(results, figure)
     path = folder / f"{experiment.name}.png"
-    plots.save_figure(figure, path)
+    figures.save_figure(figure, path)
     return path

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed import _geometry
+from kfed._base import geometry
 from kfed.experiments.drawing import finish, values_of
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
-from kfed.message import DeviceMessage
 from kfed.server import aggregate
+from kfed.wire import DeviceMessage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def _messages(n_devices: int, n_clusters: int, rng: np.random.Generator) -> list
 def counting_distances() -> Iterator[Callable[[], int]]:
     """Count pairwise distances: all that the server computes pass through two functions."""
     counted = 0
-    originals = {name: getattr(_geometry, name) for name in ("product_distances", "squared_distances")}
+    originals = {name: getattr(geometry, name) for name in ("product_distances", "squared_distances")}
 
     def counting(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(left: Any, right: Any, *rest: Any) -> Any:
@@ -65,11 +65,11 @@ def counting_distances() -> Iterator[Callable[[], int]]:
 
     try:
         for name, function in originals.items():
-            setattr(_geometry, name, counting(function))
+            setattr(geometry, name, counting(function))
         yield lambda: counted
     finally:
         for name, function in originals.items():
-            setattr(_geometry, name, function)
+            setattr(geometry, name, function)
 
 
 def _best_time(work: Callable[[], Any], n_tries: int = 3) -> float:

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import kfed
-from kfed import _files, _words
+from kfed._base import files, text
+from kfed._version import __version__
 from kfed.experiments.experiment import Axes, Result
 
 
@@ -27,7 +27,7 @@ class Store:
 
     def __init__(self, folder: Path, experiment: str, seed: int) -> None:
         self._folder = folder / "runs" / experiment
-        self._about = {"experiment": experiment, "seed": seed, "kfed": kfed.__version__}
+        self._about = {"experiment": experiment, "seed": seed, "kfed": __version__}
 
     def find(self, axes: Axes) -> Result | None:
         """Look for the result of a run; a file that is not sound counts as none."""
@@ -41,9 +41,9 @@ class Store:
 
     def keep(self, axes: Axes, values: dict[str, Any], seconds: float) -> Result:
         """Store the result of a run, whole or not at all, and give it as it would be found again."""
-        content = {"about": self._about, "axes": dict(axes), "values": _words.plain(values), "seconds": seconds}
+        content = {"about": self._about, "axes": dict(axes), "values": text.plain(values), "seconds": seconds}
         self._folder.mkdir(parents=True, exist_ok=True)
-        _files.write(self._path(axes), f"{json.dumps(content, indent=1)}\n".encode())
+        files.write(self._path(axes), f"{json.dumps(content, indent=1)}\n".encode())
         return Result(axes, content["values"], seconds)
 
     def _path(self, axes: Axes) -> Path:

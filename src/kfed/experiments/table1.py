@@ -6,21 +6,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _pool
+from kfed._base import pool
+from kfed._base.array import Array
 from kfed.baselines import one_round, textbook_local
 from kfed.datasets import Mixture, mixture
 from kfed.experiments.drawing import select
 from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
-from kfed.message import DeviceMessage
 from kfed.metrics import matched_accuracy
 from kfed.server import aggregate
+from kfed.wire import DeviceMessage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Array = npt.NDArray[Any]
 
 OURS, PLAIN, GREEDY = "kfed", "plain k-means++", "greedy k-means++"
 N_CANDIDATES = {PLAIN: 1, GREEDY: None}
@@ -56,7 +54,7 @@ def _round(drawn: Mixture, seed: int) -> Array:
 
 def _textbook_round(drawn: Mixture, n_candidates: int | None, seed: int) -> Array:
     """One round in which devices seed by k-means++ once."""
-    with _pool.one_blas_thread():
+    with pool.one_blas_thread():
         local = [
             textbook_local(points, drawn.n_local_clusters, seed + i, n_candidates=n_candidates)
             for i, points in enumerate(drawn.points)

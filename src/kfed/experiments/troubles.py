@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from kfed._base.array import Array
 from kfed.datasets import mixture
-from kfed.fleet import cluster_fleet
-from kfed.local import LocalClustering
-from kfed.message import DeviceMessage
-
-Array = npt.NDArray[Any]
+from kfed.device import LocalClustering, cluster_fleet
+from kfed.wire import DeviceMessage
 
 N_FEATURES, N_CLUSTERS, DEVICES_PER_GROUP, N_ALIKE = 100, 16, 5, 20
 POINTS_EACH = 100

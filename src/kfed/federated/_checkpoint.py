@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from kfed import _files
+from kfed._base import files
 from kfed.errors import InvalidInputError, MessageError
 from kfed.federated.communication import Communication
 
@@ -25,19 +25,19 @@ def save(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str
     """Write a checkpoint, whole or not at all."""
     arrays = {f"model.{name}": values.numpy() for name, values in progress.stack.parameters.items()}
     arrays["history"] = np.frombuffer(json.dumps([asdict(record) for record in progress.history]).encode(), np.uint8)
-    _files.write(path, _files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint}))
+    files.write(path, files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint}))
 
 
 def resumed(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
     """Give the progress that a checkpoint holds; `progress` if there is no such file yet."""
     if not Path(path).exists():
         return progress
-    return _files.naming(path, lambda: _decoded(path, progress, fingerprint))
+    return files.naming(path, lambda: _decoded(path, progress, fingerprint))
 
 
 def _decoded(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
-    arrays, facts = _files.decode(_files.read(path))
-    _files.check_kind(facts, KIND, VERSION)
+    arrays, facts = files.decode(files.read(path))
+    files.check_kind(facts, KIND, VERSION)
     if facts.get("run") != json.loads(json.dumps(fingerprint)):
         differing = [key for key in fingerprint if facts["run"].get(key) != json.loads(json.dumps(fingerprint[key]))]
         raise InvalidInputError(

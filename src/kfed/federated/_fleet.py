@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kfed import _checks
+from kfed._base import checks
 from kfed.errors import InvalidInputError
 
 Devices = Mapping[str, tuple[Any, Any]] | Sequence[tuple[Any, Any]]
@@ -89,7 +89,7 @@ def _named(devices: Devices) -> tuple[list[str], list[tuple[Any, Any]]]:
     else:
         pairs = list(devices)
         names = [f"device-{position:0{len(str(max(len(pairs) - 1, 0)))}d}" for position in range(len(pairs))]
-    return [_checks.device_id(name) for name in names], pairs
+    return [checks.device_id(name) for name in names], pairs
 
 
 def _device(name: str, pair: Any) -> tuple[torch.Tensor, torch.Tensor]:

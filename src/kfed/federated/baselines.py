@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kfed import _checks
+from kfed._base import checks
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import LowestLoss, OneModel, losses_of_models
 from kfed.federated._stack import Stack, check_fits
@@ -71,10 +71,10 @@ def fit_ifca(
         As in `fit_personalized`.
     """
     fleet, training = Fleet.of(devices), training or FedAvg()
-    n_models = _checks.positive_integer(n_clusters, "n_clusters")
-    n_starts = _checks.positive_integer(n_starts, "n_starts")
+    n_models = checks.positive_integer(n_clusters, "n_clusters")
+    n_starts = checks.positive_integer(n_starts, "n_starts")
     check_fits(Stack.of(model_factory, 1, training.seed), fleet.inputs, fleet.targets, training.loss)
-    start_rounds = min(_checks.positive_integer(start_rounds, "start_rounds"), training.rounds - training.shared_rounds)
+    start_rounds = min(checks.positive_integer(start_rounds, "start_rounds"), training.rounds - training.shared_rounds)
     starts = []
     for seed in range(training.seed, training.seed + 1000 * n_starts, 1000):
         plan = LowestLoss(fleet, n_models, training.loss, training.n_loss_rows, seed)

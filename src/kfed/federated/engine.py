@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from kfed import _checks, _progress
+from kfed._base import checks
+from kfed._base.progress import progress_bar
 from kfed.errors import DivergedError, InvalidInputError
 from kfed.federated import _checkpoint
 from kfed.federated._fleet import Fleet
@@ -77,15 +78,15 @@ class FedAvg:
 
     def __post_init__(self) -> None:
         for name in ("rounds", "local_steps", "batch_size"):
-            _checks.positive_integer(getattr(self, name), name)
+            checks.positive_integer(getattr(self, name), name)
         for name in ("clients_per_round", "n_loss_rows"):
             if getattr(self, name) is not None:
-                _checks.positive_integer(getattr(self, name), name)
-        _checks.positive_number(self.learning_rate, "learning_rate")
+                checks.positive_integer(getattr(self, name), name)
+        checks.positive_number(self.learning_rate, "learning_rate")
         for name in ("final_learning_rate", "clip_norm"):
             if getattr(self, name) is not None:
-                _checks.positive_number(getattr(self, name), name)
-        _checks.one_of(self.weighting, ["points", "devices"], "weighting")
+                checks.positive_number(getattr(self, name), name)
+        checks.one_of(self.weighting, ["points", "devices"], "weighting")
         for name in ("shared_rounds", "seed"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -179,7 +180,7 @@ class Run:
         if checkpoint is not None:
             progress = _checkpoint.resumed(checkpoint, progress, fingerprint)
         rounds, kept = until or self.settings.rounds, len(progress.history)
-        with _progress.bar("training", rounds - kept, show_progress) as advance:
+        with progress_bar("training", rounds - kept, show_progress) as advance:
             try:
                 for round in range(kept, rounds):
                     progress = self.one_round(progress, round)

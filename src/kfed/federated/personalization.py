@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from kfed import _checks, _refine
+from kfed._base import checks
+from kfed.device import LocalClustering, cluster_fleet, nearest_centers
 from kfed.errors import FeatureMismatchError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import ByLabel
@@ -24,8 +25,6 @@ from kfed.federated.communication import Communication
 from kfed.federated.engine import FedAvg, Observe, Progress, Run
 from kfed.federated.models import FederatedModels, total
 from kfed.federated.selection import Selection
-from kfed.fleet import cluster_fleet
-from kfed.local import LocalClustering
 from kfed.server import Aggregation, aggregate
 
 Array = np.ndarray[Any, Any]
@@ -101,7 +100,7 @@ def fit_personalized(
     True
     """
     fleet, training = Fleet.of(devices), training or FedAvg()
-    stack = Stack.of(model_factory, _checks.positive_integer(n_clusters, "n_clusters"), training.seed)
+    stack = Stack.of(model_factory, checks.positive_integer(n_clusters, "n_clusters"), training.seed)
     check_fits(stack, fleet.inputs, fleet.targets, training.loss)
     clustering = cluster_once(fleet, n_clusters, n_local_clusters, rule, training.seed, features)
     plan = ByLabel(fleet, clustering.labels)
@@ -167,13 +166,13 @@ class Clustering:
     def route(self, device_id: str, inputs: torch.Tensor) -> Array:
         """Global cluster of the nearest local center of each row, (n_rows,)."""
         local = self.local[device_id]
-        points = _checks.points(self._features(inputs), "inputs")
+        points = checks.points(self._features(inputs), "inputs")
         if points.shape[1] != local.n_features:
             raise FeatureMismatchError(
                 f"inputs must have the {local.n_features} features that were clustered, and have {points.shape[1]}"
             )
         held = np.flatnonzero(local.counts > 0)
-        return np.asarray(self.clusters[device_id][held][_refine.nearest(points, local.centers[held])])
+        return np.asarray(self.clusters[device_id][held][nearest_centers(points, local.centers[held])])
 
 
 def flattened(inputs: torch.Tensor) -> Array:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed import _checks
+from kfed._base import checks
+from kfed._base.array import Array
 from kfed.errors import InvalidInputError
 
-Array = npt.NDArray[Any]
 Losses = Sequence[float] | Array | Callable[[Array], Any] | None
 """Losses of all clients, or a function that gives those of the clients it is asked for: only they need compute it."""
 
@@ -44,7 +43,7 @@ class RandomSelection:
     """
 
     def __init__(self, n_clients: int, sizes: Any = None, *, seed: int = 0) -> None:
-        self.n_clients = _checks.positive_integer(n_clients, "n_clients")
+        self.n_clients = checks.positive_integer(n_clients, "n_clients")
         self._chances = _chances(np.ones(n_clients) if sizes is None else sizes, n_clients)
         self._seed = seed
 
@@ -143,7 +142,7 @@ def _listed(clusters: int | Iterable[int]) -> Any:
 
 
 def _chances(sizes: Any, n_clients: int) -> Array:
-    sizes = _checks.as_array(sizes, "sizes", np.float64)
+    sizes = checks.as_array(sizes, "sizes", np.float64)
     if sizes.shape != (n_clients,) or n_clients == 0 or not np.isfinite(sizes).all() or (sizes <= 0).any():
         raise InvalidInputError(
             f"sizes must be {n_clients} numbers greater than zero, one for each client, and are not"
@@ -152,7 +151,7 @@ def _chances(sizes: Any, n_clients: int) -> Array:
 
 
 def _checked(n: int, n_clients: int, name: str = "n") -> int:
-    n = _checks.positive_integer(n, name)
+    n = checks.positive_integer(n, name)
     if n > n_clients:
         raise InvalidInputError(
             f"{name} must be at most the number of clients, {n_clients}, and is {n}; ask for fewer clients"
@@ -170,7 +169,7 @@ def _losses_of(candidates: Array, losses: Losses, n_clients: int) -> Array:
     if losses is None:
         raise InvalidInputError("losses must be given, as this selection prefers clients with a high loss")
     known = losses(candidates) if callable(losses) else losses
-    known = _checks.as_array(known, "losses", np.float64)
+    known = checks.as_array(known, "losses", np.float64)
     expected = len(candidates) if callable(losses) else n_clients
     if known.shape != (expected,):
         raise InvalidInputError(f"losses must be {expected} numbers, one for each client, and have shape {known.shape}")

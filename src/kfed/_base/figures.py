@@ -1,0 +1,73 @@
+"""Figures without global state: made, checked and saved; what is drawn on them is up to the callers."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kfed._base import files
+from kfed.errors import InvalidInputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg", "pdf")
+
+
+def axes_for(ax: Axes | None, path: str | os.PathLike[str] | None, width: float, height: float) -> Axes:
+    """Return `ax`, or axes on a new figure: one without a window if it is to be saved at `path`."""
+    if path is not None:
+        check_format(path)
+    if ax is not None:
+        return ax
+    figure = _pyplot_figure(width, height) if path is None else new_figure(width, height)
+    return figure.add_subplot()
+
+
+def saved(ax: Axes, path: str | os.PathLike[str] | None) -> Axes:
+    """Return `ax`, after its figure was saved at `path`, if one is given."""
+    if path is not None:
+        save_figure(ax.figure, path)  # type: ignore[arg-type]
+    return ax
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Make a figure for a file, in inches: no window, no global state."""
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure, whole or not at all."""
+    kind = check_format(path)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=kind, dpi=150)
+    files.write(path, picture.getvalue())
+
+
+def check_format(path: str | os.PathLike[str]) -> str:
+    """Find the format that a picture's name asks for, if it is one that we write."""
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise InvalidInputError(f"{path}: a picture must end in .png, .svg or .pdf")
+    return kind
+
+
+def require_matplotlib() -> None:
+    """Raise `MissingExtraError` unless pictures can be drawn."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("pictures need matplotlib: pip install 'kfed[plots]'") from error
+
+
+def _pyplot_figure(width: float, height: float) -> Figure:
+    require_matplotlib()
+    from matplotlib import pyplot
+
+    return pyplot.figure(figsize=(width, height), layout="constrained")

@@ -1,0 +1,125 @@
+"""Bytes and files: safetensors in and out, and writing that is whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from kfed._base.array import Array
+from kfed.errors import MessageError, OutputExistsError, VersionError
+
+Loaded = TypeVar("Loaded")
+
+MAX_BYTES = 2**30
+"""Files larger than this are refused before they are read."""
+
+_COMPACT_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
+def encode(arrays: Mapping[str, Array], facts: Mapping[str, Any] | None = None) -> bytes:
+    """Pack named arrays and a few facts about them as safetensors; the same input gives the same bytes."""
+    return bytes(save(dict(arrays), metadata=_metadata(facts)))
+
+
+def encode_table(name: str, table: Array, facts: Mapping[str, Any] | None = None) -> bytes:
+    """Pack one table of floats as `encode` does, to bytes that do not depend on the version of safetensors."""
+    entry = {"dtype": f"F{8 * table.itemsize}", "shape": table.shape, "data_offsets": (0, table.nbytes)}
+    entries = {"__metadata__": _metadata(facts), name: entry} if facts else {name: entry}
+    header = _COMPACT_JSON.encode(entries).encode()
+    header += b" " * (-len(header) % 8)
+    little_endian = table.astype(table.dtype.newbyteorder("<"), copy=False)
+    return b"".join((len(header).to_bytes(8, "little"), header, little_endian.tobytes()))
+
+
+def _metadata(facts: Mapping[str, Any] | None) -> dict[str, str] | None:
+    return {"kfed": json.dumps(facts, sort_keys=True)} if facts else None
+
+
+def decode(payload: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Unpack what `encode` packed; raises `MessageError` on anything else.
+
+    Nothing is run and nothing is trusted: safetensors checks that shapes fit the bytes before any memory is taken.
+    """
+    try:
+        arrays = load(payload)
+        header = payload[8 : 8 + int.from_bytes(payload[:8], "little")]
+        has_facts = b"__metadata__" in header
+        facts = json.loads(json.loads(header).get("__metadata__", {}).get("kfed", "{}")) if has_facts else {}
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise MessageError(
+            "these bytes are not a kfed file, or only a part of one; ask for the file to be sent again"
+        ) from error
+    return arrays, facts if isinstance(facts, dict) else {}
+
+
+def check_kind(facts: Mapping[str, Any], kind: str, version: int) -> None:
+    """Raise unless `facts` say that the bytes are of this kind and version."""
+    found = facts.get("kind", "something else")
+    if found != kind:
+        raise MessageError(f"this is not a kfed {kind} but {found}; give a file that holds a kfed {kind}")
+    if facts.get("version") != version:
+        raise VersionError(
+            f"this {kind} has format version {facts.get('version', 'none')}, and this kfed reads version {version}; "
+            "use the kfed that wrote it, or upgrade"
+        )
+
+
+def read(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a file, unless it is too large to be a kfed file."""
+    size = Path(path).stat().st_size
+    if size > max_bytes:
+        raise MessageError(f"{path} has {size:,} bytes; a kfed file has at most {max_bytes:,}")
+    return Path(path).read_bytes()
+
+
+def naming(path: str | os.PathLike[str], load_it: Callable[[], Loaded]) -> Loaded:
+    """Call `load_it`, and let an error about what is in the file name the file."""
+    try:
+        return load_it()
+    except MessageError as error:
+        raise type(error)(f"{os.fspath(path)}: {error}") from error
+
+
+def reason_of(error: Exception) -> str:
+    """Put an error in one sentence that names the file."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {(error.strerror or type(error).__name__).lower()}"
+    return str(error)
+
+
+def write(path: str | os.PathLike[str], payload: bytes, *, overwrite: bool = True, private: bool = False) -> None:
+    """Write a file whole or not at all; `private` files can be read by their owner only."""
+    target = Path(path)
+    if not overwrite:
+        check_free(target)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        if not private:
+            os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def check_free(path: str | os.PathLike[str]) -> None:
+    """Raise if there is a file at `path`."""
+    if Path(path).exists():
+        raise OutputExistsError(f"{path} exists already; choose another name, or allow it to be overwritten (--force)")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,138 @@
+"""Greedy k-means++ seeding (Arthur and Vassilvitskii, SODA 2007) of many small problems at once.
+
+Points are *lifted*: x becomes (x, |x|^2, 1), so that one product with (-2c, 1, |c|^2) gives |x - c|^2 for every point
+and center. A stack of lifted points has shape (n_problems, n_features + 2, n_points).
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+
+from kfed._base.array import Array
+
+CORESET_SIZE = 2**15
+"""Points that seeds are looked for among; a problem with more is represented by a sample of this size."""
+
+
+def lift(lifted: Array) -> Array:
+    """Fill the last two rows of a stack whose other rows hold coordinates; centered ones, so that it is precise."""
+    np.einsum("bdn,bdn->bn", lifted[:, :-2], lifted[:, :-2], out=lifted[:, -2])
+    lifted[:, -1] = 1
+    return lifted
+
+
+def squared_distances(lifted: Array, centers: Array) -> Array:
+    """Squared distances of lifted points to `centers` (n_problems, m, n_features): (n_problems, m, n_points).
+
+    Rounding may leave those near zero a little below it.
+    """
+    query = np.empty((*centers.shape[:2], centers.shape[2] + 2), centers.dtype)
+    np.multiply(centers, -2, out=query[:, :, :-2])
+    query[:, :, -2] = 1
+    np.einsum("bmd,bmd->bm", centers, centers, out=query[:, :, -1])
+    return np.asarray(np.matmul(query, lifted))
+
+
+def points_at(lifted: Array, indices: Array) -> Array:
+    """The points at `indices` (n_problems, m), no longer lifted: (n_problems, m, n_features)."""
+    return lifted[np.arange(len(lifted))[:, None], :-2, indices]
+
+
+def n_draws(n_clusters: int, n_tries: int) -> int:
+    """Random numbers that `greedy_seeds` uses for one problem."""
+    return n_tries * (1 + (n_clusters - 1) * _n_candidates(n_clusters))
+
+
+def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, uniforms: Array) -> Array:
+    """Seeds of several tries, as indices of points (n_problems, n_tries, n_clusters).
+
+    Each next seed is the best of a few candidates, which are drawn in proportion to the cost of the points so far.
+    """
+    problems, tries = np.arange(len(lifted))[:, None], np.arange(n_tries)
+    first, rest = np.split(uniforms, [n_tries], axis=1)
+    rest = rest.reshape(len(lifted), n_clusters - 1, n_tries, -1) if n_clusters > 1 else rest
+    picks = np.empty((len(lifted), n_tries, n_clusters), np.intp)
+    picks[:, :, 0] = draw(weights, stratified(first))
+    costs = squared_distances(lifted, points_at(lifted, picks[:, :, 0]))  # (n_problems, n_tries, n_points)
+    for step in range(1, n_clusters):
+        np.maximum(costs, 0, out=costs)
+        candidates = draw(costs * weights[:, None], rest[:, step - 1])
+        next_costs, potentials = _with_each(candidates, lifted, weights, costs)
+        best = potentials.argmin(axis=2)
+        picks[:, :, step], costs = candidates[problems, tries, best], next_costs[problems, tries, best]
+    return picks
+
+
+def draw(mass: Array, uniforms: Array) -> Array:
+    """Indices drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m).
+
+    Each draw descends a binary tree of sums of mass: to the right if more is drawn than the left holds. Where rounding
+    leads it to a point without mass, the heaviest is drawn.
+    """
+    levels = _pairwise_sums(mass)
+    remaining = uniforms * levels[-1]
+    drawn = root = np.arange(levels[-1].size).reshape(levels[-1].shape)
+    for level in levels[-2::-1]:
+        drawn = 2 * drawn
+        left = level.take(drawn)
+        goes_right = remaining >= left
+        remaining = remaining - left * goes_right
+        drawn = drawn + goes_right
+    has_mass = levels[0].take(drawn) > 0
+    drawn = drawn - root * levels[0].shape[-1]
+    return np.asarray(drawn if has_mass.all() else np.where(has_mass, drawn, mass.argmax(axis=-1, keepdims=True)))
+
+
+def _pairwise_sums(mass: Array) -> list[Array]:
+    """`mass` (..., n) with zeros up to a power of two, the sums of its pairs, the sums of pairs of those, to one."""
+    n_points = mass.shape[-1]
+    padded = np.zeros((*mass.shape[:-1], 1 << (n_points - 1).bit_length()), mass.dtype)
+    padded[..., :n_points] = mass
+    levels = [padded]
+    while levels[-1].shape[-1] > 1:
+        levels.append(levels[-1][..., ::2] + levels[-1][..., 1::2])
+    return levels
+
+
+def stratified(uniforms: Array) -> Array:
+    """One number in each of m equal parts of [0, 1), from m numbers in [0, 1)."""
+    n_parts = uniforms.shape[-1]
+    return np.asarray((np.arange(n_parts, dtype=uniforms.dtype) + uniforms) / uniforms.dtype.type(n_parts))
+
+
+def coreset(lifted: Array, weights: Array, size: int = CORESET_SIZE) -> tuple[Array, Array]:
+    """Points and weights to seed from: all of them or, of large problems, a lightweight coreset of each.
+
+    Half of a point's chance to be in it is its share of the weight, half its share of the cost about the mean, so that
+    small clusters far out are in it too (Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight
+    coresets", KDD 2018).
+    """
+    if weights.shape[1] <= size:
+        return lifted, weights
+    parts = [_coreset_of_one(*problem, size) for problem in zip(lifted, weights, strict=True)]
+    points, sample_weights = zip(*parts, strict=True)
+    return np.stack(points), np.stack(sample_weights)
+
+
+def _coreset_of_one(lifted: Array, weights: Array, size: int) -> tuple[Array, Array]:
+    mass = weights.astype(np.float64)
+    cost = mass * lifted[-2]
+    chance = mass / mass.sum() + cost / max(cost.sum(), np.finfo(np.float64).tiny)
+    cumulative = np.cumsum(chance)
+    marks = (np.arange(size) + 0.5) * (cumulative[-1] / size)
+    sample = np.searchsorted(cumulative, marks, side="right")
+    return lifted[:, sample], (mass[sample] / chance[sample]).astype(weights.dtype)
+
+
+def _n_candidates(n_clusters: int) -> int:
+    return 2 + int(log(n_clusters))
+
+
+def _with_each(candidates: Array, lifted: Array, weights: Array, costs: Array) -> tuple[Array, Array]:
+    """Cost of every point if its try took each of its candidates, (*candidates.shape, n_points), and of all points."""
+    distances = squared_distances(lifted, points_at(lifted, candidates.reshape(len(candidates), -1)))
+    by_try = distances.reshape(*candidates.shape, -1)
+    np.minimum(by_try, costs[:, :, None], out=by_try)
+    return by_try, np.matmul(distances, weights[:, :, None]).reshape(candidates.shape)

@@ -1,0 +1,13 @@
+"""What a device or an administrator runs to talk to a coordinator. It needs httpx alone."""
+
+from kfed.coordinator.client.line import CLUSTERING_SECONDS, CoordinatorError, DeviceClient, Line, StillGathering
+from kfed.coordinator.client.ticket import Ticket
+
+__all__ = [
+    "CLUSTERING_SECONDS",
+    "CoordinatorError",
+    "DeviceClient",
+    "Line",
+    "StillGathering",
+    "Ticket",
+]

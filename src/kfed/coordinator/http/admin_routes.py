@@ -1,0 +1,61 @@
+"""Routes of the administrator: create, list, show, close and aggregate federations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+
+from kfed.coordinator.core import Live
+from kfed.coordinator.http import rights
+from kfed.coordinator.http.responses import ADMIN, PROBLEMS
+from kfed.coordinator.http.schemas import CreatedFederation, FederationState, NewFederation, Reaggregation
+
+PATH = "/v1/federations"
+
+
+def register(app: FastAPI) -> None:
+    """Add the routes of this file."""
+    about: dict[str, Any] = {"tags": ["federations"], "responses": PROBLEMS, "openapi_extra": ADMIN}
+    app.post(PATH, status_code=201, **about)(create_federation)
+    app.get(PATH, **about)(list_federations)
+    app.get(f"{PATH}/{{name}}", **about)(show_federation)
+    app.post(f"{PATH}/{{name}}/close", **about)(close_federation)
+    app.post(f"{PATH}/{{name}}/aggregate", **about)(aggregate_federation)
+
+
+async def create_federation(request: Request, terms: NewFederation) -> CreatedFederation:
+    """Create a federation. The answer holds its join token, which is not shown again."""
+    rights.require_admin(request)
+    live, token = await rights.desk(request).coordinator.create(terms.terms())
+    return CreatedFederation(federation=_state(request, live), join_token=token)
+
+
+async def list_federations(request: Request) -> list[FederationState]:
+    """List all federations. On a coordinator that is bound to loopback this takes no token."""
+    rights.look(request)
+    return [_state(request, live) for live in rights.desk(request).coordinator.all()]
+
+
+async def show_federation(request: Request, name: str) -> FederationState:
+    """Show a federation. On a coordinator that is bound to loopback this takes no token."""
+    rights.look(request)
+    return _state(request, rights.known(request, name))
+
+
+async def close_federation(request: Request, name: str) -> FederationState:
+    """Turn new devices away from now on; devices that have joined are served still."""
+    live = rights.administer(request, name)
+    await rights.desk(request).coordinator.close(live)
+    return _state(request, live)
+
+
+async def aggregate_federation(request: Request, name: str, how: Reaggregation | None = None) -> FederationState:
+    """Aggregate by hand, with everybody who has joined by now; clusters keep their ids."""
+    live = rights.administer(request, name)
+    await rights.desk(request).coordinator.aggregate(live, None if how is None else how.n_clusters)
+    return _state(request, live)
+
+
+def _state(request: Request, live: Live) -> FederationState:
+    return FederationState.of(live, rights.desk(request).coordinator.tally(live))

@@ -1,0 +1,149 @@
+"""Routes of a device: send the message, ask for the identity, leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from kfed._base.checks import MAX_NAME_LENGTH
+from kfed.coordinator.core import Live
+from kfed.coordinator.federation import Federation, Outcome
+from kfed.coordinator.http import responses, rights
+from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, PROBLEMS, RECEIPT_CONTENT
+from kfed.coordinator.http.schemas import RemovedAnswer
+from kfed.coordinator.names import BYTES, SECRET_HEADER
+from kfed.coordinator.problems import ProblemError
+from kfed.coordinator.security import checked
+from kfed.wire import DeviceMessage
+
+DEVICE_PATH = "/v1/federations/{name}/devices/{device_id:path}"
+
+DeviceId = Annotated[str, Path(min_length=1, max_length=MAX_NAME_LENGTH)]
+
+
+def register(app: FastAPI) -> None:
+    """Add the routes of this file; the first is asked for most."""
+    app.router.add_api_route(
+        f"{DEVICE_PATH}/message",
+        send_message,
+        methods=["PUT"],
+        tags=["devices"],
+        response_class=Response,
+        responses={**PROBLEMS, 200: RECEIPT_CONTENT, 201: RECEIPT_CONTENT},
+        openapi_extra={**JOIN, **_MESSAGE},
+        route_class_override=_PlainRoute,
+    )
+    app.get(
+        f"{DEVICE_PATH}/identity",
+        tags=["devices"],
+        response_class=Response,
+        responses={**PROBLEMS, 200: IDENTITY_CONTENT, 202: GATHERING_CONTENT},
+        openapi_extra=DEVICE,
+    )(ask_for_identity)
+    app.delete(DEVICE_PATH, tags=["devices"], responses=PROBLEMS, openapi_extra=DEVICE)(remove_device)
+
+
+class _PlainRoute(APIRoute):
+    """Calls its function with the request and the path, and leaves the rest to it: half the time of a request."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        async def handle(request: Request) -> Response:
+            response: Response = await self.endpoint(request, **request.path_params)
+            return response
+
+        return handle
+
+
+_MESSAGE = {
+    "parameters": [
+        {
+            "name": "replace",
+            "in": "query",
+            "description": "Replace another message of this device; takes its secret.",
+            "schema": {"type": "boolean", "default": False},
+        }
+    ],
+    "requestBody": {
+        "required": True,
+        "description": "The bytes of a `kfed.DeviceMessage`",
+        "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
+    },
+}
+
+
+async def send_message(request: Request, name: str, device_id: DeviceId) -> Response:
+    """Send the one message of a device: 201 if it is new, 200 if it was there or replaced another.
+
+    The answer means that the message is on disk. If the federation is aggregated it holds the identity of the device.
+    """
+    live = rights.join(request, name)
+    payload = await _body(request, live.federation)
+    secret, replace = _secret(request), _replace(request)
+    coordinator = rights.desk(request).coordinator
+    accepted = await coordinator.accept(live, device_id, payload, secret=secret, replace=replace)
+    status = 201 if accepted.receipt.outcome is Outcome.JOINED else 200
+    return _answer(request, live, accepted.message, accepted.receipt.sequence, status, status)
+
+
+async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> Response:
+    """Ask which global cluster each center became: 202 while there are none, with `Retry-After`, then 200."""
+    coordinator = rights.desk(request).coordinator
+    found = coordinator.find(name)
+    device = None if found is None else await coordinator.device(found, device_id)
+    live = rights.own(request, name, device, join_is_enough=True)
+    if device is None:
+        raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}; send its message first")
+    return _answer(request, live, DeviceMessage.from_bytes(device.message), device.sequence, 200, 202)
+
+
+async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:
+    """Forget a device: the clusters become those that there would be had it never joined, under the same ids."""
+    coordinator = rights.desk(request).coordinator
+    found = coordinator.find(name)
+    device = None if found is None else await coordinator.device(found, device_id)
+    live = rights.own(request, name, device, join_is_enough=False)
+    if not await coordinator.remove(live, device_id):
+        raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}, or has left")
+    return RemovedAnswer(device_id=device_id, state=live.state, version=live.version)
+
+
+async def _body(request: Request, federation: Federation) -> bytes:
+    """The bytes of a message, if they are not more than a message of this federation can have."""
+    limit = federation.max_bytes
+    too_large = ProblemError(413, f"a message to this federation has at most {limit:,} bytes")
+    said = request.headers.get("content-length", "0")
+    if int(said) > limit:
+        raise too_large
+    chunks, n_bytes = [], 0
+    async for chunk in request.stream():
+        n_bytes += len(chunk)
+        if n_bytes > limit:
+            raise too_large
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _replace(request: Request) -> bool:
+    said = request.query_params.get("replace", "false").lower()
+    if said not in ("true", "false", "1", "0"):
+        raise ProblemError(422, "replace must be true or false, and is neither")
+    return said in ("true", "1")
+
+
+def _secret(request: Request) -> str | None:
+    secret = request.headers.get(SECRET_HEADER)
+    return None if secret is None else checked(secret, "the device secret")
+
+
+def _answer(
+    request: Request, live: Live, message: DeviceMessage, sequence: int, status: int, while_gathering: int
+) -> Response:
+    if live.clusters is not None:
+        return responses.identity(request, live, message, sequence, status)
+    coordinator = rights.desk(request).coordinator
+    tally, now = coordinator.tally(live), coordinator.clock.now()
+    return responses.gathering(live, message.device_id, tally, now, while_gathering)

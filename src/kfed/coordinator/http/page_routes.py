@@ -1,0 +1,119 @@
+"""The live page, what it is drawn from, and how a machine asks whether all is well."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from importlib import resources
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response, StreamingResponse
+
+from kfed.coordinator.core import measures
+from kfed.coordinator.http import rights
+from kfed.coordinator.http.admin_routes import PATH
+from kfed.coordinator.http.picture import Picture, draw
+from kfed.coordinator.http.responses import ADMIN, PROBLEMS
+from kfed.coordinator.http.schemas import FederationState
+from kfed.coordinator.problems import ProblemError
+
+ASSETS = {
+    "index.html": "text/html; charset=utf-8",
+    "style.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "charts.js": "text/javascript; charset=utf-8",
+    "docs.html": "text/html; charset=utf-8",
+    "docs.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+_METRICS = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+def register(app: FastAPI) -> None:
+    """Add the routes of this file."""
+    app.get("/", include_in_schema=False)(page)
+    app.get("/docs", include_in_schema=False)(docs)
+    app.get("/assets/{name}", include_in_schema=False)(asset)
+    app.get("/v1/events", include_in_schema=False)(events)
+    app.get("/healthz", tags=["health"], responses={503: PROBLEMS[503]})(health)
+    refused = {status: PROBLEMS[status] for status in (401, 403)}
+    about: dict[str, Any] = {"response_class": Response, "responses": {**refused, 200: _METRICS}}
+    app.get("/metrics", tags=["health"], **about, openapi_extra=ADMIN)(metrics)
+    app.get(f"{PATH}/{{name}}/picture", tags=["page"], responses=PROBLEMS, openapi_extra=ADMIN)(picture)
+
+
+async def page() -> Response:
+    """The page; it holds no data, and asks for a token where one is needed."""
+    return _asset("index.html")
+
+
+async def docs() -> Response:
+    """The OpenAPI document, for people."""
+    return _asset("docs.html")
+
+
+async def asset(name: str) -> Response:
+    """A part of the page."""
+    if name not in ASSETS:
+        raise ProblemError(404, "the page has no such part")
+    return _asset(name)
+
+
+def _asset(name: str) -> Response:
+    content = resources.files("kfed.coordinator").joinpath("page", name).read_bytes()
+    return Response(content, media_type=ASSETS[name], headers={"Content-Security-Policy": POLICY})
+
+
+async def health(request: Request) -> dict[str, str]:
+    """Say whether the store can be read."""
+    await asyncio.to_thread(rights.desk(request).coordinator.store.key, "admin")
+    return {"status": "ok"}
+
+
+async def metrics(request: Request) -> Response:
+    """Counters for Prometheus. On a coordinator that is bound to loopback this takes no token."""
+    rights.look(request)
+    coordinator = rights.desk(request).coordinator
+    tallies = {live.federation.name: coordinator.tally(live) for live in coordinator.all()}
+    sizes = {name: (tally.n_devices, tally.n_centers) for name, tally in tallies.items()}
+    return Response(coordinator.measures.text(sizes), media_type=measures.MEDIA_TYPE)
+
+
+async def picture(request: Request, name: str) -> Picture:
+    """What the page shows of a federation: its newest devices, and their centers in two dimensions."""
+    rights.look(request)
+    live = rights.known(request, name)
+    coordinator = rights.desk(request).coordinator
+    return await asyncio.to_thread(draw, coordinator.store, live)
+
+
+async def events(request: Request) -> Response:
+    """Server-sent events: the state of each federation, at first and whenever it changes."""
+    rights.look(request)
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(_stream(request), media_type="text/event-stream", headers=headers)
+
+
+async def _stream(request: Request) -> AsyncIterator[str]:
+    coordinator = rights.desk(request).coordinator
+    names = {live.federation.name for live in coordinator.all()}
+    watching = coordinator.events.watch()
+    yield "retry: 1000\n\n"
+    while True:
+        for name in sorted(names):
+            live = coordinator.find(name)
+            if live is not None:
+                state = FederationState.of(live, coordinator.tally(live))
+                yield f"event: federation\ndata: {json.dumps(state.model_dump())}\n\n"
+        if not names:
+            yield ": still here\n\n"
+        names = await anext(watching)

@@ -1,0 +1,127 @@
+"""What the page shows of a federation: its newest devices, their centers in two dimensions, clusters and distances."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import BaseModel
+
+from kfed._base.array import Array
+from kfed.coordinator.core import Live
+from kfed.coordinator.store import Device, Store
+from kfed.server import farthest_first
+from kfed.wire import DeviceMessage
+
+N_DEVICES = 400
+N_LISTED = 50
+N_CENTERS = 2_000
+MIN_PICKS, MAX_PICKS = 16, 200
+
+
+class ArrivedDevice(BaseModel):
+    """A device as the page lists it."""
+
+    device_id: str
+    received_at: float
+    n_bytes: int
+    n_centers: int
+    late: bool
+
+
+class PlottedCenter(BaseModel):
+    """A device center on the plane of the two widest directions."""
+
+    device_id: str
+    x: float
+    y: float
+    cluster: int | None
+
+
+class Picture(BaseModel):
+    """Everything that is drawn."""
+
+    devices: list[ArrivedDevice]
+    centers: list[PlottedCenter]
+    clusters: list[tuple[float, float]]
+    cluster_sizes: list[float]
+    distances: list[float]
+    """Farthest-first distances of the centers shown: how far the 2nd, 3rd, ... pick is from those before it."""
+    arrivals: list[float]
+    """When the devices shown arrived, the first first."""
+    n_shown: int
+
+
+def draw(store: Store, live: Live) -> Picture:
+    """Look at the newest devices of a federation."""
+    clusters = live.clusters
+    newest = store.newest(live.federation.id, N_DEVICES)
+    messages = [DeviceMessage.from_bytes(device.message) for device in newest]
+    cluster_centers = np.empty((0, live.federation.n_features)) if clusters is None else clusters.cluster_centers
+    plane = _Plane.through([*(message.centers for message in messages), cluster_centers])
+    return Picture(
+        devices=[_listed(device, live) for device in newest[:N_LISTED]],
+        centers=_plotted(newest, messages, live, plane)[:N_CENTERS],
+        clusters=[(x, y) for x, y in plane.places(cluster_centers)],
+        cluster_sizes=[] if clusters is None else clusters.cluster_sizes.tolist(),
+        distances=_distances(messages, 0 if clusters is None else clusters.n_clusters),
+        arrivals=[device.received_at for device in reversed(newest)],
+        n_shown=len(newest),
+    )
+
+
+def _listed(device: Device, live: Live) -> ArrivedDevice:
+    return ArrivedDevice(
+        device_id=device.device_id,
+        received_at=device.received_at,
+        n_bytes=len(device.message),
+        n_centers=device.n_centers,
+        late=live.clusters is not None and device.sequence > live.clusters.last_sequence,
+    )
+
+
+def _plotted(newest: list[Device], messages: list[DeviceMessage], live: Live, plane: _Plane) -> list[PlottedCenter]:
+    plotted = []
+    for device, message in zip(newest, messages, strict=True):
+        labels: list[int | None] = [None] * message.n_local_clusters
+        if live.clusters is not None:
+            labels = live.clusters.labels_of(message, device.sequence).tolist()
+        for (x, y), label in zip(plane.places(message.centers), labels, strict=True):
+            plotted.append(PlottedCenter(device_id=device.device_id, x=x, y=y, cluster=label))
+    return plotted
+
+
+def _distances(messages: list[DeviceMessage], n_clusters: int) -> list[float]:
+    """Farthest-first distances well beyond the number of clusters, so that one sees where they drop."""
+    centers = np.concatenate([message.centers.astype(np.float64) for message in messages]) if messages else np.empty(0)
+    if len(centers) < 2:
+        return []
+    heaviest = int(np.concatenate([message.counts for message in messages]).argmax())
+    n_picks = min(len(centers), max(MIN_PICKS, 2 * n_clusters), MAX_PICKS)
+    distances: list[float] = farthest_first(centers, n_picks, [heaviest], n_jobs=1).distances.tolist()
+    return distances
+
+
+class _Plane:
+    """The plane of the two directions in which centers spread most; the same centers give the same picture."""
+
+    def __init__(self, origin: Array, axes: Array, scale: float) -> None:
+        self._origin, self._axes, self._scale = origin, axes, scale
+
+    @classmethod
+    def through(cls, parts: list[Array]) -> _Plane:
+        """The plane of all of these together."""
+        centers = np.concatenate([part.astype(np.float64) for part in parts])
+        n_features = centers.shape[1]
+        scale = float(np.abs(centers).max(initial=0)) or 1.0  # so that squares do not overflow
+        centers = centers / scale
+        origin = centers.mean(axis=0) if len(centers) else np.zeros(n_features)
+        _, _, directions = np.linalg.svd(centers - origin, full_matrices=False)
+        axes = np.zeros((2, n_features))
+        axes[: min(2, len(directions))] = directions[:2]
+        largest = np.abs(axes).argmax(axis=1)
+        signs = np.sign(axes[[0, 1], largest])
+        return cls(origin, axes * np.where(signs == 0, 1, signs)[:, None], scale)
+
+    def places(self, centers: Array) -> list[list[float]]:
+        """Where centers lie on it, (n_centers, 2)."""
+        places: list[list[float]] = (((centers / self._scale - self._origin) @ self._axes.T) * self._scale).tolist()
+        return places

@@ -1,0 +1,101 @@
+"""Which of the three rights a request has: admin, join, or that of one device."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from kfed.coordinator.core import Coordinator, Live
+from kfed.coordinator.names import SECRET_HEADER
+from kfed.coordinator.problems import ProblemError
+from kfed.coordinator.security import matches
+from kfed.coordinator.store import Device
+
+
+@dataclass
+class Desk:
+    """What the routes share: the coordinator, the hash of the admin token, and whether anyone here may look."""
+
+    coordinator: Coordinator
+    admin_token_hash: bytes
+    open_to_loopback: bool
+
+
+def desk(request: Request) -> Desk:
+    """What this request is served from."""
+    found: Desk = request.app.state.desk
+    return found
+
+
+def require_admin(request: Request) -> None:
+    """Raise unless the request has the admin token."""
+    if not matches(_bearer(request), desk(request).admin_token_hash):
+        raise _refused(request, "this takes the admin token of the coordinator")
+
+
+def administer(request: Request, name: str) -> Live:
+    """Give the federation to an administrator."""
+    require_admin(request)
+    return known(request, name)
+
+
+def join(request: Request, name: str) -> Live:
+    """Give the federation to a device that has its join token; one that has not does not learn whether there is one."""
+    live = desk(request).coordinator.find(name)
+    if not matches(_bearer(request), live.federation.join_token_hash if live else None) or live is None:
+        raise _refused(request, f"there is no federation {name[:63]!r}, or this is not its join token")
+    return live
+
+
+def own(request: Request, name: str, device: Device | None, *, join_is_enough: bool) -> Live:
+    """Give the federation to whoever may act for a device.
+
+    That is whoever has its secret, or the admin token; for reading also the join token, if the device has no secret.
+    """
+    live = desk(request).coordinator.find(name)
+    if matches(_bearer(request), desk(request).admin_token_hash):
+        return known(request, name)
+    if live is not None and device is not None and matches(request.headers.get(SECRET_HEADER), device.secret_hash):
+        return live
+    may_read = join_is_enough and (device is None or device.secret_hash is None)
+    if live is not None and may_read and matches(_bearer(request), live.federation.join_token_hash):
+        return live
+    raise _refused(
+        request, f"only the device itself, by its secret ({SECRET_HEADER}), and the administrator may do this"
+    )
+
+
+def look(request: Request) -> None:
+    """Raise unless the request may see what the page shows; where only this machine can reach it, anyone may."""
+    if desk(request).open_to_loopback and _is_loopback_name(request.url.hostname or ""):
+        return
+    require_admin(request)
+
+
+def known(request: Request, name: str) -> Live:
+    """Give the federation of this name. Raises if there is none."""
+    live = desk(request).coordinator.find(name)
+    if live is None:
+        raise ProblemError(404, f"there is no federation {name[:63]!r}")
+    return live
+
+
+def _bearer(request: Request) -> str | None:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" and token else None
+
+
+def _refused(request: Request, detail: str) -> ProblemError:
+    if _bearer(request) is None and SECRET_HEADER not in request.headers:
+        return ProblemError(401, f"{detail}; send it as 'Authorization: Bearer ...'", {"WWW-Authenticate": "Bearer"})
+    return ProblemError(403, detail)
+
+
+def _is_loopback_name(host: str) -> bool:
+    """Whether a page asked for this machine by one of its own names, and not by one that another site made up."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

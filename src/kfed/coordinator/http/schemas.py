@@ -1,0 +1,137 @@
+"""What requests and answers look like in JSON; FastAPI writes the OpenAPI document from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from kfed.coordinator.core import Live
+from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
+
+Count = Annotated[StrictInt, Field(ge=1)]
+NumberOfClusters = Annotated[StrictInt, Field(ge=1, le=100_000)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+FeatureName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class NewFederation(BaseModel):
+    """What a federation agrees on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    n_features: Annotated[StrictInt, Field(ge=1, le=MAX_FEATURES)]
+    feature_names: Annotated[list[FeatureName], Field(max_length=MAX_FEATURES)] | None = None
+    n_clusters: NumberOfClusters | Literal["auto"] = "auto"
+    rule: Literal["paper", "robust", "regions"] = "paper"
+    quorum: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] | None = None
+    deadline: Annotated[float, Field(gt=0, lt=1e11, description="Seconds since 1970")] | None = None
+    max_devices: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] = MAX_DEVICES
+    max_centers: Annotated[StrictInt, Field(ge=1, le=MAX_CENTERS)] = MAX_CENTERS
+
+    def terms(self) -> dict[str, Any]:
+        """The arguments of a `Federation`."""
+        names = None if self.feature_names is None else tuple(self.feature_names)
+        return {**self.model_dump(), "feature_names": names}
+
+
+class FederationState(BaseModel):
+    """A federation as it is now."""
+
+    name: str
+    state: Literal["gathering", "aggregated"]
+    closed: bool
+    n_features: int
+    feature_names: list[str] | None
+    n_clusters: int | Literal["auto"]
+    rule: str
+    quorum: int | None
+    deadline: float | None
+    max_devices: int
+    max_centers: int
+    created_at: float
+    n_devices: int
+    n_centers: int
+    n_points: float
+    n_bytes: int
+    version: Annotated[int, Field(description="Counts the clusterings so far")]
+    n_clusters_found: int | None
+    cluster_sizes: list[float] | None
+    n_aggregated: int
+    remark: Annotated[str, Field(description="Why the last attempt to aggregate failed")]
+    last_change: str
+    changed_at: float
+
+    @classmethod
+    def of(cls, live: Live, tally: Tally) -> FederationState:
+        """What there is to say."""
+        clusters = live.clusters
+        names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION}
+        found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0}
+        if clusters is not None:
+            found = {
+                "n_clusters_found": clusters.n_clusters,
+                "cluster_sizes": clusters.cluster_sizes.tolist(),
+                "n_aggregated": len(clusters.device_ids),
+            }
+        now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
+        return cls(**names, **vars(tally), **found, **now)
+
+
+_FROM_FEDERATION = set(FederationState.model_fields) & set(Federation.__dataclass_fields__)
+
+
+class CreatedFederation(BaseModel):
+    """A new federation, and its join token: it is shown this once and kept as a hash."""
+
+    federation: FederationState
+    join_token: str
+
+
+class Reaggregation(BaseModel):
+    """How to aggregate."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    n_clusters: Annotated[
+        NumberOfClusters | None, Field(description="Where the number was to be found and could not be relied upon")
+    ] = None
+
+
+class IdentityAnswer(BaseModel):
+    """Which global cluster each center of a device is in."""
+
+    device_id: str
+    state: Literal["aggregated"]
+    version: int
+    cluster_ids: list[int]
+    cluster_centers: list[list[float]]
+
+
+class GatheringAnswer(BaseModel):
+    """The message is kept, and there are no clusters yet."""
+
+    device_id: str
+    state: Literal["gathering"]
+    n_devices: int
+    quorum: int | None
+    deadline: float | None
+    remark: str
+
+
+class RemovedAnswer(BaseModel):
+    """A device that is forgotten."""
+
+    device_id: str
+    state: Literal["gathering", "aggregated"]
+    version: int
+
+
+class ProblemAnswer(BaseModel):
+    """What was wrong (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str

@@ -1,0 +1,24 @@
+"""Algorithm 1 of the paper, on one device or on a fleet of simulated ones: points in, a `LocalClustering` out.
+
+No other room runs k-FED on data points. What may leave it is `LocalClustering.to_message`.
+"""
+
+from kfed.device.cluster import MAX_ITERATIONS, MIN_CLUSTER_SIZE, cluster_device
+from kfed.device.clustering import LocalClustering
+from kfed.device.fleet import cluster_fleet
+from kfed.device.local_kmeans import scores
+from kfed.device.refine import nearest_centers
+from kfed.device.rows import BlockedRows, Rows, SparseRows
+
+__all__ = [
+    "MAX_ITERATIONS",
+    "MIN_CLUSTER_SIZE",
+    "BlockedRows",
+    "LocalClustering",
+    "Rows",
+    "SparseRows",
+    "cluster_device",
+    "cluster_fleet",
+    "nearest_centers",
+    "scores",
+]

@@ -1,0 +1,171 @@
+"""`LocalClustering`: what Algorithm 1 found on one device. It stays there; its `to_message` is what may leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kfed._base import checks, geometry
+from kfed._base.array import Array, frozen
+from kfed.device.refine import refined_labels
+from kfed.errors import FeatureMismatchError, InvalidInputError
+from kfed.wire import DeviceMessage, Identity, KfedFile
+
+_TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
+_FACTS = ("spectral_deviation", "n_iterations", "feature_names")
+
+
+@dataclass(frozen=True, eq=False)
+class LocalClustering(KfedFile):
+    """Clusters of the points of one device. Made by `cluster_device` or `cluster_fleet`.
+
+    Attributes
+    ----------
+    labels : array of int, shape (n_points,)
+        Local cluster of every point, U^(z).
+    centers : array of shape (n_local_clusters, n_features)
+        Mean of every local cluster, Theta^(z). A cluster without points (there were fewer distinct points than
+        clusters) has a place too, and is never sent.
+    counts : array of shape (n_local_clusters,)
+        Points of each cluster, or their total weight.
+    sums_of_squares : array of shape (n_local_clusters,)
+        Sum of squared distances of the points of each cluster to its center.
+    withheld : array of bool, shape (n_local_clusters,)
+        Clusters that `to_message` leaves out, since they would give away rows; see `cluster_device`.
+    spectral_deviation : float or None
+        Spectral norm of the points of the clusters that are sent, minus their centers. None if it was not measured.
+    n_iterations : int
+        Lloyd steps that changed something.
+    feature_names : tuple of str or None
+        Names of the columns, if the points came with names.
+    """
+
+    KIND: ClassVar[str] = "local clustering"
+    IS_PRIVATE: ClassVar[bool] = True
+
+    labels: Array
+    centers: Array
+    counts: Array
+    sums_of_squares: Array
+    withheld: Array
+    spectral_deviation: float | None
+    n_iterations: int
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def n_points(self) -> int:
+        """Points on the device, n^(z)."""
+        return int(self.labels.shape[0])
+
+    @property
+    def n_local_clusters(self) -> int:
+        """Clusters looked for on the device, k^(z)."""
+        return int(self.centers.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Length of a point, d."""
+        return int(self.centers.shape[1])
+
+    @property
+    def cost(self) -> float:
+        """The k-means cost: sum of squared distances of all points to their centers."""
+        return float(self.sums_of_squares.sum(dtype=np.float64))
+
+    def __repr__(self) -> str:
+        return (
+            f"LocalClustering(n_points={self.n_points}, n_local_clusters={self.n_local_clusters}, "
+            f"n_features={self.n_features}, cost={self.cost:.6g}, withheld={int(self.withheld.sum())})"
+        )
+
+    def to_message(self, device_id: str) -> DeviceMessage:
+        """The message to send: centers, counts and spread of the clusters that are not withheld."""
+        sent = ~self.withheld
+        return DeviceMessage(
+            device_id,
+            self.centers[sent],
+            self.counts[sent],
+            self.sums_of_squares[sent],
+            self.spectral_deviation,
+            self.feature_names,
+        )
+
+    def induced_labels(self, identity: Identity, *, refine: Any = None) -> Array:
+        """Global cluster of every point, (n_points,): the induced clustering of the paper.
+
+        A point goes where the server put the center of its local cluster. A local cluster that was withheld goes to the
+        nearest of the global centers, which came with the identity.
+
+        Parameters
+        ----------
+        identity : Identity
+            The server's answer to this device.
+        refine : array, sparse matrix or data frame of shape (n_points, n_features), optional
+            The points that were clustered, which are not kept here. With them, each goes to the nearest of the global
+            clusters that the device plausibly holds: those that its local clusters became, and those nearest of all to
+            at least three, and a quarter, of the points of one local cluster. This goes beyond the paper. It mends a
+            local cluster that is two global ones.
+        """
+        own = self.global_clusters(identity)
+        if refine is None:
+            return np.asarray(own[self.labels])
+        return refined_labels(self._checked_points(refine), self.labels, own, identity.cluster_centers)
+
+    def _checked_points(self, points: Any) -> Any:
+        if isinstance(points, bool | np.bool_):
+            raise InvalidInputError(
+                "refine must be the points that were clustered, since they are not kept here; give refine=points"
+            )
+        points = checks.points(points, "refine")
+        if points.shape != (self.n_points, self.n_features):
+            raise InvalidInputError(
+                f"refine must be the {self.n_points} points of {self.n_features} features that were clustered, "
+                f"and has shape {points.shape}"
+            )
+        return points
+
+    def global_clusters(self, identity: Identity) -> Array:
+        """Global cluster of every local cluster, (n_local_clusters,)."""
+        if identity.n_features != self.n_features:
+            raise FeatureMismatchError(
+                f"the identity must speak of {self.n_features} features, and of {identity.n_features} it does; "
+                "it is the answer to another device"
+            )
+        sent = ~self.withheld
+        if len(identity) != np.count_nonzero(sent):
+            raise InvalidInputError(
+                f"the identity must name the {np.count_nonzero(sent)} clusters that this device sent, "
+                f"and names {len(identity)}; it is the answer to another message"
+            )
+        clusters = np.empty(self.n_local_clusters, np.int64)
+        clusters[sent] = identity.cluster_ids
+        hidden = geometry.squared_distances(self.centers[self.withheld], identity.cluster_centers)
+        clusters[self.withheld] = hidden.argmin(axis=1)
+        return clusters
+
+    def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        tensors = {name: getattr(self, name) for name in _TENSORS}
+        return tensors, {name: getattr(self, name) for name in _FACTS}
+
+    @classmethod
+    def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
+        arrays: dict[str, Any] = {name: frozen(tensors[name]) for name in _TENSORS}
+        arrays["withheld"] = frozen(tensors["withheld"].astype(bool))
+        names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
+        clustering = cls(**arrays, **{name: facts[name] for name in _FACTS} | {"feature_names": names})
+        clustering._check_sound()
+        return clustering
+
+    def _check_sound(self) -> None:
+        """Raise unless the arrays of a file fit together."""
+        columns = (self.counts, self.sums_of_squares, self.withheld)
+        if self.centers.ndim != 2 or self.labels.ndim != 1 or any(c.shape != self.centers.shape[:1] for c in columns):
+            raise InvalidInputError("its arrays do not fit together")
+        if self.labels.dtype.kind != "i" or not np.isfinite(self.centers).all():
+            raise InvalidInputError("its labels must be whole numbers and its centers finite")
+        if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.centers):
+            raise InvalidInputError("its labels do not fit its centers")
+        self.to_message("unnamed")  # checks what it would send

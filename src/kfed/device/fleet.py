@@ -1,0 +1,240 @@
+"""Many devices at once, for simulation: batches that fit the cache, a worker pool, and the answer of each device alone.
+
+Devices of one padded size and one k^(z) share a batch. What a device gets does not depend on its batch, on the other
+devices or on the number of workers: it is what `cluster_device` gives it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from math import ceil, prod
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed._base import checks, pool, random
+from kfed._base.array import Array
+from kfed._base.progress import progress_bar
+from kfed._base.random import RandomState
+from kfed.device.choosing import MAX_LOCAL_CLUSTERS
+from kfed.device.cluster import (
+    MAX_ITERATIONS,
+    MIN_CLUSTER_SIZE,
+    Settings,
+    cluster_rows,
+    is_large,
+    padded_size,
+    rows_of_one,
+    stacked,
+)
+from kfed.device.clustering import LocalClustering
+from kfed.device.rows import Rows
+from kfed.errors import FeatureMismatchError, InvalidInputError
+
+BATCH_BYTES = 3 * 2**22
+"""Bytes of points in a batch: few enough for the cache, enough that Python's own time does not count."""
+
+
+def cluster_fleet(
+    points: Sequence[Any] | Mapping[str, Any] | Array,
+    n_local_clusters: int | Literal["auto"] | Sequence[int | Literal["auto"]],
+    *,
+    max_local_clusters: int = MAX_LOCAL_CLUSTERS,
+    device_ids: Sequence[str] | None = None,
+    sample_weights: Sequence[Any] | None = None,
+    random_state: RandomState = None,
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    max_iterations: int = MAX_ITERATIONS,
+    measure_deviation: bool = True,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> list[LocalClustering]:
+    """Run Algorithm 1 on every device of a simulated fleet.
+
+    Parameters
+    ----------
+    points : sequence of (n_points, n_features) arrays, or mapping from device id to such
+        The points of each device: dense, sparse or data frames, of any sizes.
+    n_local_clusters : int, "auto", or sequence of such
+        k^(z), one for all or one a device; ``"auto"`` is chosen for each device alone.
+    device_ids : sequence of str, optional
+        Names of the devices, which their random numbers depend on. Without names, on the seed alone.
+    sample_weights : sequence of arrays, optional
+        Weights of each device's points.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal, when it takes a while.
+    max_local_clusters, random_state, min_cluster_size, max_iterations, measure_deviation, n_jobs
+        As in `cluster_device`.
+
+    Returns
+    -------
+    list of LocalClustering
+        In the order of `points`; each equals ``cluster_device(points[i], ..., device_id=device_ids[i])``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> fleet = [rng.normal(size=(50 + 10 * i, 3)) for i in range(4)]
+    >>> [local.n_points for local in cluster_fleet(fleet, 2, random_state=0)]
+    [50, 60, 70, 80]
+    """
+    if isinstance(points, Mapping):
+        device_ids, points = list(points), list(points.values())
+    n_devices = len(points)
+    weights = [None] * n_devices if sample_weights is None else sample_weights
+    ids = [""] * n_devices if device_ids is None else device_ids
+    n_clusters = _n_local_clusters(n_local_clusters, n_devices)
+    for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
+        if len(values) != n_devices:
+            raise InvalidInputError(f"{name} must have one entry for each of {n_devices} devices")
+    settings = Settings(
+        max_local_clusters=checks.positive_integer(max_local_clusters, "max_local_clusters"),
+        min_cluster_size=checks.positive_integer(min_cluster_size, "min_cluster_size"),
+        max_iterations=checks.positive_integer(max_iterations, "max_iterations"),
+        measure_deviation=measure_deviation,
+    )
+    checks.device_ids(ids)
+    tables = [_table(position, own) for position, own in enumerate(points)]
+    fleet = _Fleet(
+        points=tables,
+        weights=[checks.sample_weight(own, table) for own, table in zip(weights, tables, strict=True)],
+        n_clusters=n_clusters,
+        keys=random.device_keys(random.as_seed(random_state), ids),
+        names=[checks.feature_names_of(own) for own in points],
+    )
+    _check_same_width(fleet)
+    return _cluster(fleet, settings, n_jobs, progress)
+
+
+def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]:
+    """k^(z) of every device."""
+    if np.ndim(given) == 0:
+        return [checks.positive_integer_or_auto(given, "n_local_clusters")] * n_devices
+    return [checks.positive_integer_or_auto(own, "n_local_clusters") for own in given]
+
+
+@dataclass(frozen=True)
+class _Fleet:
+    """What is known of the devices, by their positions."""
+
+    points: list[Any]
+    weights: list[Array | None]
+    n_clusters: list[int | Literal["auto"]]
+    keys: npt.NDArray[np.uint64]
+    names: list[tuple[str, ...] | None]
+
+
+def _table(position: int, points: Any) -> Any:
+    """Points of the right form; whether they are finite is checked by the batch."""
+    return points if checks.is_table(points) else checks.table(points, _name(position))
+
+
+def _name(position: int) -> str:
+    """What errors call the points of a device."""
+    return f"points of device {position}"
+
+
+def _check_same_width(fleet: _Fleet) -> None:
+    widths = [own.shape[1] for own in fleet.points]
+    for position, width in enumerate(widths):
+        if width != widths[0]:
+            raise FeatureMismatchError(
+                f"all devices must have the same features, and device 0 has {widths[0]} where "
+                f"device {position} has {width}"
+            )
+
+
+def _cluster(fleet: _Fleet, settings: Settings, n_jobs: int | None, progress: bool | None) -> list[LocalClustering]:
+    """Batches side by side, one worker each; then large devices one after the other, with all workers."""
+    all_batches = list(_batches(fleet, n_workers=n_jobs or pool.available_cores()))
+    large = [batch for batch in all_batches if is_large(fleet.points[batch[0]])]
+    batches = [batch for batch in all_batches if not is_large(fleet.points[batch[0]])]
+    results: dict[int, LocalClustering] = {}
+    with progress_bar("clustering devices", len(fleet.points), progress) as advance:
+        found = chain(
+            pool.map_in_order(_Worker(fleet, settings), batches, n_jobs),
+            (_solve_alone(fleet, batch, settings, n_jobs) for batch in large),
+        )
+        for batch, clusterings in zip(batches + large, found, strict=True):
+            results.update(zip(batch, clusterings, strict=True))
+            advance(len(batch))
+    return [results[position] for position in range(len(fleet.points))]
+
+
+def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
+    """Devices that can share a batch, in batches that fit the cache, as many for each worker."""
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for form, alike in _by_form(fleet).items():
+        points = fleet.points[alike[0]]
+        if checks.is_sparse(points) or is_large(points):
+            yield from ([position] for position in alike)
+        else:
+            groups[padded_size(len(points)), *form[2:]] += alike
+    for group in groups.values():
+        points = fleet.points[group[0]]
+        bytes_each = padded_size(len(points)) * points.shape[1] * points.itemsize
+        n_batches = ceil(len(group) / max(1, BATCH_BYTES // bytes_each))
+        if n_batches > 1:
+            n_batches = min(n_workers * ceil(n_batches / n_workers), len(group))
+        edges = [len(group) * edge // n_batches for edge in range(n_batches + 1)]
+        for first, last in pairwise(edges):
+            yield group[first:last]
+
+
+def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
+    """Positions of the devices whose points are of one type and shape, and that are clustered alike."""
+    forms: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for position, (points, weights, n_clusters) in enumerate(
+        zip(fleet.points, fleet.weights, fleet.n_clusters, strict=True)
+    ):
+        forms[type(points), points.shape, points.dtype.itemsize, weights is None, n_clusters].append(position)
+    return forms
+
+
+class _Worker(threading.local):
+    """Solves batches, each thread in memory of its own that it uses again for the next batch."""
+
+    def __init__(self, fleet: _Fleet, settings: Settings) -> None:
+        self._fleet, self._settings = fleet, settings
+        self._memory = np.empty(0, np.uint8)
+
+    def __call__(self, batch: list[int]) -> list[LocalClustering]:
+        points = [self._fleet.points[position] for position in batch]
+        if checks.is_sparse(points[0]):
+            return _solve_alone(self._fleet, batch, self._settings)
+        rows = stacked(points, [self._fleet.weights[position] for position in batch], self._allocate)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sum_of_squares = rows.squared_lengths.sum()
+        if not checks.is_tame(sum_of_squares, rows.weights):
+            for position in batch:
+                checks.finite(self._fleet.points[position], _name(position), self._fleet.weights[position])
+        return _solve(self._fleet, batch, rows, self._settings)
+
+    def _allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        n_bytes = prod(shape) * dtype.itemsize
+        if n_bytes > self._memory.size:
+            self._memory = np.empty(n_bytes, np.uint8)
+        return self._memory[:n_bytes].view(dtype).reshape(shape)
+
+
+def _solve_alone(
+    fleet: _Fleet, batch: list[int], settings: Settings, n_jobs: int | None = None
+) -> list[LocalClustering]:
+    """Solve a batch of one device that shares no batch."""
+    points, weights = fleet.points[batch[0]], fleet.weights[batch[0]]
+    checks.finite(points, _name(batch[0]), weights)
+    return _solve(fleet, batch, rows_of_one(points, weights, n_jobs), settings)
+
+
+def _solve(fleet: _Fleet, batch: list[int], rows: Rows, settings: Settings) -> list[LocalClustering]:
+    settings = replace(settings, weighted=fleet.weights[batch[0]] is not None)
+    n_clusters = fleet.n_clusters[batch[0]]
+    sizes = [fleet.points[position].shape[0] for position in batch]
+    names = [fleet.names[position] for position in batch]
+    with pool.one_blas_thread():
+        return cluster_rows(rows, n_clusters, fleet.keys[batch], settings, sizes, names)

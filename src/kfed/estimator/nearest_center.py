@@ -1,0 +1,154 @@
+"""What a scikit-learn estimator does with cluster centers, wherever they came from."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils._param_validation import Interval, Options
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from kfed._base import geometry
+from kfed._base.array import Array
+from kfed.device import BlockedRows, LocalClustering, SparseRows, cluster_device
+
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+
+
+class NearestCenter(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]  # scikit-learn has no types
+    TransformerMixin,  # type: ignore[misc]
+    ClusterMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Assigns rows to the nearest of `cluster_centers_`."""
+
+    cluster_centers_: Array
+    labels_: Array
+    inertia_: float
+    n_iter_: int
+    n_features_in_: int
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012  # scikit-learn looks for a plain dict
+        "n_clusters": [AT_LEAST_ONE],
+        "random_state": ["random_state", np.random.Generator],
+        "max_iter": [AT_LEAST_ONE],
+        "n_jobs": [None, AT_LEAST_ONE, Options(Integral, {-1})],
+    }
+
+    def predict(self, X: Any) -> Array:
+        """Give the index of the nearest cluster center of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of int, shape (n_rows,)
+        """
+        return self._nearest(self._checked(X))
+
+    def transform(self, X: Any) -> Array:
+        """Give the distances of each row to the cluster centers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows, n_clusters)
+        """
+        X = self._checked(X)
+        centers = self._centers_like(X)
+        if not sparse.issparse(X):  # an offset that all rows share, however large, costs no precision
+            origin = geometry.middle(centers)
+            X, centers = X - origin, centers - origin
+        distances: Array = euclidean_distances(X, centers)
+        return distances
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
+        """Give minus the k-means cost: the sum of squared distances of the rows to their nearest centers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+        y : ignored
+        sample_weight : array of shape (n_rows,), optional
+
+        Returns
+        -------
+        float
+        """
+        X = self._checked(X)
+        return -self._cost(X, self._nearest(X), weights_of_rows(sample_weight, X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.cluster_centers_.shape[0])
+
+    @property
+    def _n_threads(self) -> int | None:
+        return None if self.n_jobs == -1 else self.n_jobs
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """Check rows as scikit-learn does, keeping CSR and float32; `reset` if these are to be learnt."""
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+
+    def _checked(self, X: Any) -> Any:
+        """Check new rows, and give them a dtype that loses nothing of them or of the centers."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        return X.astype(np.result_type(X.dtype, self.cluster_centers_.dtype), copy=False)
+
+    def _fit_one_device(self, X: Any, sample_weight: Any, *, measure_deviation: bool = False) -> LocalClustering:
+        """Learn from one checked table by Algorithm 1. Nothing is sent, so no cluster is too small."""
+        weights = weights_of_rows(sample_weight, X)
+        local = cluster_device(
+            X,
+            self.n_clusters,
+            sample_weight=None if sample_weight is None else weights,
+            random_state=self.random_state,
+            min_cluster_size=1,
+            max_iterations=self.max_iter,
+            measure_deviation=measure_deviation,
+            n_jobs=self._n_threads,
+        )
+        self.cluster_centers_ = local.centers.copy()
+        self.labels_ = self._nearest(X)
+        self.inertia_ = self._cost(X, self.labels_, weights)
+        self.n_iter_ = local.n_iterations
+        return local
+
+    def _nearest(self, X: Any) -> Array:
+        centers = self._centers_like(X)
+        if sparse.issparse(X):
+            return np.asarray(pairwise_distances_argmin(X, centers), dtype=np.int32)
+        return geometry.nearest(X, centers, self._n_threads).astype(np.int32)
+
+    def _cost(self, X: Any, labels: Array, weights: Array) -> float:
+        """Sum the squared distances of rows to the centers of their labels, times their weights."""
+        rows = (SparseRows if sparse.issparse(X) else BlockedRows)(X, weights[None])
+        squares = rows.squared_residuals(self._centers_like(X)[None], labels[None])[0]
+        return float(np.dot(weights.astype(np.float64), squares))
+
+    def _centers_like(self, X: Any) -> Array:
+        return self.cluster_centers_.astype(X.dtype, copy=False)
+
+
+def weights_of_rows(sample_weight: Any, X: Any) -> Array:
+    """One weight for each row of `X`, of its dtype; None means one each."""
+    weights: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype)
+    return weights

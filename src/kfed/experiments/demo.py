@@ -1,0 +1,124 @@
+"""The whole method on one page: handwritten digits on 100 simulated devices, clustered in one round.
+
+The digits are the 1,797 images of 8 x 8 that come with scikit-learn. Every device holds images of two digits
+only, as people who write the same few things would; each image is on exactly one device.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from kfed import datasets, metrics
+from kfed._base import figures
+from kfed._base.array import Array
+from kfed.device import cluster_fleet
+from kfed.insight import cluster_colors, plot_centers
+from kfed.server import Aggregation, aggregate
+from kfed.wire import DeviceMessage
+
+N_DEVICES = 100
+DIGITS_PER_DEVICE = 2
+N_CLUSTERS = 10
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well one method clustered the digits."""
+
+    method: str
+    rounds: int | None
+    kmeans_cost: float
+    adjusted_rand_index: float
+    normalized_mutual_information: float
+    matched_accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class DemoResult:
+    """What was sent, and how good what came of it is."""
+
+    n_points: int
+    n_features: int
+    message_bytes: tuple[int, ...]
+    raw_bytes: int
+    n_withheld: int
+    seconds: float
+    qualities: tuple[Quality, ...]
+    aggregation: Aggregation
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Save a picture: the device centers, and the global centers as digits."""
+        figure = figures.new_figure(11.0, 7.0)
+        figure.suptitle(f"{N_DEVICES} devices, one round, {self.aggregation.rule} rule", fontsize="x-large")
+        left, right = figure.subfigures(1, 2, width_ratios=[3.2, 1.0], squeeze=False).flat
+        plot_centers(self.aggregation, ax=left.add_subplot())
+        right.suptitle("global centers as images", fontsize="large")
+        colors = cluster_colors(N_CLUSTERS)
+        for cluster, ax in enumerate(right.subplots(N_CLUSTERS // 2, 2).flat):
+            ax.imshow(self.aggregation.cluster_centers[cluster].reshape(8, 8), cmap="gray_r")
+            ax.set_ylabel(str(cluster), color=colors[cluster] * 0.7, fontweight="bold", rotation=0, labelpad=10)
+            ax.set(xticks=[], yticks=[])
+            for spine in ax.spines.values():
+                spine.set(color=colors[cluster], linewidth=2.5)
+        figures.save_figure(figure, path)
+
+
+def run_demo(seed: int = 0) -> DemoResult:
+    """Split the digits over devices, run one round over real bytes, and compare with central k-means.
+
+    Parameters
+    ----------
+    seed : int
+        Decides the split and every random choice.
+    """
+    data = datasets.digits()
+    points, digits = data.points, np.asarray(data.classes)
+    started = time.perf_counter()
+    split = datasets.partition.structured(digits, N_DEVICES, DIGITS_PER_DEVICE, seed)
+    names = split.device_ids
+
+    fleet = cluster_fleet(split.of(points), DIGITS_PER_DEVICE, device_ids=names, random_state=seed)
+    wire = [local.to_message(name).to_bytes() for local, name in zip(fleet, names, strict=True)]
+    messages = [DeviceMessage.from_bytes(payload) for payload in wire]
+    aggregations = {rule: aggregate(messages, N_CLUSTERS, rule=rule) for rule in ("paper", "robust")}
+    seconds = time.perf_counter() - started
+
+    qualities = []
+    for rule, result in aggregations.items():
+        own = [local.induced_labels(result.identity(name)) for name, local in zip(names, fleet, strict=True)]
+        qualities.append(_quality(f"kfed, {rule} rule", 1, points, digits, split.gather(own)))
+    qualities.append(_quality("k-means, pooled data", None, points, digits, _centralized(points, seed)))
+    return DemoResult(
+        n_points=len(points),
+        n_features=points.shape[1],
+        message_bytes=tuple(map(len, wire)),
+        raw_bytes=points.nbytes,
+        n_withheld=sum(int((local.withheld & (local.counts > 0)).sum()) for local in fleet),
+        seconds=seconds,
+        qualities=tuple(qualities),
+        aggregation=aggregations["robust"],
+    )
+
+
+def _centralized(points: Array, seed: int) -> Array:
+    from sklearn.cluster import KMeans
+
+    return np.asarray(KMeans(N_CLUSTERS, n_init=10, random_state=seed).fit(points).labels_)
+
+
+def _quality(method: str, rounds: int | None, points: Array, digits: Array, labels: Array) -> Quality:
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    means = np.array([points[labels == cluster].mean(axis=0) for cluster in np.unique(labels)])
+    return Quality(
+        method,
+        rounds,
+        metrics.kmeans_cost(points, means, np.unique(labels, return_inverse=True)[1]),
+        float(adjusted_rand_score(digits, labels)),
+        float(normalized_mutual_info_score(digits, labels)),
+        metrics.matched_accuracy(digits, labels),
+    )

@@ -1,0 +1,10 @@
+"""The conditions of the paper's main theorem, measured on data points that come with a target clustering."""
+
+from kfed.separation.report import SeparationChoice, SeparationReport, choose_by_separation, separation_report
+
+__all__ = [
+    "SeparationChoice",
+    "SeparationReport",
+    "choose_by_separation",
+    "separation_report",
+]

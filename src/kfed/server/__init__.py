@@ -1,0 +1,25 @@
+"""Algorithm 2 of the paper: the server groups the centers that devices sent, and answers each device.
+
+It knows devices by their messages alone; the import contract keeps it from everything that touches a data point.
+"""
+
+from kfed.server.aggregation import Aggregation
+from kfed.server.algorithm2 import aggregate, choose_n_clusters
+from kfed.server.auto_k import KChoice, choose_k
+from kfed.server.inbox import Inbox, read_messages
+from kfed.server.rules import RULES
+from kfed.server.traversal import farthest_first
+from kfed.server.tree import aggregate_tree
+
+__all__ = [
+    "RULES",
+    "Aggregation",
+    "Inbox",
+    "KChoice",
+    "aggregate",
+    "aggregate_tree",
+    "choose_k",
+    "choose_n_clusters",
+    "farthest_first",
+    "read_messages",
+]

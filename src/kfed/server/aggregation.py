@@ -1,0 +1,235 @@
+"""`Aggregation`: the global clusters that Algorithm 2 found, and everything needed to answer devices from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed._base import checks
+from kfed._base.array import Array, readonly
+from kfed.errors import InvalidInputError
+from kfed.server import aggregation_file, answer
+from kfed.server.advice import advice, off_scale
+from kfed.server.auto_k import KChoice, choose_k
+from kfed.server.rules import RULES, Grouping, group
+from kfed.server.summary import summarize
+from kfed.theory import Certificate
+from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregation(KfedFile):
+    """The global clusters of many devices. Made by `aggregate`; never changes.
+
+    Attributes
+    ----------
+    messages : MessageBatch
+        What the devices sent, as columns: `device_ids`, `centers` with `owners` and `counts`, and so on.
+    rule : str
+        The rule that grouped the device centers.
+    first_device : str or None
+        The device that the traversal was asked to start from.
+    k_choice : KChoice or None
+        How `n_clusters` was found, if it was to be.
+    """
+
+    KIND: ClassVar[str] = "aggregation"
+
+    messages: MessageBatch
+    rule: str
+    first_device: str | None
+    _grouping: Grouping
+    k_choice: KChoice | None = None
+
+    @classmethod
+    def of(
+        cls,
+        messages: MessageBatch,
+        n_clusters: int | Literal["auto"],
+        rule: str,
+        first_device: str | None = None,
+        n_jobs: int | None = None,
+    ) -> Self:
+        """`kfed.aggregate` behind its checks, and without its warnings."""
+        choice = choose_k(messages, n_jobs) if n_clusters == "auto" else None
+        k = choice.reliable_n_clusters() if choice else int(n_clusters)
+        return cls(messages, rule, first_device, group(messages, k, rule, first_device, n_jobs), choice)
+
+    def __post_init__(self) -> None:
+        for array in vars(self._grouping).values():
+            readonly(array)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of global clusters, k."""
+        return int(self.cluster_centers.shape[0])
+
+    @property
+    def schema(self) -> FeatureSchema:
+        """The features of all devices."""
+        return self.messages.schema
+
+    @property
+    def center_labels(self) -> Array:
+        """For each device center, its global cluster: tau."""
+        return self._grouping.center_labels
+
+    @property
+    def cluster_centers(self) -> Array:
+        """Means mu(tau_r) of the global clusters, (n_clusters, n_features)."""
+        return self._grouping.cluster_centers
+
+    @property
+    def initial_centers(self) -> Array:
+        """The set M after step 6, (n_clusters, n_features)."""
+        return self._grouping.initial_centers
+
+    @property
+    def traversal(self) -> Array:
+        """How far from M each device center was when it joined M: never increasing."""
+        return self._grouping.traversal
+
+    @property
+    def cluster_sizes(self) -> Array:
+        """Points (or weight) behind each global cluster, (n_clusters,)."""
+        counts = self.messages.counts
+        sizes = np.bincount(self.center_labels, weights=counts, minlength=self.n_clusters)
+        return readonly(sizes.astype(counts.dtype))
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What to look at before relying on these clusters."""
+        about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
+        return (*off_scale(self.messages), *advice(*about))
+
+    def __repr__(self) -> str:
+        messages = self.messages
+        return (
+            f"Aggregation(n_clusters={self.n_clusters}, n_devices={messages.n_devices}, "
+            f"n_device_centers={len(messages.centers)}, n_features={messages.n_features}, rule={self.rule!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Aggregation):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __contains__(self, device_id: object) -> bool:
+        return device_id in self.messages
+
+    def identity(self, device_id: str) -> Identity:
+        """The answer to a device that was aggregated."""
+        rows = self.messages.rows_of(device_id)
+        return Identity(device_id, self.center_labels[rows], self.cluster_centers)
+
+    def answer(self, message: DeviceMessage) -> Identity:
+        """The answer to any device, by its message.
+
+        A device that was aggregated with this message gets its identity. A device of another id is late, and is
+        assigned, see `assign`.
+
+        Raises
+        ------
+        DuplicateDeviceError
+            If a device of this id was aggregated with another message.
+        """
+        return answer.answer(self, message)
+
+    def assign(self, message: DeviceMessage) -> Identity:
+        """The answer to a late device: the nearest mean mu(tau_r) for each of its centers.
+
+        It takes k' k distances; nothing is recomputed and nobody else is affected.
+        """
+        return answer.assign(self, message)
+
+    def labels_of(self, device_id: str) -> Array | None:
+        """Global clusters of the centers of a device that was aggregated, or None."""
+        return self.center_labels[self.messages.rows_of(device_id)] if device_id in self else None
+
+    def has(self, message: DeviceMessage) -> bool:
+        """Whether the device of this id was aggregated with this very message."""
+        return self.messages.message(message.device_id) == message
+
+    def to_message(self, device_id: str) -> DeviceMessage:
+        """Summarise as a message for a parent server: mean, count and spread of all points of each global cluster.
+
+        A cluster without device centers is left out. There is no spectral deviation: it could only be bounded, and a
+        message states it. `relay` answers the devices behind it.
+
+        Parameters
+        ----------
+        device_id : str
+            The name of this server at its parent.
+        """
+        present, labels = np.unique(self.center_labels, return_inverse=True)
+        summary = summarize(self.messages, labels, len(present))
+        return DeviceMessage(
+            device_id, summary.means, summary.counts, summary.sums_of_squares, feature_names=self.schema.names
+        )
+
+    def relay(self, device_id: str, answer: Identity) -> Identity:
+        """Turn the parent server's answer to `to_message` into the answer to one of this server's devices.
+
+        Parameters
+        ----------
+        device_id : str
+            A device that was aggregated here.
+        answer : Identity
+            The parent server's answer, with its clusters and centers.
+        """
+        present = np.unique(self.center_labels)
+        if len(answer) != len(present) or answer.n_features != self.schema.n_features:
+            raise InvalidInputError(
+                f"answer must name the {len(present)} clusters of {self.schema.n_features} features that were sent; "
+                f"got {len(answer)} clusters of {answer.n_features} features, the answer to another message"
+            )
+        own = np.searchsorted(present, self.identity(device_id).cluster_ids)
+        return Identity(device_id, answer.cluster_ids[own], answer.cluster_centers)
+
+    def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
+        """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
+        first_device = None if self.first_device == device_id else self.first_device
+        n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
+        return Aggregation.of(self.messages.without(device_id), n_clusters, self.rule, first_device, n_jobs)
+
+    def renumbered(self, cluster_ids: npt.ArrayLike) -> Aggregation:
+        """The same clusters under other ids: cluster r becomes ``cluster_ids[r]``, a permutation of 0 to k - 1."""
+        new_ids = checks.as_array(cluster_ids, "cluster_ids")
+        if sorted(new_ids.tolist()) != list(range(self.n_clusters)):
+            raise InvalidInputError(f"cluster_ids must be the numbers 0 to {self.n_clusters - 1} in some order")
+        old, order = self._grouping, np.argsort(new_ids)
+        grouping = Grouping(
+            old.initial_centers[order], old.traversal.copy(), new_ids[old.center_labels], old.cluster_centers[order]
+        )
+        return replace(self, _grouping=grouping)
+
+    def certificate(self, required_ratio: float = 100.0) -> Certificate:
+        """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
+        return Certificate.of(self.messages, self.center_labels, self.n_clusters, required_ratio)
+
+    def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        tensors, choice = aggregation_file.columns(self.messages, self._grouping), self.k_choice
+        facts = {
+            "rule": self.rule,
+            "first_device": self.first_device,
+            "feature_names": self.schema.names,
+            "k_choice": choice.facts() if choice else None,
+        }
+        return tensors | (choice.tensors() if choice else {}), facts
+
+    @classmethod
+    def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
+        messages, grouping = aggregation_file.restored(tensors, facts["feature_names"])
+        if facts["first_device"] is not None:
+            messages.position(facts["first_device"])
+        rule = checks.one_of(facts["rule"], list(RULES), "rule")
+        said = facts.get("k_choice")
+        choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
+        return cls(messages, rule, facts["first_device"], grouping, choice)

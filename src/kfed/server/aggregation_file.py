@@ -1,0 +1,108 @@
+"""The columns of an aggregation as they lie in a file, and what makes them sound when they come back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from kfed._base import checks
+from kfed._base.array import Array, frozen
+from kfed.errors import InvalidInputError
+from kfed.server.rules import Grouping
+from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, FeatureSchema, MessageBatch
+
+
+def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
+    """Everything but a few facts, by name."""
+    return {
+        "device_ids": np.frombuffer(json.dumps(batch.device_ids).encode(), np.uint8),
+        "device_centers": batch.centers,
+        "center_owners": batch.owners.astype(np.int64),
+        "center_counts": batch.counts,
+        "sums_of_squares": batch.sums_of_squares,
+        "spectral_deviations": batch.spectral_deviations,
+        "is_named": batch.is_named,
+        "is_double": batch.is_double,
+        "initial_centers": grouping.initial_centers,
+        "traversal": grouping.traversal,
+        "center_labels": grouping.center_labels.astype(np.int64),
+        "cluster_centers": grouping.cluster_centers,
+    }
+
+
+def restored(tensors: dict[str, Array], feature_names: Any) -> tuple[MessageBatch, Grouping]:
+    """What `columns` was given. Raises if it is not sound."""
+    batch = MessageBatch(
+        device_ids=tuple(json.loads(tensors["device_ids"].tobytes())),
+        centers=frozen(tensors["device_centers"]),
+        owners=frozen(tensors["center_owners"]),
+        counts=frozen(tensors["center_counts"]),
+        sums_of_squares=frozen(tensors["sums_of_squares"]),
+        spectral_deviations=frozen(tensors["spectral_deviations"]),
+        is_named=frozen(tensors["is_named"]),
+        is_double=frozen(tensors["is_double"]),
+        schema=FeatureSchema(tensors["device_centers"].shape[1], feature_names),
+    )
+    grouping = Grouping(
+        initial_centers=frozen(tensors["initial_centers"]),
+        traversal=frozen(tensors["traversal"]),
+        center_labels=frozen(tensors["center_labels"]),
+        cluster_centers=frozen(tensors["cluster_centers"]),
+    )
+    _check_shapes(batch, grouping)
+    _check_devices(batch)
+    _check_values(batch, grouping)
+    return batch, grouping
+
+
+def _check_shapes(batch: MessageBatch, grouping: Grouping) -> None:
+    """Raise unless the columns of a file fit together."""
+    n_centers, n_features = batch.centers.shape
+    n_clusters, n_devices = len(grouping.cluster_centers), len(batch.device_ids)
+    expected = [
+        (batch.centers, "f", (n_centers, max(1, n_features)), None),
+        (batch.owners, "i", (n_centers,), n_devices),
+        (batch.counts, "fi", (n_centers,), None),
+        (batch.sums_of_squares, "f", (n_centers,), None),
+        (batch.spectral_deviations, "f", (n_devices,), None),
+        (batch.is_named, "b", (n_devices,), None),
+        (batch.is_double, "b", (n_devices,), None),
+        (grouping.center_labels, "i", (n_centers,), n_clusters),
+        (grouping.cluster_centers, "f", (max(1, n_clusters), n_features), None),
+        (grouping.initial_centers, "f", (n_clusters, n_features), None),
+        (grouping.traversal, "f", (grouping.traversal.size,), None),
+    ]
+    for array, kinds, shape, n_values in expected:
+        if array.shape != shape or array.dtype.kind not in kinds:
+            raise InvalidInputError(f"its columns must fit together, and one is {array.dtype} of shape {array.shape}")
+        if n_values is not None and array.size and not 0 <= array.min() <= array.max() < n_values:
+            raise InvalidInputError("its columns must fit together, and one points outside another")
+
+
+def _check_devices(batch: MessageBatch) -> None:
+    """Raise unless the devices are distinct, in order, and have names."""
+    for device_id in batch.device_ids:
+        checks.device_id(device_id)
+    if list(batch.device_ids) != sorted(set(batch.device_ids)) or (np.diff(batch.owners) < 0).any():
+        raise InvalidInputError("its devices must be distinct and in order")
+
+
+def _check_values(batch: MessageBatch, grouping: Grouping) -> None:
+    """Raise unless all numbers are ones that messages may hold, or that came of such."""
+    single = batch.centers[~batch.is_double[batch.owners]]
+    for array, limit in (
+        (single, LARGEST_SINGLE),
+        (batch.centers, MAX_VALUE),
+        (grouping.cluster_centers, MAX_VALUE),
+        (grouping.initial_centers, MAX_VALUE),
+        (grouping.traversal, np.inf),
+    ):
+        if not (np.isfinite(array) & (np.abs(array) <= np.float64(limit))).all():
+            raise InvalidInputError("its centers must be finite, and some are not")
+    if not ((batch.counts > 0) & (batch.counts <= MAX_COUNT)).all():
+        raise InvalidInputError("its counts must be finite and greater than zero, and some are not")
+    for array in (batch.sums_of_squares, batch.spectral_deviations):
+        if not (np.isnan(array) | ((array >= 0) & (array < np.inf))).all():
+            raise InvalidInputError("its statistics must be finite and not negative, and some are not")

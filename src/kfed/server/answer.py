@@ -1,0 +1,56 @@
+"""`answer`: the one place that decides whether a device was aggregated, is late, or sends something else than before.
+
+An answer is given to a message, not to a name:
+
+- no device of this id was aggregated: the device is *late*, and each of its centers gets the nearest cluster;
+- this very message was aggregated: its centers get the clusters that they are in;
+- another message was aggregated under this id: that is refused. Only people know which of the two is meant. Who
+  wants the new one to count takes the old one out first (`Aggregation.without`); then the device is late.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kfed._base import geometry
+from kfed._base.array import Array
+from kfed.errors import DuplicateDeviceError
+from kfed.wire import DeviceMessage, FeatureSchema, Identity
+
+
+class Clustered(Protocol):
+    """What it takes to answer devices."""
+
+    @property
+    def schema(self) -> FeatureSchema:
+        """The features of all devices."""
+
+    @property
+    def cluster_centers(self) -> Array:
+        """Means of the global clusters, (n_clusters, n_features)."""
+
+    def labels_of(self, device_id: str) -> Array | None:
+        """Global clusters of the centers that a device sent, in their order; None if it was not aggregated."""
+
+    def has(self, message: DeviceMessage) -> bool:
+        """Whether the device of this id was aggregated with this very message."""
+
+
+def answer(clustered: Clustered, message: DeviceMessage) -> Identity:
+    """Answer a device by its message."""
+    labels = clustered.labels_of(message.device_id)
+    if labels is None:
+        return assign(clustered, message)
+    if not clustered.has(message):
+        raise DuplicateDeviceError(
+            f"device {message.device_id!r} was aggregated with another message than this one; send the message that "
+            "was aggregated, or take the device out first"
+        )
+    return Identity(message.device_id, labels, clustered.cluster_centers)
+
+
+def assign(clustered: Clustered, message: DeviceMessage) -> Identity:
+    """Answer a late device: the nearest mean mu(tau_r) for each of its centers, in k' k distances."""
+    clustered.schema.check_same(message.schema, "the aggregation", repr(message.device_id))
+    distances = geometry.squared_distances(message.centers, clustered.cluster_centers)
+    return Identity(message.device_id, distances.argmin(axis=1), clustered.cluster_centers)

@@ -1,0 +1,99 @@
+"""The rules by which a server groups device centers: Algorithm 2 to the letter, and two that go beyond the paper.
+
+A rule takes the messages, k and the rows that M starts from, and returns a `Grouping`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kfed._base import geometry
+from kfed._base.array import Array
+from kfed._base.averages import means_by_label
+from kfed.errors import InvalidInputError, TooFewCentersError
+from kfed.server import robust
+from kfed.server.traversal import farthest_first
+from kfed.wire import MessageBatch
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What a rule answers."""
+
+    initial_centers: Array  # M: (n_clusters, n_features)
+    traversal: Array  # farthest-first distances, (n_clusters - n_start,)
+    center_labels: Array  # tau: (n_device_centers,)
+    cluster_centers: Array  # mu(tau): (n_clusters, n_features)
+
+
+def paper_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Steps 2 to 8 of Algorithm 2."""
+    centers = batch.centers
+    traversal = farthest_first(centers, n_clusters, start, n_jobs)  # steps 2 to 6
+    initial_centers = centers[traversal.picks]
+    labels = geometry.nearest(centers, initial_centers, n_jobs, traversal.near)  # step 7: one round of Lloyd
+    means = means_by_label(centers, labels, initial_centers, n_jobs=n_jobs)
+    return Grouping(initial_centers, traversal.distances, labels, means)
+
+
+def robust_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Algorithm 2 for data that is not clean: see `kfed.server.robust`."""
+    kept = robust.without_strays(batch.centers, batch.counts, batch.owners, n_clusters, n_jobs)
+    start = np.flatnonzero(np.isin(kept, start))
+    if len(start) == 0:
+        start = np.array([batch.counts[kept].argmax()])
+    traversal = farthest_first(batch.centers[kept], n_clusters, start, n_jobs)
+    initial_centers = batch.centers[kept][traversal.picks]
+    means = robust.best_centers(batch.centers[kept], batch.counts[kept], initial_centers, n_jobs)
+    return Grouping(initial_centers, traversal.distances, geometry.nearest(batch.centers, means, n_jobs), means)
+
+
+def regions_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Algorithm 2 for regions, which may send several centers of one cluster, and speak for unequally many points."""
+    centers = batch.centers
+    heaviest = start[[batch.counts[start].argmax()]]
+    traversal = farthest_first(centers, n_clusters, heaviest, n_jobs)
+    initial_centers = centers[traversal.picks]
+    labels = geometry.nearest(centers, initial_centers, n_jobs, traversal.near)
+    means = means_by_label(centers, labels, initial_centers, batch.counts, n_jobs)
+    return Grouping(initial_centers, traversal.distances, labels, means)
+
+
+RULES: dict[str, Callable[[MessageBatch, int, Array, int | None], Grouping]] = {
+    "paper": paper_rule,
+    "robust": robust_rule,
+    "regions": regions_rule,
+}
+
+
+def group(batch: MessageBatch, n_clusters: int, rule: str, first_device: str | None, n_jobs: int | None) -> Grouping:
+    """Group the device centers of a batch into `n_clusters` global clusters, by the rule of this name."""
+    if len(batch.centers) < n_clusters:
+        raise TooFewCentersError(
+            f"n_clusters must be at most the number of device centers; got {n_clusters}, and "
+            f"{len(batch.device_ids)} devices sent {len(batch.centers)}: ask for fewer clusters, wait for more "
+            "devices, or let devices look for more local clusters"
+        )
+    return RULES[rule](batch, n_clusters, _start(batch, n_clusters, first_device), n_jobs)
+
+
+def _start(batch: MessageBatch, n_clusters: int, first_device: str | None) -> Array:
+    """Rows of the centers that M starts from, Theta^(z) of one device.
+
+    A device with more centers than `n_clusters` starts with the one center that speaks for most points.
+    """
+    n_devices = len(batch.device_ids)
+    sizes = np.bincount(batch.owners, minlength=n_devices)
+    if first_device is None:
+        n_points = np.bincount(batch.owners, weights=batch.counts, minlength=n_devices)
+        fits = (sizes > 0) & (sizes <= n_clusters)
+        position = int(np.where(fits if fits.any() else sizes > 0, n_points, -1).argmax())
+    else:
+        position = batch.position(first_device)
+        if sizes[position] == 0:
+            raise InvalidInputError(f"first_device must have sent a center, and {first_device!r} sent none")
+    rows = np.arange(len(batch.owners))[batch.centers_of(position)]
+    return rows if len(rows) <= n_clusters else rows[[batch.counts[rows].argmax()]]

@@ -1,0 +1,146 @@
+"""Algorithm 2 by way of regions: each aggregates a few devices and speaks to the next level as one device.
+
+    messages ──> regions of fan_in devices ──> regions of fan_in regions ──> ... ──> one aggregation
+
+Messages are read one by one and forgotten when their region has spoken, so memory is bounded by `fan_in`, whatever the
+number of devices. Like `kfed.server`, this file never sees a point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from kfed._base import checks
+from kfed.errors import InvalidInputError
+from kfed.server.aggregation import Aggregation
+from kfed.wire import DeviceMessage, MessageBatch
+
+FAN_IN = 1_000
+
+Keep = Callable[[str, Aggregation], object]
+
+
+def aggregate_tree(
+    messages: Iterable[DeviceMessage],
+    n_clusters: int,
+    *,
+    fan_in: int = FAN_IN,
+    rule: str = "paper",
+    keep: Keep | None = None,
+    n_jobs: int | None = None,
+) -> Aggregation:
+    """Group the device centers of any number of messages, with at most `fan_in` messages in memory at each level.
+
+    Parameters
+    ----------
+    messages : iterable of DeviceMessage
+        One message a device, read once. Devices that follow each other share a region, so the order matters, unless
+        clusters are far apart. The same message twice counts once within a region, and twice across regions.
+    n_clusters : int
+        Number of global clusters, k; also of each region that has more centers than that.
+    fan_in : int
+        Devices of a region, regions of the next, and so on; at least 2.
+    rule : {"paper", "robust"}
+        As in `kfed.aggregate`. Above the level of devices, ``"regions"`` takes the place of ``"paper"``.
+    keep : callable, optional
+        Called as ``keep(name, region)`` with each region before it is forgotten, from the leaves up: what it takes to
+        answer every device by `Aggregation.relay` instead of by its nearest center.
+    n_jobs : int, optional
+        Number of threads, by default one per core. It does not change the answer.
+
+    Returns
+    -------
+    Aggregation
+        The last level, which is ``kfed.aggregate(messages, n_clusters)`` if there are at most `fan_in` messages. Else
+        its `device_ids` are regions, its `certificate` and `warnings` speak of them, and a device is answered by
+        `Aggregation.assign`, which needs its message again, or by `Aggregation.relay` down from the last level.
+
+    Raises
+    ------
+    TooFewCentersError
+        If there are fewer than `n_clusters` device centers, or fewer distinct ones in several regions; also if a device
+        whose own centers coincide leaves its region fewer clusters than that.
+
+    Notes
+    -----
+    If clusters are so far apart that farthest-first traversal finds one center of each, every region does, too: devices
+    get the same clusters as from `kfed.aggregate`. Counts, means and sums of squares of what a region speaks for are
+    exact at every level. With the paper's rule, cluster centers are the means of all points where `kfed.aggregate` has
+    those of all device centers: the same if all device centers speak for equally many points. How far answers differ on
+    data that is not separated is measured in ``docs/explanation-scale.md``.
+
+    Examples
+    --------
+    >>> places = [[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]]
+    >>> sent = (DeviceMessage(f"{i:03}", [places[i % 3], places[(i + 1) % 3]], [10, 10]) for i in range(600))
+    >>> result = aggregate_tree(sent, n_clusters=3, fan_in=20)
+    >>> result.cluster_sizes
+    array([4000, 4000, 4000])
+    >>> result.messages.device_ids
+    ('region 1.0', 'region 1.1')
+    """
+    n_clusters = checks.positive_integer(n_clusters, "n_clusters")
+    rule = checks.one_of(rule, ["paper", "robust"], "rule")
+    if checks.positive_integer(fan_in, "fan_in") < 2:
+        raise InvalidInputError("fan_in must be at least 2, and is 1")
+    tree = _Tree(n_clusters, fan_in, rule, keep, n_jobs)
+    first = None
+    for message in messages:
+        first = first or _checked(message)
+        first.schema.check_same(_checked(message).schema, repr(first.device_id), repr(message.device_id))
+        tree.add(0, message)
+    return tree.root()
+
+
+def _checked(message: DeviceMessage) -> DeviceMessage:
+    if not isinstance(message, DeviceMessage):
+        raise InvalidInputError(f"messages must be DeviceMessages, and one is a {type(message).__name__}")
+    return message
+
+
+class _Tree:
+    """The regions that are being filled, one a level: devices at level 0, their regions at level 1, and so on."""
+
+    def __init__(self, n_clusters: int, fan_in: int, rule: str, keep: Keep | None, n_jobs: int | None) -> None:
+        self._n_clusters, self._fan_in, self._rule, self._n_jobs = n_clusters, fan_in, rule, n_jobs
+        self._keep = keep or (lambda *_: None)
+        self._levels: list[list[DeviceMessage]] = [[]]
+        self._names = [count()]
+
+    def add(self, level: int, message: DeviceMessage) -> None:
+        """Take a message; a region that is full speaks when the next message comes."""
+        if len(self._levels[level]) == self._fan_in:
+            self._close(level)
+        self._levels[level].append(message)
+
+    def root(self) -> Aggregation:
+        """Let every region speak, from the leaves up, and aggregate what is left at the last level."""
+        level = 0
+        while level < len(self._levels) - 1:
+            if self._levels[level]:
+                self._close(level)
+            level += 1
+        return self._aggregated(level, MessageBatch.of(self._levels[level]), self._n_clusters)
+
+    def _close(self, level: int) -> None:
+        """Aggregate a region, pass its message on, and forget it."""
+        batch = MessageBatch.of(self._levels[level])
+        name = f"region {level}.{next(self._names[level])}"
+        self._levels[level] = []
+        if level + 1 == len(self._levels):
+            self._levels.append([])
+            self._names.append(count())
+        self.add(level + 1, self._speak(name, level, batch))
+
+    def _speak(self, name: str, level: int, batch: MessageBatch) -> DeviceMessage:
+        """What a region has to say: at most `n_clusters` centers, and none if its devices sent none."""
+        if len(batch.centers) == 0:
+            return DeviceMessage(name, batch.centers, [], feature_names=batch.schema.names)
+        region = self._aggregated(level, batch, min(self._n_clusters, len(batch.centers)))
+        self._keep(name, region)
+        return region.to_message(name)
+
+    def _aggregated(self, level: int, batch: MessageBatch, n_clusters: int) -> Aggregation:
+        rule = "regions" if level and self._rule == "paper" else self._rule
+        return Aggregation.of(batch, n_clusters, rule, None, self._n_jobs)

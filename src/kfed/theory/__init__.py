@@ -1,0 +1,48 @@
+"""Section 3 of the paper: the conditions of its theorems, bounds on norm(A - C), and the certificate made of them.
+
+Everything here follows from messages or from plain numbers; no data point is needed or seen.
+"""
+
+from kfed.theory.certificate import Certificate
+from kfed.theory.conditions import (
+    Presence,
+    active_scales,
+    cluster_means,
+    corollary_separations,
+    distances_of,
+    inactive_scale,
+    is_met_in_text_only,
+    over,
+    proximity_gaps,
+    required_separations,
+    separation_ratios,
+    sums_of_pairs,
+)
+from kfed.theory.deviation_bounds import WIDE, Bounds, largest_eigenvalue
+from kfed.theory.pair_plot import bins, draw_pairs, drawable, label_axes
+from kfed.theory.words import caveats, pairs_too_near
+
+__all__ = [
+    "WIDE",
+    "Bounds",
+    "Certificate",
+    "Presence",
+    "active_scales",
+    "bins",
+    "caveats",
+    "cluster_means",
+    "corollary_separations",
+    "distances_of",
+    "draw_pairs",
+    "drawable",
+    "inactive_scale",
+    "is_met_in_text_only",
+    "label_axes",
+    "largest_eigenvalue",
+    "over",
+    "pairs_too_near",
+    "proximity_gaps",
+    "required_separations",
+    "separation_ratios",
+    "sums_of_pairs",
+]

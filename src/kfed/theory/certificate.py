@@ -1,0 +1,248 @@
+"""`Certificate`: whether the paper's main theorem covers an aggregation, found from the messages alone.
+
+No one sees the data, yet the server can bound norm(A - C) (`kfed.theory.deviation_bounds`), and with it the separation
+ratio c_rs of every pair of clusters that it found. Like the server, this file knows devices by their messages only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kfed._base import checks, pool, text
+from kfed._base.array import Array, frozen
+from kfed.theory import conditions, words
+from kfed.theory.conditions import Presence
+from kfed.theory.deviation_bounds import Bounds, Spreads, bound_deviation
+from kfed.wire import MessageBatch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PAIRS_HEADER = ("pairs", "number", "least c_rs", "least share of distance asked", "far enough", "too near")
+
+WITHHELD = "clusters that devices withheld are outside it: messages do not say how many points they hold"
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What the main theorem says of the clusters that the server found. Made by `Aggregation.certificate`.
+
+    The clustering that is judged is the induced one: a point is where the server put its local center. An array of
+    pairs has shape (n_clusters, n_clusters), and is NaN on the diagonal and where a cluster has no points. `Bounds`
+    are (lower, upper): the value that all points together would give lies between.
+
+    Attributes
+    ----------
+    verdict : str
+        "guaranteed", "not guaranteed: ..." with the reasons, or "unknown: ..." with what is lacking. The conditions are
+        sufficient, not necessary: what is not guaranteed may well be right.
+    is_guaranteed : bool or None
+        The verdict as a value; None if it is unknown.
+    notes : tuple of str
+        What else to know before relying on it.
+    required_ratio : float
+        c of the main theorem.
+    spectral_deviation : Bounds of float
+        norm(A - C). The upper one is infinite if a device did not say how far its points spread.
+    separation_ratios : Bounds of array of pairs
+        c_rs, the distance of two means over 2 sqrt(m0) (Delta_r + Delta_s). Infinite if the spread is zero.
+    attained : Bounds of array of pairs
+        The distance of two means over the distance that the main theorem asks of them; it asks for 1.
+    distances : array of pairs
+        Distances of the means of the clusters.
+    active_pairs : array of int, shape (n_active_pairs, 2)
+        Pairs of clusters that some device has both of, the lower number first.
+    cluster_sizes : array of shape (n_clusters,)
+        n_r, the points (or weight) of each cluster.
+    size_imbalance : float
+        m0, how many times the share that a device has of a cluster goes into that cluster, at most.
+    max_local_clusters : int
+        k', the most clusters on a device.
+
+    Examples
+    --------
+    >>> import kfed
+    >>> messages = [
+    ...     kfed.DeviceMessage("a", [[0, 0], [5000, 0]], [50, 50], [80, 90], spectral_deviation=9.5),
+    ...     kfed.DeviceMessage("b", [[5000, 1], [0, 5000]], [50, 50], [85, 80], spectral_deviation=9.3),
+    ... ]
+    >>> certificate = kfed.aggregate(messages, n_clusters=3).certificate()
+    >>> certificate.verdict
+    'guaranteed'
+    >>> [round(bound, 1) for bound in certificate.spectral_deviation]
+    [13.5, 14.2]
+    >>> certificate.active_pairs.tolist(), certificate.size_imbalance, certificate.max_local_clusters
+    ([[0, 1], [1, 2]], 2.0, 2)
+    """
+
+    verdict: str
+    is_guaranteed: bool | None
+    notes: tuple[str, ...]
+    required_ratio: float
+    spectral_deviation: Bounds
+    separation_ratios: Bounds = field(repr=False)
+    attained: Bounds = field(repr=False)
+    distances: Array = field(repr=False)
+    active_pairs: Array = field(repr=False)
+    cluster_sizes: Array = field(repr=False)
+    size_imbalance: float
+    max_local_clusters: int
+
+    @classmethod
+    def of(
+        cls, batch: MessageBatch, center_labels: Array, n_clusters: int, required_ratio: float = 100.0
+    ) -> Certificate:
+        """Judge the clustering that puts device center s in cluster ``center_labels[s]``."""
+        required_ratio = checks.positive_number(required_ratio, "required_ratio")
+        presence = Presence.of(batch.owners, center_labels, batch.counts, n_clusters=n_clusters)
+        with pool.one_blas_thread():
+            bounded = bound_deviation(batch, center_labels, n_clusters)
+        distances = conditions.distances_of(bounded.means)
+        errors = conditions.sums_of_pairs(bounded.mean_errors)
+        extremes = [  # the smallest ratios come of the shortest distances and the largest deviation
+            (np.maximum(distances - errors, 0), bounded.deviation.upper),
+            (distances + errors, bounded.deviation.lower),
+        ]
+        ratios = [conditions.separation_ratios(apart, norm, presence) for apart, norm in extremes]
+        shares = [
+            conditions.over(apart, conditions.required_separations(norm, presence, required_ratio))
+            for apart, norm in extremes
+        ]
+        attained = Bounds(*map(frozen, shares))
+        failures = list(_failures(batch, presence, attained))
+        gaps = list(_gaps(batch, attained, bounded.spreads))
+        return cls(
+            verdict=_verdict(failures, gaps),
+            is_guaranteed=False if failures else None if gaps else True,
+            notes=(*words.caveats(presence, attained.lower), *_notes(bounded.spreads), WITHHELD),
+            required_ratio=required_ratio,
+            spectral_deviation=bounded.deviation,
+            separation_ratios=Bounds(*map(frozen, ratios)),
+            attained=attained,
+            distances=frozen(np.where(np.isnan(errors), np.nan, distances)),
+            active_pairs=frozen(presence.active_pairs),
+            cluster_sizes=frozen(presence.cluster_sizes),
+            size_imbalance=presence.size_imbalance,
+            max_local_clusters=presence.max_local_clusters,
+        )
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters, k."""
+        return len(self.cluster_sizes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything in types that JSON knows; a number that is not finite is None."""
+        return {name: text.plain(value) for name, value in vars(self).items()}
+
+    def __str__(self) -> str:
+        pairs = ["", *text.table(self.pair_table())] if self.n_clusters > 1 else []
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([self.verdict, "", *text.facts(self.facts()), *pairs, "", *notes])
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Give the numbers that are about all clusters, each with its name."""
+        return [
+            ("clusters, k", str(self.n_clusters)),
+            ("most on one device, k'", f"{self.max_local_clusters} (sqrt(k) is {self.n_clusters**0.5:.3g})"),
+            ("size imbalance, m0", f"{self.size_imbalance:.4g}"),
+            ("spectral deviation, norm(A - C)", _between(*self.spectral_deviation)),
+            ("required ratio, c", f"{self.required_ratio:g}"),
+        ]
+
+    def pair_table(self) -> list[tuple[str, ...]]:
+        """Give a heading, and a row for the active and for the inactive pairs of clusters."""
+        return [PAIRS_HEADER, *self._pair_rows()]
+
+    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw how many pairs of clusters have which c_rs at least, active and inactive ones apart.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to save the picture (.png, .svg or .pdf), whole or not at all.
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from kfed.theory.pair_plot import plot_bounds
+
+        return plot_bounds(self, path, ax)
+
+    def _pair_rows(self) -> Iterator[tuple[str, ...]]:
+        active = np.zeros((self.n_clusters, self.n_clusters), bool)
+        active[tuple(self.active_pairs.T)] = True
+        exists = np.triu(~np.isnan(self.attained.upper), 1)
+        for name, chosen in [("active", exists & active), ("inactive", exists & ~active)]:
+            if chosen.any():
+                every = self.separation_ratios, self.attained
+                ratios, attained = ([bound[chosen] for bound in bounds] for bounds in every)
+                yield (
+                    name,
+                    f"{np.count_nonzero(chosen):,}",
+                    _between(*(bound.min() for bound in ratios)),
+                    _between(*(bound.min() for bound in attained)),
+                    f"{np.count_nonzero(attained[0] >= 1):,}",
+                    f"{np.count_nonzero(attained[1] < 1):,}",
+                )
+
+
+def _between(lower: float, upper: float) -> str:
+    texts = f"{lower:.3g}", f"{upper:.3g}"
+    return texts[0] if texts[0] == texts[1] else " to ".join(texts)
+
+
+def _verdict(failures: list[str], gaps: list[str]) -> str:
+    if failures:
+        return f"not guaranteed: {'; '.join(failures)}"
+    return f"unknown: {'; '.join(gaps)}" if gaps else "guaranteed"
+
+
+def _failures(batch: MessageBatch, presence: Presence, attained: Bounds) -> Iterator[str]:
+    """Name conditions of the main theorem that do not hold, whatever the points are. One cluster needs none."""
+    if presence.n_clusters == 1:
+        return
+    empty = np.flatnonzero(presence.cluster_sizes == 0)
+    if len(empty):
+        yield f"no points are in cluster {text.listed(list(map(str, empty)))}; ask for fewer clusters"
+    too_near = words.pairs_too_near(attained.upper, range(presence.n_clusters), "at most ")
+    if too_near:
+        yield too_near
+    n_devices = len(batch.device_ids)
+    n_pieces = np.bincount(presence.devices, minlength=n_devices)
+    splitting = np.bincount(batch.owners, minlength=n_devices) > n_pieces
+    if splitting.any():
+        yield f"{_named(batch, splitting)} sent several centers of one cluster, so they looked for too many"
+
+
+def _gaps(batch: MessageBatch, attained: Bounds, spreads: Spreads) -> Iterator[str]:
+    """Name what keeps the messages from telling."""
+    n_open, n_pairs = (np.count_nonzero(np.triu(chosen, 1)) for chosen in (attained.lower < 1, attained.lower >= 0))
+    if n_open == 0:
+        return
+    silent = spreads.is_silent & ~spreads.is_impossible
+    if silent.any():
+        yield f"{_named(batch, silent)} sent no spectral deviation"
+    if spreads.is_impossible.any():
+        yield f"{_named(batch, spreads.is_impossible)} sent a spectral deviation that can't be"
+    if not spreads.is_silent.any():
+        yield f"the messages leave open whether {n_open:,} of {n_pairs:,} pairs of clusters are far enough apart"
+
+
+def _notes(spreads: Spreads) -> Iterator[str]:
+    if spreads.is_loose.any():
+        n_loose = np.count_nonzero(spreads.is_loose)
+        yield f"{n_loose:,} devices sent sums of squares but no spectral deviation; the upper bound is looser for it"
+
+
+def _named(batch: MessageBatch, chosen: Array) -> str:
+    names = [repr(batch.device_ids[position]) for position in np.flatnonzero(chosen)]
+    return f"{len(names):,} of {len(chosen):,} devices ({text.listed(names)})"

@@ -1,0 +1,150 @@
+"""`MessageBatch`: the messages of many devices as columns, which is what Algorithm 2 starts from."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kfed._base.array import Array, readonly
+from kfed.errors import DuplicateDeviceError, InvalidInputError, UnknownDeviceError
+from kfed.wire.message import DeviceMessage
+from kfed.wire.schema import FeatureSchema
+
+
+@dataclass(frozen=True)
+class MessageBatch:
+    """The device centers of all messages, stacked; the order in which messages came does not matter."""
+
+    device_ids: tuple[str, ...]  # sorted
+    centers: Array  # (n_device_centers, n_features)
+    owners: Array  # (n_device_centers,) positions in device_ids
+    counts: Array  # (n_device_centers,)
+    sums_of_squares: Array  # (n_device_centers,), NaN where a device did not say
+    spectral_deviations: Array  # (n_devices,), NaN where a device did not say
+    is_named: Array  # (n_devices,) whether the device named its features
+    is_double: Array  # (n_devices,) whether the device sent double precision
+    schema: FeatureSchema
+
+    @classmethod
+    def of(cls, messages: Iterable[DeviceMessage]) -> MessageBatch:
+        """Stack messages. The same message twice counts once; two that differ under one id are an error."""
+        by_id: dict[str, DeviceMessage] = {}
+        for message in messages:
+            if not isinstance(message, DeviceMessage):
+                raise InvalidInputError(f"messages must be DeviceMessages; got a {type(message).__name__}")
+            if by_id.setdefault(message.device_id, message) != message:
+                raise DuplicateDeviceError(
+                    f"two different messages came from device {message.device_id!r}; keep the one that is meant, "
+                    "or give one of the devices another id"
+                )
+        if not by_id:
+            raise InvalidInputError("messages must hold at least one message; got none")
+        ordered = [by_id[device_id] for device_id in sorted(by_id)]
+        named = next((message for message in ordered if message.schema.names is not None), ordered[0])
+        for message in ordered:
+            named.schema.check_same(message.schema, repr(named.device_id), repr(message.device_id))
+        sizes = [message.n_local_clusters for message in ordered]
+        return cls(
+            device_ids=tuple(message.device_id for message in ordered),
+            centers=readonly(np.concatenate([message.centers for message in ordered])),
+            owners=readonly(np.repeat(np.arange(len(ordered)), sizes)),
+            counts=_counts(np.concatenate([message.counts for message in ordered])),
+            sums_of_squares=readonly(np.concatenate([_squares(message) for message in ordered]).astype(np.float64)),
+            spectral_deviations=readonly(np.array([_deviation(message) for message in ordered])),
+            is_named=readonly(np.array([message.schema.names is not None for message in ordered])),
+            is_double=readonly(np.array([message.centers.dtype == np.float64 for message in ordered])),
+            schema=named.schema,
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Length of a center, d."""
+        return int(self.centers.shape[1])
+
+    @property
+    def n_devices(self) -> int:
+        """Number of devices, Z."""
+        return len(self.device_ids)
+
+    def __contains__(self, device_id: object) -> bool:
+        return self._place(device_id) is not None
+
+    def position(self, device_id: str) -> int:
+        """Where a device stands in `device_ids`."""
+        position = self._place(device_id)
+        if position is None:
+            raise UnknownDeviceError(
+                f"device {device_id!r} is not one of the {len(self.device_ids)} devices that were aggregated; "
+                "assign its message instead"
+            )
+        return position
+
+    def _place(self, device_id: object) -> int | None:
+        if not isinstance(device_id, str):
+            return None
+        position = bisect_left(self.device_ids, device_id)
+        is_there = position < len(self.device_ids) and self.device_ids[position] == device_id
+        return position if is_there else None
+
+    def rows_of(self, device_id: str) -> slice:
+        """The rows of a device's centers."""
+        return self.centers_of(self.position(device_id))
+
+    def centers_of(self, position: int) -> slice:
+        """The rows of the centers of the device at a position."""
+        first, last = np.searchsorted(self.owners, [position, position + 1])
+        return slice(int(first), int(last))
+
+    def message(self, device_id: str) -> DeviceMessage:
+        """What one device sent."""
+        position = self.position(device_id)
+        rows = self.centers_of(position)
+        squares, deviation = self.sums_of_squares[rows], self.spectral_deviations[position]
+        return DeviceMessage(
+            device_id,
+            self.centers[rows].astype(np.float64 if self.is_double[position] else np.float32),
+            self.counts[rows],
+            None if np.isnan(squares).any() else squares,
+            None if np.isnan(deviation) else float(deviation),
+            self.schema.names if self.is_named[position] else None,
+        )
+
+    def without(self, device_id: str) -> MessageBatch:
+        """The batch that this device never joined."""
+        position = self.position(device_id)
+        if len(self.device_ids) == 1:
+            raise InvalidInputError(f"{device_id!r} is the only device; without it there is nothing to aggregate")
+        others = np.delete(np.arange(len(self.device_ids)), position)
+        kept = self.owners != position
+        owners = self.owners[kept]
+        dtype = np.float64 if self.is_double[others].any() else np.float32
+        return MessageBatch(
+            device_ids=self.device_ids[:position] + self.device_ids[position + 1 :],
+            centers=readonly(self.centers[kept].astype(dtype)),
+            owners=readonly(owners - (owners > position)),
+            counts=_counts(self.counts[kept]),
+            sums_of_squares=readonly(self.sums_of_squares[kept]),
+            spectral_deviations=readonly(self.spectral_deviations[others]),
+            is_named=readonly(self.is_named[others]),
+            is_double=readonly(self.is_double[others]),
+            schema=self.schema if self.is_named[others].any() else FeatureSchema(self.n_features),
+        )
+
+
+def _counts(counts: Array) -> Array:
+    """Counts as whole numbers, or in double precision if one of them is not whole."""
+    whole = (counts == np.trunc(counts)).all()
+    return readonly(counts.astype(np.int64 if whole else np.float64))
+
+
+def _squares(message: DeviceMessage) -> Array:
+    if message.sums_of_squares is None:
+        return np.full(message.n_local_clusters, np.nan)
+    return message.sums_of_squares
+
+
+def _deviation(message: DeviceMessage) -> float:
+    return np.nan if message.spectral_deviation is None else message.spectral_deviation

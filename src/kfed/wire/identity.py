@@ -1,0 +1,95 @@
+"""`Identity`: the one message back to a device, saying which global cluster each of its local clusters became."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed._base import checks
+from kfed._base.array import Array, frozen
+from kfed.errors import InvalidInputError
+from kfed.wire.file import KfedFile
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(KfedFile):
+    """Which global cluster tau each local cluster of one device is in.
+
+    ``numpy.asarray(identity)`` gives the cluster ids.
+
+    Parameters
+    ----------
+    device_id : str
+        The device that this is for.
+    cluster_ids : array of int, shape (n_sent_clusters,)
+        Global cluster of each local cluster that the device sent, in the order it sent them.
+    cluster_centers : array of shape (n_clusters, n_features)
+        Means mu(tau_r) of the global clusters. From these a device labels what it did not send.
+
+    Examples
+    --------
+    >>> identity = Identity("site7", [2, 0], [[0.0, 0.0], [5.0, 5.0], [9.0, 0.0]])
+    >>> np.asarray(identity)
+    array([2, 0])
+    >>> Identity.from_bytes(identity.to_bytes()) == identity
+    True
+    """
+
+    KIND: ClassVar[str] = "identity"
+
+    device_id: str
+    cluster_ids: Array
+    cluster_centers: Array
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__  # the dataclass is frozen
+        set_field(self, "device_id", checks.device_id(self.device_id))
+        centers = checks.as_array(self.cluster_centers, "cluster_centers")
+        if centers.ndim != 2 or centers.dtype.kind not in "fiu" or not np.isfinite(centers).all():
+            raise InvalidInputError("cluster_centers must be finite numbers with two axes (clusters, features)")
+        ids = checks.as_array(self.cluster_ids, "cluster_ids")
+        whole = ids.dtype.kind in "iu" or ids.size == 0
+        if not whole or ids.ndim != 1 or (ids < 0).any() or (ids >= len(centers)).any():
+            raise InvalidInputError(f"cluster_ids must be a list of whole numbers from 0 to {len(centers) - 1}")
+        set_field(self, "cluster_centers", frozen(centers))
+        set_field(self, "cluster_ids", frozen(ids.astype(np.int64)))
+
+    @property
+    def n_clusters(self) -> int:
+        """How many global clusters there are, k."""
+        return int(self.cluster_centers.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Length of a center, d."""
+        return int(self.cluster_centers.shape[1])
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return np.array(self.cluster_ids, dtype=dtype, copy=copy) if copy else np.asarray(self.cluster_ids, dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self.cluster_ids)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identity):
+            return NotImplemented
+        return (
+            self.device_id == other.device_id
+            and np.array_equal(self.cluster_ids, other.cluster_ids)
+            and np.array_equal(self.cluster_centers, other.cluster_centers)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_id, self.cluster_ids.tobytes()))
+
+    def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        centers = self.cluster_centers.astype(np.result_type(self.cluster_centers.dtype, np.float32), copy=False)
+        return {"cluster_ids": self.cluster_ids, "cluster_centers": centers}, {"device_id": self.device_id}
+
+    @classmethod
+    def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Identity:
+        return cls(facts["device_id"], tensors["cluster_ids"], tensors["cluster_centers"])
