@@ -428,7 +428,7 @@ def test_files_of_the_wrong_kind_are_told_apart(clusters, kfed_run):
     err = kfed_run("label", "north.local", "--clusters", "south.kfed", code=1)
     assert "south.kfed: this is a message; expected an aggregation" in err
     err = kfed_run("aggregate", "north.local", "-k", 2, "-o", "new.kfed", code=1)
-    assert "north.local: this is a local file, not a message" in err
+    assert "north.local: this is a local file; expected a message" in err
     assert "not a kfed file" in kfed_run("inspect", "north.csv", code=1)
 
 

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from federated_worlds import fleet  # noqa: E402
-from hypothesis import given  # noqa: E402, settings
+from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 import kfed  # noqa: E402
