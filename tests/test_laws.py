@@ -277,6 +277,40 @@ def test_a_late_device_changes_nobodys_label(rule, gathering, data):
     np.testing.assert_allclose(chosen, distances.min(axis=1, initial=np.inf), rtol=1e-12)
 
 
+# Answers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(gathering=gatherings(min_devices=2), data=st.data())
+def test_an_answer_is_the_identity_if_aggregated_the_nearest_if_late_and_refused_if_changed(rule, gathering, data):
+    sent, n_clusters = gathering
+    result = kfed.aggregate(sent, n_clusters, rule=rule)
+    for message in sent:
+        assert result.answer(kfed.DeviceMessage.from_bytes(message.to_bytes())) == result.identity(message.device_id)
+    known = data.draw(st.sampled_from(sent))
+    late = renamed(known, "a device of another name")
+    assert result.answer(late) == result.assign(late)
+    changed = kfed.DeviceMessage(known.device_id, [*known.centers, known.centers.sum(axis=0)], [*known.counts, 1])
+    with pytest.raises(kfed.DuplicateDeviceError, match="was aggregated with another message"):
+        result.answer(changed)
+    assert result.assign(changed).device_id == known.device_id  # who knows that it is late may still say so
+
+
+def renamed(message, device_id):
+    statistics = (message.centers, message.counts, message.sums_of_squares, message.spectral_deviation)
+    return kfed.DeviceMessage(device_id, *statistics, message.feature_names)
+
+
+def test_a_changed_device_that_was_taken_out_first_is_late():
+    places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    sent = [kfed.DeviceMessage(name, places + i / 10, [20] * 3) for i, name in enumerate("abc")]
+    changed = kfed.DeviceMessage("a", places[:2], [5, 5])
+    result = kfed.aggregate(sent, 3)
+    with pytest.raises(kfed.DuplicateDeviceError):
+        result.answer(changed)
+    assert result.without("a").answer(changed) == result.without("a").assign(changed)
+
+
 # Removal --------------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """``rule="robust"``: grouping device centers that are not all to be trusted.
 
 Beyond the paper. Three things differ from Algorithm 2: tiny stray centers do not choose clusters, a center weighs as
-much as the points it speaks for, and several seedings compete, each followed by Lloyd to convergence.
+much as its points, and several seedings compete, each followed by Lloyd to convergence.
 """
 
 from __future__ import annotations
