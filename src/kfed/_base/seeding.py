@@ -136,3 +136,26 @@ def _with_each(candidates: Array, lifted: Array, weights: Array, costs: Array) -
     by_try = distances.reshape(*candidates.shape, -1)
     np.minimum(by_try, costs[:, :, None], out=by_try)
     return by_try, np.matmul(distances, weights[:, :, None]).reshape(candidates.shape)
+
+
+def sample_by_cost(costs: Array, weights: Array, size: int, uniforms: Array) -> tuple[Array, Array]:
+    """Rows of a lightweight coreset, and the weight that each stands for; see `coreset`.
+
+    Parameters
+    ----------
+    costs : array of shape (n_points,)
+        Squared distance of each point to the mean.
+    weights : array of shape (n_points,)
+    size : int
+        Rows to sample; one may come twice.
+    uniforms : array of shape (size,)
+        Random numbers in [0, 1). One in each of `size` equal parts of the total chance is drawn by each of them, so
+        the sample follows the order of the rows evenly and yet falls in step with no period of it.
+    """
+    mass = weights.astype(np.float64)
+    cost = mass * costs
+    chance = mass / mass.sum() + cost / max(cost.sum(), np.finfo(np.float64).tiny)
+    cumulative = np.cumsum(chance)
+    marks = stratified(uniforms) * cumulative[-1]
+    rows = np.minimum(np.searchsorted(cumulative, marks, side="right"), len(mass) - 1)
+    return rows, (2 / size) * mass[rows] / chance[rows]
