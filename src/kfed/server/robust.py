@@ -93,7 +93,7 @@ def _sample(centers: Array, counts: Array, size: int) -> tuple[Array, Array]:
 
 def _uniforms(purpose: str, n_draws: int) -> Array:
     """Random numbers in [0, 1), always the same ones for the same purpose."""
-    return random.uniforms(random.device_keys(0, [purpose]), n_draws)[0]
+    return np.asarray(random.uniforms(random.device_keys(0, [purpose]), n_draws)[0])
 
 
 def _medoids(points: Array, weights: Array, n_clusters: int) -> Array:

@@ -86,7 +86,7 @@ def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | 
         errors = chance * (spread.errors[rows, None] + spread.errors[landmarks]) + spread.rounding**2
         with np.errstate(over="ignore", invalid="ignore"):  # of variances beyond reason
             is_mixture = _lie_between(distances, between, errors, spread.variances[rows], spread.variances[landmarks])
-        return rows[is_mixture]
+        return np.asarray(rows[is_mixture])
 
     found = np.zeros(len(centers), bool)
     blocks = _blocks(len(centers), len(landmarks))
