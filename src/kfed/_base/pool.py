@@ -31,7 +31,7 @@ def map_in_order(
     function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None = None
 ) -> Iterator[Result]:
     """Yield ``function(item)`` in the order of `items`, computed by `n_jobs` threads (default: one per core)."""
-    n_workers = 1 if _worker.is_one else min(n_jobs or available_cores(), len(items))
+    n_workers = 1 if _this_thread.is_worker else min(n_jobs or available_cores(), len(items))
     with one_blas_thread():
         if n_workers <= 1:
             yield from map(function, items)
@@ -42,20 +42,20 @@ def map_in_order(
 @functools.cache
 def _executor(n_workers: int) -> ThreadPoolExecutor:
     """Threads that wait for work, since starting them takes as long as a small task."""
-    return ThreadPoolExecutor(n_workers, thread_name_prefix="kfed", initializer=_worker.enlist)
+    return ThreadPoolExecutor(n_workers, thread_name_prefix="kfed", initializer=_this_thread.become_worker)
 
 
-class _Worker(threading.local):
-    """Whether this thread is a worker, which does its work by itself: waiting for others could take forever."""
+class _ThreadRole(threading.local):
+    """Whether this thread is a worker of the pool: a worker runs its maps inline, to avoid a deadlock."""
 
-    is_one = False
+    is_worker = False
 
-    def enlist(self) -> None:
-        """Make this thread a worker."""
-        self.is_one = True
+    def become_worker(self) -> None:
+        """Mark this thread as a worker."""
+        self.is_worker = True
 
 
-_worker = _Worker()
+_this_thread = _ThreadRole()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_executor.cache_clear)  # a child has none of the threads
 
