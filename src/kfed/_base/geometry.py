@@ -118,6 +118,7 @@ def _unknown(near: Near, centers: Moved) -> Rows:
 
     If they are most, or centers are so many that to tell takes as long, all points.
     """
+    # If |x - a| < |a - b| / 2, then |x - b| >= |a - b| - |x - a| > |x - a|: squared, 4 |x - a|^2 < |a - b|^2.
     n_points = len(near.labels)
     if 4 * len(centers.coordinates) > n_points:
         return np.arange(n_points)

@@ -68,9 +68,12 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
 def draw(mass: Array, uniforms: Array) -> Array:
     """Indices drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m).
 
-    Each draw descends a binary tree of sums of mass: to the right if more is drawn than the left holds. Where rounding
-    leads it to a point without mass, the heaviest is drawn.
+    Each draw descends a binary tree of sums, one level at a time for all draws of all problems.
     """
+    # At a node of mass L + R the draw holds a remainder 0 <= r < L + R. It goes left if r < L, else right with
+    # r - L < R, so the inequality holds at every node down to the leaf: leaf i is reached just if u * total lies in
+    # [S_i, S_i + mass_i), with S_i the mass before it, which has the chance mass_i / total. Rounding can break the
+    # inequality by a few eps of the total, and end at a leaf without mass; then the heaviest point is drawn.
     levels = _pairwise_sums(mass)
     remaining = uniforms * levels[-1]
     drawn = root = np.arange(levels[-1].size).reshape(levels[-1].shape)

@@ -11,12 +11,14 @@ from kfed.device.lloyd_step import label_dtype, means, memberships, scores, sums
 
 
 def bounded_lloyd(rows: BlockedRows, centers: Array, max_iterations: int) -> Solution:
-    """`batch_lloyd` for one large device, where steps skip the points that can't change cluster.
+    """Run Lloyd on one large device; a step skips the points that cannot change cluster, so late steps cost little.
 
-    A point's slack is how much nearer its own center is than the next. While centers have moved less than that, the
-    point keeps its label (Hamerly, "Making k-means even faster", SDM 2010), so late steps cost little. It is over when
-    a step that looked at every point has changed nothing.
+    The bounds are those of Hamerly, "Making k-means even faster", SDM 2010.
     """
+    # The slack of x is |x - b| - |x - a| > 0, with a its own center and b the nearest other. When a moves by m_a and
+    # every other center by at most m, then |x - a'| <= |x - a| + m_a, and |x - c'| >= |x - b| - m for every other c.
+    # So x keeps its label while the sum of m_a + m over the steps is less than its slack. Bounds and running sums are
+    # rounded, so the end is not left to them: a step that looked at every point must change nothing.
     state = _LloydState(rows, centers)
     n_iterations, looked_at_all, settled = 0, True, False
     for _ in range(max_iterations):
@@ -54,6 +56,7 @@ class _LloydState:
                 self.forget()
                 self.sums, self.sizes = self._exact_sums()
         before, self.centers = self.centers, means(self.sums, self.sizes, self.centers)
+        # own move plus the largest of the others', which for the center that moved most is the second largest
         lengths = np.linalg.norm(self.centers - before, axis=2)[0]
         others = np.where(np.arange(self.n_clusters) == lengths.argmax(), np.sort(lengths)[-2:][0], lengths.max())
         self.moved = (lengths + others).astype(self.rows.dtype)
@@ -76,6 +79,7 @@ class _LloydState:
         found, first, second = two_nearest(scores(part, self.centers, self.rows.mean))
         offset = self.reach[:, block][:, open_points] ** 2
         reach = np.sqrt(np.maximum(first + offset, 0)) + np.sqrt(np.maximum(second + offset, 0))
+        # |x - b| - |x - a| as (|x - b|^2 - |x - a|^2) / (|x - b| + |x - a|): the difference of scores is precise
         with np.errstate(invalid="ignore"):  # of one cluster, where the slack is not a number and never used up
             slack[open_points] = ((second - first) / np.maximum(reach, np.finfo(reach.dtype).tiny))[0]
         changed = np.flatnonzero(found[0] != labels[open_points])

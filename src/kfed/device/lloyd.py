@@ -28,6 +28,8 @@ def batch_lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
     Devices that are done leave the batch once they are a third of it.
     """
     n_clusters = centers.shape[1]
+    # When the labels of a device repeat, so do its centers: the smallest comparisons of that step are with the final
+    # centers. They are kept as its excess, since |x - c|^2 = |x - c_0|^2 + excess then needs one product, not k.
     excess = np.empty(rows.weights.shape, rows.dtype)
     done = Solution(
         labels=np.empty(rows.weights.shape, label_dtype(n_clusters)),

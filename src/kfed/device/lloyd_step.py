@@ -11,17 +11,21 @@ from kfed.device.rows import Rows
 
 
 def comparisons(rows: Rows, centers: Array) -> Array:
-    """Squared distances of points to centers, less that to the first center, (n_devices, n_clusters, n_points)."""
+    """Squared distances of points to centers, less that to the first center, (n_devices, n_clusters, n_points).
+
+    The smallest of a point is its excess: what its own center's squared distance has over the first center's.
+    """
     result = np.zeros((rows.n_devices, centers.shape[1], rows.n_points), rows.dtype)
     scores(rows, centers[:, 1:], centers[:, 0], out=result[:, 1:])
     return result
 
 
 def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None) -> Array:
-    """Squared distances of points to centers, less that to `origins` (n_devices, n_features); like `along`.
-
-    Since only differences of positions enter, a large common offset of the points costs no precision.
-    """
+    """Squared distances of points to centers, less that to `origins` (n_devices, n_features); like `along`."""
+    # |x - c|^2 - |x - o|^2 = -2 x . (c - o) + (c - o) . (c + o): the squared length of x cancels on paper, so it is
+    # never computed, and the smallest score is that of the nearest center. Rounding changes a score by a few
+    # eps |x| |c - o|, no more than if x itself were rounded. From |x|^2 - 2 x . c + |c|^2 it would be eps |x|^2, which
+    # for points far from zero and close to each other is larger than the difference asked for.
     shifted = centers - origins[:, None]
     result = rows.along(shifted * shifted.dtype.type(-2), out)
     result += np.einsum("bkd,bkd->bk", shifted, shifted + 2 * origins[:, None])[:, :, None]
@@ -33,7 +37,7 @@ def nearest(distances: Array) -> tuple[Array, Array]:
     smallest = distances[:, 0].copy()
     labels = np.zeros(smallest.shape, label_dtype(distances.shape[1]))
     for cluster in range(1, distances.shape[1]):
-        is_smaller = distances[:, cluster] < smallest
+        is_smaller = distances[:, cluster] < smallest  # of equal distances the first stays
         np.maximum(labels, is_smaller * labels.dtype.type(cluster), out=labels)
         np.minimum(smallest, distances[:, cluster], out=smallest)
     return labels, smallest

@@ -104,8 +104,13 @@ def _rescaled(vectors: Array) -> Array:
 def _inverse_factors(gram: Array) -> Array:
     """Inverses of the Cholesky factors of a stack of small matrices, by elimination in all of them at once.
 
-    A row that the rows before it leave nothing of becomes zero.
+    A vector in the span of those before it gets a row of zeros.
     """
+    # If G = L L^T, the row operations that turn G into L^T are L^-1, so they turn [G | I] into [L^T | L^-1]; and
+    # L^-1 V has orthonormal rows if G = V V^T, since (L^-1 V)(L^-1 V)^T = L^-1 G L^-T = I. A pivot is the squared
+    # distance of a vector from the span of those before it, plus the ridge of `_orthonormal`: 16 m eps of its squared
+    # length, which is more than m steps of elimination lose to rounding. A pivot that is not positive all the same
+    # counts as infinite, which makes its row zero.
     n_matrices, size, _ = gram.shape
     work = np.zeros((size, 2 * size, n_matrices), gram.dtype)  # a matrix, and what was done to it
     work[:, :size] = gram.transpose(1, 2, 0)
