@@ -22,10 +22,10 @@ from kfed.device.projection import n_started, project
 from kfed.device.rows import Rows
 
 N_TRIES = 4
-"""Seedings that are tried; the cheapest is kept. One try fails on some devices where four do not."""
+"""Seedings to try; the cheapest is kept. One try fails on some devices where four do not."""
 
 N_POLISHING_STEPS = 1
-"""Lloyd steps among the projected points: one costs far less than the step on the original points it saves."""
+"""Lloyd steps of each try among the projected points; one costs far less than the step on all features it saves."""
 
 
 def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_iterations: int) -> Solution:
@@ -52,14 +52,14 @@ class Draws:
 def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms: Array) -> Array:
     """Centers nu of the projected points, (n_devices, n_clusters, k).
 
-    Each of several tries is a greedy k-means++ seeding and a few Lloyd steps among the projected points; the one of the
+    Each of several tries is a greedy k-means++ seeding and one Lloyd step among the projected points; the try of the
     lowest cost is kept.
     """
     return cheapest_try(*seeding.coreset(projected, rows.weights), n_clusters, uniforms, N_POLISHING_STEPS)
 
 
 def cheapest_try(projected: Array, weights: Array, n_clusters: int, uniforms: Array, n_steps: int) -> Array:
-    """Run every try for `n_steps` Lloyd steps, and give the centers of the cheapest."""
+    """Run every try for `n_steps` Lloyd steps and return the centers of the cheapest, (n_devices, n_clusters, k)."""
     picks = seeding.greedy_seeds(projected, weights, n_clusters, N_TRIES, uniforms)
     tries = seeding.points_at(projected, picks.reshape(len(picks), -1))  # (n_devices, n_tries * n_clusters, k)
     by_try = (len(picks) * N_TRIES, n_clusters, -1)

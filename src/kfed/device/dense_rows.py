@@ -65,7 +65,7 @@ class DenseRows(Rows):
         else:
             lengths = self.squared_lengths + squared_lengths(centers[:, :1])
             squares = lengths - 2 * self.along(centers[:, :1])[:, 0] + excess
-        # A squared distance from products is off by a few eps |lengths|. Where it is at least CANCELLED |lengths|, its
+        # A squared distance from products is off by a few eps * lengths. Where it is at least CANCELLED * lengths, its
         # relative error is at most a few eps / CANCELLED; elsewhere, and where excess is NaN, x - c itself is measured.
         devices, points = np.nonzero(~(squares >= CANCELLED * lengths))
         for some in pool.blocks(len(points), max(1, SMALL_BYTES // (self.dtype.itemsize * self.n_features))):
