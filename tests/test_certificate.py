@@ -430,7 +430,7 @@ def test_a_certificate_never_changes():
 
 @pytest.mark.parametrize("required_ratio", [0, -1.0, np.inf, np.nan, "100", None, True])
 def test_a_required_ratio_must_be_a_number_above_zero(required_ratio):
-    with pytest.raises(kfed.InvalidInputError, match="required_ratio must be a number greater than zero"):
+    with pytest.raises(kfed.InvalidInputError, match="required_ratio must be a finite number greater than zero"):
         kfed.aggregate(pair(), 1).certificate(required_ratio)
 
 

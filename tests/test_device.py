@@ -401,7 +401,7 @@ SECRET = 271828.1828
 
 BAD_POINTS = {
     "not a number": ([[1.0, SECRET], [np.nan, 1.0]], "finite.*row 1, column 0"),
-    "infinite": ([[1.0, SECRET], [1.0, np.inf], [-np.inf, 1.0]], "2 of its rows.*row 1, column 1"),
+    "infinite": ([[1.0, SECRET], [1.0, np.inf], [-np.inf, 1.0]], "2 rows hold NaN.*row 1, column 1"),
     "sparse and not a number": (scipy.sparse.csr_array([[SECRET, np.nan]]), "finite"),
     "no rows": (np.empty((0, 3)), "at least one row"),
     "no sparse rows": (scipy.sparse.csr_array((0, 3)), "at least one row"),
@@ -410,7 +410,7 @@ BAD_POINTS = {
     "three axes": (np.full((2, 2, 2), SECRET), "two axes"),
     "a number": (SECRET, "two axes"),
     "one sparse axis": (scipy.sparse.coo_array([SECRET, 0.0]), "two axes"),
-    "ragged": ([[SECRET, 2.0], [3.0]], "as many in each row"),
+    "ragged": ([[SECRET, 2.0], [3.0]], "equally many in each row"),
     "text": ([["271828.1828", "2"]], "numbers"),
     "names in a column": (np.array([["secret 271828.1828", 1.0]], dtype=object), "must be numbers"),
     "complex": ([[SECRET + 1j]], "numbers"),

@@ -1,4 +1,4 @@
-"""Worker threads with one BLAS thread each: the answer never depends on how many there are.
+"""Worker threads with one BLAS thread each; results never depend on the number of workers.
 
 NumPy releases the interpreter's lock inside its kernels, so threads are enough, and they share memory. Work is cut
 into blocks whose size does not depend on the number of workers, and results come back in the order of the blocks.
@@ -41,7 +41,7 @@ def map_in_order(
 
 @functools.cache
 def _executor(n_workers: int) -> ThreadPoolExecutor:
-    """Threads that wait for work, since starting them takes as long as a small task."""
+    """A pool that is kept, since starting threads takes as long as a small task."""
     return ThreadPoolExecutor(n_workers, thread_name_prefix="kfed", initializer=_this_thread.become_worker)
 
 
@@ -57,7 +57,7 @@ class _ThreadRole(threading.local):
 
 _this_thread = _ThreadRole()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_executor.cache_clear)  # a child has none of the threads
+    os.register_at_fork(after_in_child=_executor.cache_clear)  # a forked child has none of the threads
 
 
 def blocks(n_rows: int, rows_per_block: int) -> list[slice]:
@@ -67,7 +67,7 @@ def blocks(n_rows: int, rows_per_block: int) -> list[slice]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread while any caller is inside; the last one out restores what was before."""
+    """Limit BLAS to one thread while any caller is inside; the last one to leave restores the limit."""
     _blas.enter()
     try:
         yield
@@ -76,7 +76,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _BlasLimit:
-    """A limit that several threads can share."""
+    """A limit that several threads share, counted like a lock that can be entered more than once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -105,6 +105,6 @@ _blas = _BlasLimit()
 
 
 def consume(results: Iterable[object]) -> None:
-    """Run a lazy map for its effects."""
+    """Exhaust an iterator, for its side effects."""
     for _ in results:
         pass

@@ -205,7 +205,7 @@ class _BatchWorker(threading.local):
         rows = stacked(points, [self._fleet.weights[position] for position in batch], self._allocate)
         with np.errstate(over="ignore", invalid="ignore"):
             sum_of_squares = rows.squared_lengths.sum()
-        if not checks.is_tame(sum_of_squares, rows.weights):
+        if not checks.has_headroom(sum_of_squares, rows.weights):
             for position in batch:
                 checks.finite(self._fleet.points[position], _name(position), self._fleet.weights[position])
         return _solve(self._fleet, batch, rows, self._settings)
