@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.cluster
-import kfed.device.rows
+import kfed.device.batches
+import kfed.device.blocked_rows
 import kfed.theory.deviation_bounds
 from kfed.theory import Bounds, Presence, caveats, is_met_in_text_only, largest_eigenvalue
 from worlds import few_examples, gatherings, mixture_world, rotation, theorem_world
@@ -141,8 +141,8 @@ def test_the_intervals_contain_the_truth(played):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_the_intervals_contain_the_truth_of_devices_walked_in_blocks(dtype, offset, monkeypatch):
-    monkeypatch.setattr(kfed.device.cluster, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 2**12)
+    monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**12)
     world = mixture_world(4, 8, points_per_cluster=400)
     assert_contains_the_truth(play([(own + offset).astype(dtype) for own in world.points], [2] * 6, 4))
 
@@ -430,7 +430,7 @@ def test_a_certificate_never_changes():
 
 @pytest.mark.parametrize("required_ratio", [0, -1.0, np.inf, np.nan, "100", None, True])
 def test_a_required_ratio_must_be_a_number_above_zero(required_ratio):
-    with pytest.raises(kfed.InvalidInputError, match="required_ratio must be a number greater than zero"):
+    with pytest.raises(kfed.InvalidInputError, match="required_ratio must be a finite number greater than zero"):
         kfed.aggregate(pair(), 1).certificate(required_ratio)
 
 

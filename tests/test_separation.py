@@ -202,7 +202,7 @@ def test_blocks_and_threads_do_not_change_the_answer(monkeypatch):
     whole = separation_report(world.points, world.targets, n_jobs=1)
     monkeypatch.setattr(kfed.separation.problem, "_BLOCK_ELEMENTS", 64)
     monkeypatch.setattr(kfed.theory.conditions, "_BLOCK_ELEMENTS", 64)
-    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 512)
     assert_same_report(separation_report(world.points, world.targets, n_jobs=3), whole)
 
 
@@ -357,7 +357,7 @@ LABELS = [0, 0, 1, 1, 2, 2]
         ),
         ((POINTS, LABELS), {"n_clusters": 2}, "whole numbers from 0 to 1"),
         ((POINTS, LABELS), {"n_clusters": 0}, "n_clusters must be"),
-        ((POINTS, LABELS), {"required_ratio": -3}, "required_ratio must be a number greater than zero"),
+        ((POINTS, LABELS), {"required_ratio": -3}, "required_ratio must be a finite number greater than zero"),
         ((np.full((6, 2), np.nan), LABELS), {}, "points must be finite"),
     ],
 )
@@ -435,7 +435,7 @@ def test_a_picture_goes_where_it_is_told(tmp_path):
 
     report, ax = separation_report(POINTS, LABELS), Figure().add_subplot()
     assert report.plot(ax=ax) is ax
-    with pytest.raises(kfed.InvalidInputError, match="a picture must end in"):
+    with pytest.raises(kfed.InvalidInputError, match="picture must end in"):
         report.plot(tmp_path / "ratios.txt")
 
 

@@ -1,4 +1,4 @@
-"""How a report reads: lists that name the first few, tables whose columns line up, values that JSON knows."""
+"""Text for people: counts with their nouns, lists cut short, tables with aligned columns; and values for JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 MOST_NAMED = 5
-"""Of a longer list, a text names the first few."""
+"""How many names of a longer list are shown."""
 
 
 def listed(names: Sequence[str]) -> str:
-    """Name the first few.
+    """List the first few names, and count the rest.
 
     Examples
     --------
@@ -24,8 +24,19 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + more
 
 
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Count things, in the singular or the plural.
+
+    Examples
+    --------
+    >>> plural(1, "center"), plural(1200, "device"), plural(0, "row holds", "rows hold")
+    ('1 center', '1,200 devices', '0 rows hold')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines whose columns line up: the first to the left, numbers to the right.
+    """Lines of a table with aligned columns: the first to the left, the others to the right.
 
     Examples
     --------
@@ -40,13 +51,13 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines of a name and a value each, all to the left."""
+    """Lines of a name and a value each, both aligned to the left."""
     width = max(len(name) for name, _ in rows)
     return [f"{name.ljust(width)}  {value}" for name, value in rows]
 
 
 def plain(value: Any) -> Any:
-    """Give a value in types that JSON knows; a number that is not finite becomes None.
+    """Convert a value to types that JSON knows; a number that is not finite becomes None.
 
     Examples
     --------

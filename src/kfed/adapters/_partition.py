@@ -145,7 +145,7 @@ def _fault(name: str, points: Array, plan: Plan) -> str | None:
         return f"column {plan.device_column!r} is null in {len(points):,} rows of a partition; say whose they are"
     try:
         checks.device_id(name)
-        checks.points(points, f"points of device {name!r}")
+        checks.finite_table(points, f"points of device {name!r}")
     except InvalidInputError as error:
         return str(error)
     return None

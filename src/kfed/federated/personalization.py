@@ -166,7 +166,7 @@ class Clustering:
     def route(self, device_id: str, inputs: torch.Tensor) -> Array:
         """Global cluster of the nearest local center of each row, (n_rows,)."""
         local = self.local[device_id]
-        points = checks.points(self._features(inputs), "inputs")
+        points = checks.finite_table(self._features(inputs), "inputs")
         if points.shape[1] != local.n_features:
             raise FeatureMismatchError(
                 f"inputs must have the {local.n_features} features that were clustered, and have {points.shape[1]}"

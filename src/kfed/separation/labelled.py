@@ -32,7 +32,7 @@ class Labelled:
         """Check what a caller gave: one table, as one device or with `groups`, or a list of tables and of labels."""
         if are_tables(points):
             points, target_labels, groups = _stacked(points, target_labels, groups)
-        table = checks.points(points)
+        table = checks.finite_table(points)
         names = label_array(target_labels, table.shape[0])
         clusters, labels = _numbered(names, n_clusters)
         devices = Devices.by_group(labels[:, None], np.zeros(len(labels), int) if groups is None else groups)
@@ -84,7 +84,7 @@ def _stacked(tables: Sequence[Any], labels: Any, groups: Any) -> tuple[Any, Arra
         raise InvalidInputError("points must have at least one table, and the list is empty")
     if not isinstance(labels, (list, tuple)) or len(labels) != len(tables):
         raise InvalidInputError(f"target_labels must be a list with an array for each of {len(tables)} tables")
-    checked = [checks.points(table, f"points of device {i}") for i, table in enumerate(tables)]
+    checked = [checks.finite_table(table, f"points of device {i}") for i, table in enumerate(tables)]
     for i, table in enumerate(checked):
         if table.shape[1] != checked[0].shape[1]:
             raise FeatureMismatchError(
