@@ -56,9 +56,7 @@ class LocalFile(KfedFile):
     def __post_init__(self) -> None:
         checks.device_id(self.device_id)
         if self.row_ids is not None and len(self.row_ids) != self.clustering.n_points:
-            raise InvalidInputError(
-                f"row_ids must name each of {self.clustering.n_points} rows, and name {len(self.row_ids)}"
-            )
+            raise InvalidInputError(f"row_ids has {len(self.row_ids)} names; expected {self.clustering.n_points}")
 
     def to_message(self) -> DeviceMessage:
         """Make the message that this device sends."""
@@ -74,9 +72,7 @@ class LocalFile(KfedFile):
         if isinstance(clusters, Aggregation):
             return self.clustering.induced_labels(clusters.answer(self.to_message()), refine=refine)
         if clusters.device_id != self.device_id:
-            raise InvalidInputError(
-                f"the identity must be for device {self.device_id!r}, and is for {clusters.device_id!r}"
-            )
+            raise InvalidInputError(f"expected the identity of {self.device_id!r}; got that of {clusters.device_id!r}")
         return self.clustering.induced_labels(clusters, refine=refine)
 
     def _check_same_rows(self, rows: Array) -> None:
@@ -89,22 +85,21 @@ class LocalFile(KfedFile):
         spread = np.sqrt(found.sums_of_squares / np.maximum(sizes, 1)) + np.linalg.norm(found.centers, axis=1)
         if (np.linalg.norm(means - found.centers, axis=1) > 1e-3 * spread).any():
             raise InvalidInputError(
-                f"the rows must be those of {self.device_id!r} that were clustered, in their order and on the same "
-                "scale, and are not: their means are not its centers"
+                f"the rows must be those of {self.device_id!r} that were clustered, in the same order and on the same "
+                "scale; the means of these rows are not its centers"
             )
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        tensors, facts = self.clustering._parts()
+        tensors, clustering = self.clustering.to_parts()
         if self.row_ids is not None:
             tensors["row_ids"] = np.frombuffer(json.dumps(list(self.row_ids)).encode(), np.uint8)
-        return tensors, {**facts, "device_id": self.device_id, "id_column": self.id_column}
+        return tensors, {"clustering": clustering, "device_id": self.device_id, "id_column": self.id_column}
 
     @classmethod
     def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
-        """Like `from_bytes`, of bytes that were decoded already; reads files of version 1, too."""
-        if facts.get("version") == 1 and "clustering" in tensors:  # then the clustering was a file within the file
-            inner, inner_facts = files.decode(tensors.pop("clustering").tobytes())
-            tensors, facts = {**tensors, **inner}, {**inner_facts, **facts, "version": cls.VERSION}
+        """Like `from_bytes`, from bytes that are already decoded; reads files of version 1, too."""
+        if facts.get("version") == 1 and "clustering" in tensors:
+            tensors, facts = _from_version_1(tensors, facts)
         return super().from_parts(tensors, facts)
 
     @classmethod
@@ -112,5 +107,11 @@ class LocalFile(KfedFile):
         row_ids = json.loads(tensors["row_ids"].tobytes()) if "row_ids" in tensors else None
         if row_ids is not None and not (isinstance(row_ids, list) and all(isinstance(i, str) for i in row_ids)):
             raise InvalidInputError("its row ids must be strings")
-        clustering = LocalClustering._restored(tensors, facts)
+        clustering = LocalClustering.from_parts(tensors, facts["clustering"])
         return cls(facts["device_id"], clustering, row_ids, facts["id_column"])
+
+
+def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The parts of a file of version 1, which held the clustering as a file within the file, as those of version 2."""
+    inner, clustering = files.decode(tensors["clustering"].tobytes())
+    return {**tensors, **inner}, {**facts, "version": LocalFile.VERSION, "clustering": clustering}
