@@ -290,7 +290,10 @@ def test_names_in_a_message_cannot_drive_the_terminal(folder, kfed_run):
         (f"{SECRET},1\n1,2\n", "--no-header"),
         ("a,b\n", "at least one row"),
         ("", "at least one row"),
-        (f"a,note\n1,x{SECRET}\n", "'note' does not; choose others with --columns"),
+        (
+            f"a,note\n1,x{SECRET}\n",
+            "'note' is text; only numbers can be clustered. Choose columns of numbers with --columns",
+        ),
     ],
 )
 def test_a_bad_table_is_refused_without_showing_a_cell_or_writing_a_file(folder, kfed_run, table, words):
@@ -328,7 +331,7 @@ def test_too_little_memory_is_said(folder, kfed_run, monkeypatch):
     def too_large(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("kfed.cli.site.cluster_device", too_large)
+    monkeypatch.setattr("kfed.site.cluster.cluster_device", too_large)
     assert "not enough memory" in kfed_run("device", "north.csv", "-k", 2, "--id-column", "person", code=1)
     assert not Path("north.kfed").exists()
 
@@ -444,7 +447,7 @@ def test_a_local_file_that_does_not_belong_to_the_message_sent_is_refused(cluste
 def test_the_answer_to_another_device_is_refused(clusters, kfed_run):
     kfed_run("assign", "west.kfed", "--clusters", "clusters.kfed", "-o", "west.identity")
     err = kfed_run("label", "north.local", "--clusters", "west.identity", code=1)
-    assert "must be for device 'north', and is for 'west'" in err
+    assert "expected the identity of 'north'; got that of 'west'" in err
 
 
 @pytest.mark.parametrize(
@@ -515,7 +518,7 @@ def test_nothing_is_overwritten_without_force(clusters, kfed_run, arguments):
 )
 def test_an_input_is_never_overwritten_even_with_force(clusters, kfed_run, arguments):
     before = {path: Path(path).read_bytes() for path in all_files()}
-    assert "is read by this command" in kfed_run(*arguments, "--force", code=1)
+    assert "is an input of this command" in kfed_run(*arguments, "--force", code=1)
     assert {path: Path(path).read_bytes() for path in all_files()} == before
 
 
@@ -525,7 +528,7 @@ def test_a_folder_that_is_not_there_is_an_error_before_the_work(messages, kfed_r
         ["aggregate", "north.kfed", "-k", 2, "-o", "nowhere/clusters.kfed"],
         ["aggregate", "north.kfed", "-k", 2, "--identities", "no/where"],
     ):
-        assert "its folder must exist" in kfed_run(*arguments, code=1)
+        assert "in a folder that exists" in kfed_run(*arguments, code=1)
     assert not Path("clusters.kfed").exists()
 
 
@@ -695,7 +698,7 @@ def test_a_site_that_looked_for_one_cluster_too_few_is_mended_by_its_rows(cluste
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--refine", "north.csv"], "on the same scale, and are not"),
+        (["--refine", "north.csv"], "on the same scale; the means of these rows are not its centers"),
         (["--refine", "south.csv", "--scale", "scale.json"], "must be those of 'north' that were clustered"),
         (["--refine", "nothing.csv"], "nothing.csv"),
     ],

@@ -1,4 +1,4 @@
-"""Files that people keep are read for ever: tests/fixtures/version_1 was written by kfed before local files had version 2.
+"""Files that people keep are read for ever: fixtures/version_1 was written before local files had version 2.
 
 `expected.json` says what that kfed read in them. Add a folder for each format that comes; never write one anew.
 """

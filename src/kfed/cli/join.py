@@ -11,21 +11,9 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._site_options import (
-    Columns,
-    DeviceId,
-    Float32,
-    Header,
-    IdColumn,
-    LocalClusters,
-    MinClusterSize,
-    Scale,
-    Seed,
-    WeightColumn,
-)
+from kfed.cli._labels import write_labels
+from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say
-from kfed.cli.site import cluster, label_facts, label_text, labels_csv, read_rows
-from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.site import LocalFile
 from kfed.wire import Identity
@@ -35,12 +23,8 @@ if TYPE_CHECKING:
 
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="Holds the join token; else KFED_JOIN_TOKEN does."),
+    typer.Option("--token-file", metavar="FILE", help="File with the join token, unless KFED_JOIN_TOKEN holds it."),
 ]
-CaFile = Annotated[
-    Path | None, typer.Option("--cafile", metavar="FILE", help="Certificates to trust, for a coordinator with TLS.")
-]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Talk to another machine without TLS.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,16 +32,15 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="`kfed join https://clinics.example --federation clinics --data north.csv -k 4 -o labels.csv`\n\n"
         "`kfed join ... --no-wait`, and later `kfed label north.local --clusters north.ticket -o labels.csv`"
-    )(join)
+    )(with_option_groups(join))
     app.command(epilog="`kfed leave north.ticket`")(leave)
 
 
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the coordinator is.")],
     federation: Annotated[str, typer.Option(metavar="NAME", help="The federation to join.")],
-    data: Annotated[Path, typer.Option(metavar="TABLE", help="The rows of this site: .csv, .parquet or .npy.")],
-    n_local_clusters: LocalClusters,
-    device_id: DeviceId = None,
+    data: Annotated[Path, typer.Option(metavar="TABLE", help=TABLE_HELP)],
+    site: SiteOptions,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file for the cluster of each row.")
     ] = None,
@@ -65,24 +48,19 @@ def join(
     token: Annotated[str | None, typer.Option(envvar="KFED_JOIN_TOKEN", hidden=True)] = None,
     ticket_file: Annotated[
         Path | None,
-        typer.Option("--ticket", metavar="FILE", help="Kept by this site; by default it is called as the table."),
+        typer.Option(
+            "--ticket",
+            metavar="FILE",
+            help="Where to keep the proof that this site joined; by default named like the table.",
+        ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for the clusters.")] = True,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="How long to wait for the clusters; else forever.")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="How long to wait for the clusters; by default for ever."),
     ] = None,
-    patience: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to try a coordinator that does not answer.")
-    ] = 300.0,
+    patience: Patience = 300.0,
     replace: Annotated[bool, typer.Option("--replace", help="Replace what this site sent before.")] = False,
-    columns: Columns = None,
-    id_column: IdColumn = None,
-    weight_column: WeightColumn = None,
-    scale: Scale = None,
-    min_cluster_size: MinClusterSize = MIN_CLUSTER_SIZE,
-    seed: Seed = 0,
-    header: Header = None,
-    float32: Float32 = False,
     cafile: CaFile = None,
     insecure: Insecure = False,
     force: Force = False,
@@ -94,20 +72,18 @@ def join(
     """
     from kfed.coordinator.client import Ticket
 
-    name = data.stem if device_id is None else device_id
     ticket_path = Path(f"{data.stem}.ticket") if ticket_file is None else ticket_file
     local_path = ticket_path.with_suffix(".local")
     if wait and output is None:
         raise InvalidInputError("-o must say where to write the cluster of each row; or do not wait (--no-wait)")
-    inputs = [path for path in (data, scale, token_file, cafile) if path is not None]
+    inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
     claim([] if wait else [local_path], inputs=inputs, force=force or ticket_path.exists())
     join_token = _token(token, token_file)
-    asked = Ticket.new(url, federation, name, cafile, insecure)
+    asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience) as line:
-        rows = read_rows(data, columns, id_column, weight_column, scale, header=header, float32=float32)
-        kept = cluster(rows, n_local_clusters, name, seed, min_cluster_size)
+        kept = site.cluster(data)
         ticket = Ticket.for_device(ticket_path, asked)
         if not wait:
             files.write(local_path, kept.to_bytes(), private=True)
@@ -116,16 +92,14 @@ def join(
         if not isinstance(answer, Identity) and wait:
             answer = _wait(client, answer, timeout)
     if isinstance(answer, Identity) and output is not None:
-        _label(kept, answer, output, force=force, as_json=as_json)
+        write_labels(kept, answer, kept.labels(answer), output, force=force, as_json=as_json)
     else:
         _say_sent(kept, answer, ticket_path, local_path, as_json=as_json)
 
 
 def leave(
     ticket: Annotated[Path, typer.Argument(metavar="TICKET", help="The .ticket that `kfed join` kept.")],
-    patience: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to try a coordinator that does not answer.")
-    ] = 300.0,
+    patience: Patience = 300.0,
     as_json: Json = False,
 ) -> None:
     """Have this site forgotten: the clusters become those that there would be had it never joined."""
@@ -163,13 +137,6 @@ def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -
         if isinstance(asked, Identity):
             return asked
         answer = asked
-
-
-def _label(kept: LocalFile, answer: Identity, output: Path, *, force: bool, as_json: bool) -> None:
-    labels = kept.labels(answer)
-    files.write(output, labels_csv(kept, labels).encode(), overwrite=force)
-    facts = label_facts(kept, answer, labels, output)
-    print_json(facts) if as_json else say(*label_text(facts))
 
 
 def _say_sent(kept: LocalFile, answer: Any, ticket: Path, local: Path, *, as_json: bool) -> None:
