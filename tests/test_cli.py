@@ -528,7 +528,7 @@ def test_a_folder_that_is_not_there_is_an_error_before_the_work(messages, kfed_r
         ["aggregate", "north.kfed", "-k", 2, "-o", "nowhere/clusters.kfed"],
         ["aggregate", "north.kfed", "-k", 2, "--identities", "no/where"],
     ):
-        assert "in a folder that exists" in kfed_run(*arguments, code=1)
+        assert "its folder must exist" in kfed_run(*arguments, code=1)
     assert not Path("clusters.kfed").exists()
 
 

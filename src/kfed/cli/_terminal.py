@@ -84,7 +84,9 @@ def claim(outputs: Sequence[Path], *, inputs: Sequence[str | os.PathLike[str]] =
         if any(output.exists() and os.path.exists(path) and os.path.samefile(output, path) for path in inputs):
             raise InvalidInputError(f"{output} is an input of this command; choose another name for the output")
         if output.is_dir() or not output.parent.is_dir():
-            raise InvalidInputError(f"{output} cannot be written: it must be a file in a folder that exists")
+            raise InvalidInputError(
+                f"{output} cannot be written: its folder must exist, and it must not be a folder itself"
+            )
         if not force:
             files.check_free(output)
 

@@ -1,4 +1,4 @@
-"""`kfed join` and `kfed leave`: the whole life of a device of a coordinator."""
+"""`kfed join` and `kfed leave`: a site of a coordinator, from its first message until it leaves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="File with the join token, unless KFED_JOIN_TOKEN holds it."),
+    typer.Option("--token-file", metavar="FILE", help="File with the join token; by default it is in KFED_JOIN_TOKEN."),
 ]
 
 
@@ -42,7 +42,7 @@ def join(
     data: Annotated[Path, typer.Option(metavar="TABLE", help=TABLE_HELP)],
     site: SiteOptions,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file for the cluster of each row.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file to write: the cluster of each row.")
     ] = None,
     token_file: TokenFile = None,
     token: Annotated[str | None, typer.Option(envvar="KFED_JOIN_TOKEN", hidden=True)] = None,
@@ -66,16 +66,16 @@ def join(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Cluster the rows of this site, send a few centers once, wait, and label the rows. No row leaves this machine.
+    """Cluster the rows of this site, send a few centers to a coordinator, wait, and label the rows.
 
-    It may be stopped and run again at any time: what was sent is not sent twice.
+    No row leaves this machine. The command may be stopped and run again at any time: nothing is sent twice.
     """
     from kfed.coordinator.client import Ticket
 
     ticket_path = Path(f"{data.stem}.ticket") if ticket_file is None else ticket_file
     local_path = ticket_path.with_suffix(".local")
     if wait and output is None:
-        raise InvalidInputError("-o must say where to write the cluster of each row; or do not wait (--no-wait)")
+        raise InvalidInputError("give a file for the labels with -o, or do not wait for them (--no-wait)")
     inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
@@ -102,7 +102,7 @@ def leave(
     patience: Patience = 300.0,
     as_json: Json = False,
 ) -> None:
-    """Have this site forgotten: the clusters become those that there would be had it never joined."""
+    """Leave a federation: the clusters become what they would be had this site never joined."""
     from kfed.coordinator.client import CLUSTERING_SECONDS, Ticket
 
     kept = Ticket.load(ticket)
@@ -116,12 +116,12 @@ def _token(token: str | None, file: Path | None) -> str:
     if file is not None:
         return file.read_text(encoding="utf-8").strip()
     if token is None:
-        raise InvalidInputError("a join token is needed; give a file that holds it by --token-file, or KFED_JOIN_TOKEN")
+        raise InvalidInputError("a join token is needed; give its file with --token-file, or set KFED_JOIN_TOKEN")
     return token
 
 
 def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -> Identity:
-    """Ask again whenever the coordinator says so, until there are clusters."""
+    """Ask again until there are clusters, as often as the coordinator allows."""
     from kfed.coordinator.client import CoordinatorError
 
     given_up_at = None if timeout is None else time.monotonic() + timeout
@@ -131,7 +131,7 @@ def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -
             said = answer.in_words
             note(f"sent; {said}")
         if given_up_at is not None and time.monotonic() > given_up_at:
-            raise CoordinatorError(f"{answer.in_words}; the message is sent, run the same command again later")
+            raise CoordinatorError(f"{answer.in_words}; the message has arrived, so run the same command again later")
         time.sleep(max(0.5, answer.retry_after) * random.uniform(0.8, 1.2))
         asked = client.identity()
         if isinstance(asked, Identity):

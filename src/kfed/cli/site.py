@@ -16,6 +16,10 @@ from kfed.server import Aggregation
 from kfed.site import LocalFile
 from kfed.wire import Identity, load
 
+RefineScale = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="With --refine, the scale that the rows were clustered on.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
@@ -79,9 +83,7 @@ def label(
         Path | None,
         typer.Option(metavar="TABLE", help="The rows again: each may move to a better cluster that this site holds."),
     ] = None,
-    scale: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --refine, the scale that the rows were clustered on.")
-    ] = None,
+    scale: RefineScale = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
