@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import re
 import shlex
 import shutil
 import socket
 import subprocess
 import sysconfig
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -102,20 +104,28 @@ def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
 
 
 @pytest.fixture(scope="module")
-def folder_after_the_coordinator(tmp_path_factory):
+def port_of_the_readme():
+    """The port that the README serves at, for one process of the tests at a time."""
+    with (Path(tempfile.gettempdir()) / "kfed-tests-8765.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                free.bind(("127.0.0.1", 8765))
+            except OSError:
+                pytest.skip("port 8765 is in use")
+        yield 8765
+
+
+@pytest.fixture(scope="module")
+def folder_after_the_coordinator(tmp_path_factory, port_of_the_readme):
     """What is there after `kfed serve` in one terminal, three `kfed join` in others, and a late fourth."""
     pytest.importorskip("fastapi", reason="the coordinator's extra is not installed")
-    with socket.socket() as free:
-        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            free.bind(("127.0.0.1", 8765))
-        except OSError:
-            pytest.skip("port 8765 is in use")
     (_, folder), serve, create, *early, late = commands_of_the_walkthrough("With a coordinator")
     here = examples_in(tmp_path_factory) / folder
     serving = subprocess.Popen([KFED, *serve[1:]], cwd=here, stdout=subprocess.PIPE, text=True)
     try:
-        assert "serving at http://127.0.0.1:8765" in serving.stdout.readline()
+        assert f"serving at http://127.0.0.1:{port_of_the_readme}" in serving.stdout.readline()
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(3) as terminals:
             patch.chdir(here)
             run(*create[1:])

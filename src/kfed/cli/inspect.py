@@ -54,7 +54,7 @@ def inspect(
     say(f"[bold]{escape(str(file))}[/] ({facts['bytes']:,} bytes) is {escape(found.title)}")
     say("", "It holds:", *(f"  - {escape(line)}" for line in found.holds))
     say("", "It does not hold:", *(f"  - {escape(line)}" for line in found.lacks))
-    say(*(f"\n[bold red]Beware:[/] {escape(line)}" for line in found.warnings))
+    say(*(f"\n[bold red]Warning:[/] {escape(line)}" for line in found.warnings))
     if centers:
         say("", _centers_table(found))
 
