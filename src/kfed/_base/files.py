@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from kfed._base.array import Array
-from kfed.errors import MessageError, OutputExistsError, VersionError
+from kfed.errors import KFedError, MessageError, OutputExistsError, VersionError
 
 Loaded = TypeVar("Loaded")
 
@@ -84,6 +85,15 @@ def naming(path: str | os.PathLike[str], load_it: Callable[[], Loaded]) -> Loade
     try:
         return load_it()
     except MessageError as error:
+        raise type(error)(f"{os.fspath(path)}: {error}") from error
+
+
+@contextmanager
+def about(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an error from within name the file that it is about."""
+    try:
+        yield
+    except KFedError as error:
         raise type(error)(f"{os.fspath(path)}: {error}") from error
 
 

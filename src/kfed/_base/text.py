@@ -12,7 +12,7 @@ MOST_NAMED = 5
 """How many names of a longer list are shown."""
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], limit: int = MOST_NAMED) -> str:
     """List the first few names, and count the rest.
 
     Examples
@@ -20,17 +20,30 @@ def listed(names: Sequence[str]) -> str:
     >>> listed(["a", "b"]), listed("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')
     """
-    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
-def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """Count things, in the singular or the plural.
+def quoted(names: Sequence[str], limit: int = 8) -> str:
+    """Quote the first few for a sentence.
 
     Examples
     --------
-    >>> plural(1, "center"), plural(1200, "device"), plural(0, "row holds", "rows hold")
-    ('1 center', '1,200 devices', '0 rows hold')
+    >>> quoted(["visit_date", "sex"]), quoted("abcd", limit=2)
+    ("'visit_date' and 'sex'", "'a', 'b' and 2 more")
+    """
+    if 1 < len(names) <= limit:
+        return f"{listed(list(map(repr, names[:-1])), limit)} and {names[-1]!r}"
+    return listed(list(map(repr, names)), limit)
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Write a number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "row"), plural(2000, "row"), plural(2, "identity", "identities")
+    ('1 row', '2,000 rows', '2 identities')
     """
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 

@@ -11,14 +11,14 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed._base.text import quoted
 from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say, table
-from kfed.cli.site import on_scale
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.insight import Diagnosis, diagnose_data
 from kfed.insight import diagnose as diagnose_aggregation
 from kfed.separation import separation_report
 from kfed.server import Aggregation
-from kfed.site import Table, open_table, read_column, read_table, shown
+from kfed.site import Table, open_table, read_column, read_table
 from kfed.wire import load
 
 _COLORS = {True: "green", False: "yellow", None: "cyan"}
@@ -127,7 +127,7 @@ def _of_data(
     tables = [_rows(path, chosen, id_column, device_column, scale) for path in data]
     for path, rows in zip(data, tables, strict=True):
         if rows.names != tables[0].names:
-            raise FeatureMismatchError(f"{path}: the columns must be those of {data[0]}, and are {shown(rows.names)}")
+            raise FeatureMismatchError(f"{path}: the columns must be those of {data[0]}, and are {quoted(rows.names)}")
     target = np.concatenate([_labels(*each) for each in zip(labels, tables, data, strict=True)])
     target = target.astype(int) if all(map(str.isdecimal, target)) else target
     stems = [path.stem for path in data]
@@ -143,7 +143,7 @@ def _rows(
     """The rows of a table, without the columns that are no features."""
     if columns is None and device_column is not None:
         columns = [name for name in open_table(path).names if name not in (id_column, device_column)]
-    return on_scale(read_table(path, columns=columns, id_column=id_column), scale)
+    return read_table(path, columns=columns, id_column=id_column, scale=scale)
 
 
 def _labels(path: Path, rows: Table, data: Path) -> Any:
