@@ -157,9 +157,9 @@ def test_devices_whose_points_fail_are_named(world):
     points = [own.copy() for own in world.points]
     points[2][:40] = points[2][60]
     found = diagnose_data(kfed.separation_report(points, list(world.targets)))
-    grid = next(grid for grid in found.grids if grid.title.startswith("Devices"))
-    assert grid.rows[0][0] == "2"
-    assert len(grid.rows) <= diagnosis.N_DEVICES_NAMED
+    table = next(table for table in found.tables if table.title.startswith("Devices"))
+    assert table.rows[0][0] == "2"
+    assert len(table.rows) <= diagnosis.N_DEVICES_NAMED
 
 
 @pytest.mark.parametrize(

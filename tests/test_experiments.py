@@ -14,10 +14,10 @@ from kfed.cli import app
 from kfed.experiments import (
     EXPERIMENTS,
     Experiment,
+    ExperimentSummary,
     Finding,
     Result,
-    Summary,
-    Table,
+    TextTable,
     choosing_k,
     communication,
     get,
@@ -66,7 +66,9 @@ class Toy:
     def summarize(results):
         total = sum(r["sum"] for r in results)
         finding = Finding("the sum is 8 | or more", "8", str(total), "reproduced" if total >= 8 else "not reproduced")
-        return Summary((finding,), (Table("Sums", ("a", "sum"), tuple((str(r["a"]), str(r["sum"])) for r in results)),))
+        return ExperimentSummary(
+            (finding,), (TextTable("Sums", ("a", "sum"), tuple((str(r["a"]), str(r["sum"])) for r in results)),)
+        )
 
 
 def which_process(axes, seed):
@@ -395,5 +397,5 @@ def test_a_page_that_cannot_be_written_is_an_error_before_any_work(invoke, tmp_p
 
 
 def test_the_example_in_the_docstring_names_what_there_is():
-    for name in ("Experiment", "Finding", "Summary", "Table", "grid", "seed_of"):
+    for name in ("Experiment", "Finding", "ExperimentSummary", "TextTable", "grid", "seed_of"):
         assert hasattr(experiment_module, name)

@@ -11,7 +11,8 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say, table
+from kfed.cli._report import on_terminal
+from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say
 from kfed.cli.site import on_scale
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.insight import Diagnosis, diagnose_data
@@ -20,8 +21,6 @@ from kfed.separation import separation_report
 from kfed.server import Aggregation
 from kfed.site import Table, open_table, read_column, read_table, shown
 from kfed.wire import load
-
-_COLORS = {True: "green", False: "yellow", None: "cyan"}
 
 
 def register(app: typer.Typer) -> None:
@@ -87,8 +86,9 @@ def diagnose(
         raise InvalidInputError(
             "give either one file that `kfed aggregate` wrote, or tables with --data and as many with --labels"
         )
+    title = f"Diagnosis of {given[0].name}"
     if page is not None:
-        files.write(page, found.to_html(f"Diagnosis of {given[0].name}"), overwrite=force)
+        files.write(page, found.to_html(title), overwrite=force)
     if plot is not None:
         from kfed._base.figures import save_figure
 
@@ -96,7 +96,8 @@ def diagnose(
     if as_json:
         print_json({"verdict": found.verdict, "is_guaranteed": found.is_guaranteed} | found.details)
     else:
-        say(*_text(found, outputs))
+        say(*on_terminal(found.report(title).blocks()))
+        say(*(f"  [green]wrote[/]  {escape(str(path))}" for path in outputs))
 
 
 def _check_pictures(plot: Path | None) -> None:
@@ -157,14 +158,3 @@ def _labels(path: Path, rows: Table, data: Path) -> Any:
     if named_too and read_column(path, rows.id_column) != rows.row_ids:
         raise InvalidInputError(f"{path}: {rows.id_column!r} must name the rows of {data} in their order, and does not")
     return labels
-
-
-def _text(found: Diagnosis, outputs: list[Path]) -> list[Any]:
-    color = _COLORS[found.is_guaranteed]
-    parts: list[Any] = [f"[bold {color}]{escape(found.verdict)}[/]", "", escape(found.meaning)]
-    parts += [f"\n{escape(found.evidence)}"] if found.evidence else []
-    parts += [f"\n[bold]warning:[/] {escape(text)}" for text in found.warnings]
-    parts += ["", table(None, ["", ""], found.facts, left=2)]
-    parts += [table(grid.title, grid.headings, grid.rows) for grid in found.grids]
-    parts += [f"[dim]note: {escape(text)}[/]" for text in found.notes]
-    return parts + [f"  [green]wrote[/]  {escape(str(path))}" for path in outputs]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from kfed.cli._terminal import Json, claim, note, print_json, say, table
+from kfed._base.report import Findings, TextTable
+from kfed.cli._report import on_terminal
+from kfed.cli._terminal import Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
 
 DEFAULT_FOLDER = Path("kfed-reproduction")
-VERDICT_STYLES = {"reproduced": "green", "exceeded": "green", "not reproduced": "red"}
 
 
 def register(app: typer.Typer) -> None:
@@ -72,27 +74,24 @@ def _print_list(as_json: bool) -> None:
         about = ("name", "title", "paper", "claim", "data_sets")
         print_json([{name: getattr(experiment, name) for name in about} for experiment in EXPERIMENTS.values()])
         return
-    rows = [(e.name, e.paper, escape(e.claim), ", ".join(e.data_sets) or "nothing") for e in EXPERIMENTS.values()]
-    say(table(None, ["name", "paper", "claim", "data sets"], rows, left=4))
+    rows = tuple((e.name, e.paper, e.claim, ", ".join(e.data_sets) or "nothing") for e in EXPERIMENTS.values())
+    say(*on_terminal([TextTable("", ("name", "paper", "claim", "data sets"), rows, n_words=4)]))
 
 
-def _text(outcome: Any) -> list[Any]:
-    """Render one experiment: its claims, and its tables."""
-    experiment = outcome.experiment
-    heading = f"[bold]{experiment.name}[/]: {escape(experiment.title)} ({escape(experiment.paper)})"
+def _text(outcome: Any) -> Iterator[Any]:
+    """Render one experiment: its tables, then its claims."""
+    from kfed.experiments.pages import section_of
+
+    experiment, section = outcome.experiment, section_of(outcome)
+    yield f"[bold]{experiment.name}[/]: {escape(experiment.title)} ({escape(experiment.paper)})"
     if outcome.skipped:
         note(f"{experiment.name} is skipped: {outcome.skipped}")
-        return [heading, "[yellow]skipped[/]", ""]
+        yield "[yellow]skipped[/]"
     if outcome.left_out:
         note(f"some runs of {experiment.name} are left out: {outcome.left_out}")
-    rows = [
-        (escape(f.claim), escape(f.paper), escape(f.ours), f"[{VERDICT_STYLES[f.verdict]}]{f.verdict}[/]")
-        for f in outcome.summary.findings
-    ]
-    reasons = [f"  {escape(f.claim)}: {escape(f.reason)}" for f in outcome.summary.findings if f.reason]
-    done = f"{len(outcome.results)} runs ({outcome.n_found} found), {outcome.seconds:.0f} s"
-    tables = [table(t.title, list(t.headings), t.rows) for t in outcome.summary.tables]
-    return [heading, *tables, table(done, ["claim", "paper", "ours", "verdict"], rows, left=4), *reasons, ""]
+    for kind in (TextTable, Findings):
+        yield from on_terminal(block for block in section.blocks if isinstance(block, kind))
+    yield ""
 
 
 def _write_pages(outcomes: list[Any], report: Path | None, markdown: Path | None) -> list[Path]:

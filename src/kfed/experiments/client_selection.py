@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.experiments import _selection_worlds as worlds
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, Verdict, grid, seed_of
+from kfed.experiments.experiment import (
+    Axes,
+    Experiment,
+    ExperimentSummary,
+    Finding,
+    Result,
+    TextTable,
+    Verdict,
+    grid,
+    seed_of,
+)
 from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
 
 if TYPE_CHECKING:
@@ -78,7 +88,7 @@ def _largest(clusters: list[list[int]]) -> int:
     return int(np.bincount(np.concatenate([np.asarray(own) for own in clusters])).max())
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare the ways to select, by accuracy over the rounds and at the end, and by variance across devices."""
     data = list(dict.fromkeys(r["data"] for r in results))
     headings = (
@@ -93,7 +103,7 @@ def summarize(results: list[Result]) -> Summary:
     rows = tuple(_row(results, name, method) for name in data for method in METHODS)
     title = "Test accuracy in percent, mean ± standard deviation over runs; the end is the last fifth of the rounds"
     findings = [_faster(results, name) for name in data] + [_fairer(results, name) for name in data]
-    return Summary(tuple(findings), (Table(title, headings, rows),))
+    return ExperimentSummary(tuple(findings), (TextTable(title, headings, rows, n_words=2),))
 
 
 def _row(results: list[Result], data: str, method: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from kfed._version import __version__
 from kfed.experiments.experiment import Axes, Result
 
 
-class Store:
+class RunStore:
     """The finished runs of one experiment under one seed, in a folder.
 
     Parameters
@@ -40,7 +40,7 @@ class Store:
         return None
 
     def keep(self, axes: Axes, values: dict[str, Any], seconds: float) -> Result:
-        """Store the result of a run, whole or not at all, and give it as it would be found again."""
+        """RunStore the result of a run, whole or not at all, and give it as it would be found again."""
         content = {"about": self._about, "axes": dict(axes), "values": text.plain(values), "seconds": seconds}
         self._folder.mkdir(parents=True, exist_ok=True)
         files.write(self._path(axes), f"{json.dumps(content, indent=1)}\n".encode())

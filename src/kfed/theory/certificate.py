@@ -6,22 +6,19 @@ ratio c_rs of every pair of clusters that it found. Like the server, this file k
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kfed._base import checks, pool, text
 from kfed._base.array import Array, frozen
+from kfed._base.report import Conclusion, TextTable
 from kfed.theory import conditions, words
 from kfed.theory.conditions import Presence
 from kfed.theory.deviation_bounds import Bounds, Spreads, bound_deviation
+from kfed.theory.judgement import Judgement, kinds_of_pairs
 from kfed.wire import MessageBatch
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PAIRS_HEADER = ("pairs", "number", "least c_rs", "least share of distance asked", "far enough", "too near")
 
@@ -29,7 +26,7 @@ WITHHELD = "clusters that devices withheld are outside it: messages do not say h
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Judgement):
     """What the main theorem says of the clusters that the server found. Made by `Aggregation.certificate`.
 
     The clustering that is judged is the induced one: a point is where the server put its local center. An array of
@@ -131,68 +128,34 @@ class Certificate:
             max_local_clusters=presence.max_local_clusters,
         )
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters, k."""
-        return len(self.cluster_sizes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give everything in types that JSON knows; a number that is not finite is None."""
-        return {name: text.plain(value) for name, value in vars(self).items()}
-
-    def __str__(self) -> str:
-        pairs = ["", *text.table(self.pair_table())] if self.n_clusters > 1 else []
-        notes = [f"note: {note}" for note in self.notes]
-        return "\n".join([self.verdict, "", *text.facts(self.facts()), *pairs, "", *notes])
+    def conclusion(self) -> Conclusion:
+        """Give the verdict, and whether it is a guarantee."""
+        return Conclusion(self.verdict, self.is_guaranteed)
 
     def facts(self) -> list[tuple[str, str]]:
-        """Give the numbers that are about all clusters, each with its name."""
-        return [
-            ("clusters, k", str(self.n_clusters)),
-            ("most on one device, k'", f"{self.max_local_clusters} (sqrt(k) is {self.n_clusters**0.5:.3g})"),
-            ("size imbalance, m0", f"{self.size_imbalance:.4g}"),
-            ("spectral deviation, norm(A - C)", _between(*self.spectral_deviation)),
-            ("required ratio, c", f"{self.required_ratio:g}"),
-        ]
+        """List the numbers that are about all clusters, each with its name."""
+        return list(self._facts_of_theorem(_between(*self.spectral_deviation)))
 
-    def pair_table(self) -> list[tuple[str, ...]]:
-        """Give a heading, and a row for the active and for the inactive pairs of clusters."""
-        return [PAIRS_HEADER, *self._pair_rows()]
+    def pair_table(self) -> TextTable:
+        """Tabulate the active and the inactive pairs of clusters, a row each."""
+        kinds = kinds_of_pairs(self.attained.upper, self.active_pairs)
+        return TextTable("", PAIRS_HEADER, tuple(self._pair_row(*kind) for kind in kinds))
 
-    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
-        """Draw how many pairs of clusters have which c_rs at least, active and inactive ones apart.
+    def ratios_to_draw(self) -> tuple[Array, Array, str]:
+        """Lower bounds of c_rs, and the c_rs that the main theorem requires of each pair."""
+        required = conditions.over(self.separation_ratios.upper, self.attained.upper)
+        return self.separation_ratios.lower, required, "lower bound of the separation ratio"
 
-        Parameters
-        ----------
-        path : path, optional
-            Where to save the picture (.png, .svg or .pdf), whole or not at all.
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        from kfed.theory.pair_plot import plot_bounds
-
-        return plot_bounds(self, path, ax)
-
-    def _pair_rows(self) -> Iterator[tuple[str, ...]]:
-        active = np.zeros((self.n_clusters, self.n_clusters), bool)
-        active[tuple(self.active_pairs.T)] = True
-        exists = np.triu(~np.isnan(self.attained.upper), 1)
-        for name, chosen in [("active", exists & active), ("inactive", exists & ~active)]:
-            if chosen.any():
-                every = self.separation_ratios, self.attained
-                ratios, attained = ([bound[chosen] for bound in bounds] for bounds in every)
-                yield (
-                    name,
-                    f"{np.count_nonzero(chosen):,}",
-                    _between(*(bound.min() for bound in ratios)),
-                    _between(*(bound.min() for bound in attained)),
-                    f"{np.count_nonzero(attained[0] >= 1):,}",
-                    f"{np.count_nonzero(attained[1] < 1):,}",
-                )
+    def _pair_row(self, name: str, pairs: Array) -> tuple[str, ...]:
+        ratios, attained = ([bound[pairs] for bound in bounds] for bounds in (self.separation_ratios, self.attained))
+        return (
+            name,
+            f"{np.count_nonzero(pairs):,}",
+            _between(*(bound.min() for bound in ratios)),
+            _between(*(bound.min() for bound in attained)),
+            f"{np.count_nonzero(attained[0] >= 1):,}",
+            f"{np.count_nonzero(attained[1] < 1):,}",
+        )
 
 
 def _between(lower: float, upper: float) -> str:
