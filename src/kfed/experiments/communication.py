@@ -53,7 +53,10 @@ def _findings(name: str, results: list[Result]) -> list[Finding]:
     k = results[0]["n_clusters"]
     few = [result for result in results if result["k_prime"] ** 2 <= k]
     many = [result for result in results if result["k_prime"] ** 2 > k]
-    theory = "the theory promises nothing where k' > √k"
+    theory = (
+        "where k' > √k the corollary does not apply, and the main theorem requires more separation than centralized "
+        "clustering"
+    )
     return [_finding(f"{name}, k' ≤ √k", few, ""), _finding(f"{name}, k' > √k", many, f"; {theory}")]
 
 
