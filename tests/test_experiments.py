@@ -195,7 +195,7 @@ def test_seeds_depend_on_names_and_values_of_axes_and_on_nothing_else():
 
 
 def test_an_unknown_experiment_lists_the_known_ones():
-    with pytest.raises(kfed.InvalidInputError, match=f"no experiment 'table9'; there are {', '.join(EXPERIMENTS)}"):
+    with pytest.raises(kfed.InvalidInputError, match=f"experiment 'table9'; choose from {', '.join(EXPERIMENTS)}"):
         get("table9")
 
 
@@ -377,8 +377,8 @@ def test_json_is_all_that_is_printed(invoke, no_data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["table9"], "there is no experiment 'table9'; there are toy, needy"),
-        ([], "name an experiment, or all: toy, needy"),
+        (["table9"], "unknown experiment 'table9'; choose from toy, needy"),
+        ([], "name at least one experiment, or all; the experiments are toy, needy"),
         (["toy", "needy"], "put mnist/train-images-idx3-ubyte.gz"),
     ],
 )

@@ -26,23 +26,24 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or `all`.")] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs, for a first look.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Also write report.html, one file with everything.")] = False,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for results, which are found again there.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for results; finished runs there are reused.")
     ] = DEFAULT_FOLDER,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a page, with its pictures beside it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a Markdown page, with its pictures beside it."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Decides every random choice.")] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do finished runs again.")] = False,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished runs.")] = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce tables and figures of the paper, with its numbers beside ours.
 
-    Every finished run is kept in the folder, so that the command goes on where it was interrupted. Data sets are looked
-    for in the folder that `KFED_DATA` names, then in the cache, and else downloaded.
+    Every finished run is kept in the folder, so an interrupted command continues where it stopped. Data sets are
+    looked up in the folder named by `KFED_DATA`, then in the cache, and downloaded if missing.
     """
     from kfed.experiments import EXPERIMENTS, get
     from kfed.experiments import reproduce as run
@@ -51,7 +52,7 @@ def reproduce(
         _print_list(as_json)
         return
     if not names:
-        raise InvalidInputError(f"name an experiment, or all: {', '.join(EXPERIMENTS)}")
+        raise InvalidInputError(f"name at least one experiment, or all; the experiments are {', '.join(EXPERIMENTS)}")
     everything = "all" in names
     chosen = list(EXPERIMENTS.values()) if everything else [get(name) for name in dict.fromkeys(names)]
     claim([markdown] if markdown else [], force=True)

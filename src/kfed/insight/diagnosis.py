@@ -112,7 +112,7 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     >>> sent = [kfed.DeviceMessage(f"{i}", places + i, [20] * 3, [40.0] * 3, 8.0) for i in range(3)]
     >>> found = diagnose(kfed.aggregate(sent, n_clusters=3))
     >>> found.verdict
-    'not guaranteed: 3 of 3 pairs of clusters are nearer than the main theorem asks: ...'
+    'not guaranteed: 3 of 3 pairs of clusters are nearer than the main theorem requires: ...'
     >>> found.details["k_choice"]["n_clusters"], found.details["k_choice"]["is_reliable"]
     (3, True)
     """
@@ -155,10 +155,10 @@ def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
     if choice.n_clusters == aggregation.n_clusters:
         return
     shown = f"{choice.n_clusters:,} cluster{'s' * (choice.n_clusters != 1)}"
-    asked = f"{aggregation.n_clusters:,} clusters were asked for, and the centers"
+    asked = f"{aggregation.n_clusters:,} clusters were asked for, but the centers"
     most = len(choice.ratios) + 1
     if aggregation.n_clusters > most:
-        yield f"{asked} are too few to tell: they could show {most:,} at most"
+        yield f"{asked} are too few to tell: they can show at most {most:,}"
         return
     if choice.is_reliable:
         yield f"{asked} clearly show {shown}: {choice.reason}"

@@ -30,7 +30,7 @@ def choose_by_separation(
 ) -> SeparationChoice:
     """Choose among clusterings with different k the one whose clusters are best separated (the appendix's rule).
 
-    It is the k with the largest share of pairs of clusters whose c_rs is above a threshold; the larger of two that tie.
+    It is the k with the largest share of pairs of clusters whose c_rs is above a threshold; on ties, the largest k.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def choose_by_separation(
     threshold : float
         c_0; the paper takes 0.5.
     n_jobs : int, optional
-        Number of threads, by default one per core. It does not change the answer.
+        Number of threads, by default one per core. It does not change the result.
 
     Returns
     -------

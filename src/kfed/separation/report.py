@@ -46,19 +46,19 @@ def separation_report(
 
     Parameters
     ----------
-    points : array, sparse matrix or data frame of shape (n_points, n_features), or a list of them, one a device
-        A. Sparse rows stay sparse.
-    target_labels : array of shape (n_points,), or a list of arrays, one a device
-        The target clustering T: the cluster of each point, as numbers or words.
+    points : array, sparse matrix or data frame of shape (n_points, n_features), or a list of them, one for each device
+        A. A sparse matrix is never made dense.
+    target_labels : array of shape (n_points,), or a list of arrays, one for each device
+        The target clustering T: the cluster of each point, as a number or a string.
     groups : array of shape (n_points,), optional
-        The device of each row of one table; by default it is all one device.
+        The device of each row of one table. By default all rows are on one device.
     n_clusters : int, optional
-        Says that the clusters are 0, 1, ..., n_clusters - 1 and each must have points; by default they are the labels
-        that occur.
+        If given, the clusters are 0, 1, ..., n_clusters - 1, and each must have points. By default the clusters are
+        the labels that occur.
     required_ratio : float
-        c of the main theorem, in whose proof 100 is large enough.
+        c of the main theorem; the proof holds for 100.
     n_jobs : int, optional
-        Number of threads, by default one per core. It does not change the answer.
+        Number of threads, by default one per core. It does not change the result.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def separation_report(
 
     See Also
     --------
-    kfed.Aggregation.certificate : The same from messages alone, as an interval.
+    kfed.Aggregation.certificate : Bounds on the same quantities, from messages alone.
 
     References
     ----------
@@ -125,14 +125,15 @@ class SeparationReport(Judgement):
     """The quantities of the paper's section 3 on data with a target clustering. Made by `separation_report`.
 
     An array of pairs has shape (n_clusters, n_clusters) and is NaN on the diagonal; clusters are numbered as in
-    `clusters`. The conditions are sufficient, not necessary: what is not guaranteed may well be right.
+    `clusters`. The conditions are sufficient, not necessary: a clustering that is not guaranteed may
+    still be right.
 
     Attributes
     ----------
     required_ratio : float
         c of the main theorem.
     notes : tuple of str
-        What else to know before relying on the verdict.
+        Caveats of the verdict.
     clusters : tuple
         The distinct target labels, sorted.
     device_ids : tuple of str
@@ -152,19 +153,19 @@ class SeparationReport(Judgement):
     inactive_scale : float
         lambda = sqrt(k') norm(A - C) / sqrt(n_min).
     active_pairs, inactive_pairs : arrays of int, shape (n_pairs, 2)
-        Pairs of clusters that some device has both of, or none has; the lower number first.
+        Pairs of clusters that share a device, and pairs that do not; the lower number first.
     distances : array of pairs
         Distances of the means.
     separation_ratios : array of pairs
         c_rs, the distance over 2 sqrt(m0) (Delta_r + Delta_s). Infinite if the deviation is zero.
     required_separations : array of pairs
-        The distance that the main theorem asks: c sqrt(m0) (Delta_r + Delta_s) of an active pair, 10 sqrt(m0) lambda of
-        an inactive one.
+        The distance that the main theorem requires: c sqrt(m0) (Delta_r + Delta_s) for an active pair, and
+        10 sqrt(m0) lambda for an inactive one.
     corollary_separations : array of pairs
-        The distance that the corollary asks, which applies if k' <= sqrt(k).
+        The distance that the corollary requires. It applies if k' <= sqrt(k).
     fails_globally, fails_locally : arrays of bool, shape (n_points,)
         Points that fail the proximity condition in the clustering of all points, or in that of their own device
-        with its own means, sizes and norm; in the order in which the points were given.
+        with its own means, sizes and norm; in the order of the input.
     local_failures : array of int, shape (n_devices,)
         How many points of each device fail locally.
     """
@@ -192,23 +193,23 @@ class SeparationReport(Judgement):
 
     @property
     def attained(self) -> Array:
-        """Distances over the distances that the main theorem asks, (n_clusters, n_clusters); it asks for 1."""
+        """Distances over those that the main theorem requires, (n_clusters, n_clusters): at least 1 is enough."""
         return over(self.distances, self.required_separations)
 
     @property
     def corollary_attained(self) -> Array:
-        """Distances over the distances that the corollary asks; NaN if it does not apply."""
+        """Distances over the distances that the corollary requires; NaN if it does not apply."""
         shares = over(self.distances, self.corollary_separations)
         return shares if self.is_heterogeneous else np.full_like(shares, np.nan)
 
     @property
     def is_guaranteed(self) -> bool:
-        """Whether all pairs are as far apart as the main theorem asks."""
+        """Whether all pairs are as far apart as the main theorem requires."""
         return not (self.attained < 1).any()
 
     @property
     def verdict(self) -> str:
-        """The conclusion in words: "guaranteed ..." and for which points, or "not guaranteed: ..." and why."""
+        """The conclusion: "guaranteed ..." with the points it holds for, or "not guaranteed: ..." with the reason."""
         if not self.is_guaranteed:
             return f"not guaranteed: {pairs_too_near(self.attained, self.clusters)}"
         if self.fails_locally.any() and self.n_clusters > 1:
@@ -216,7 +217,7 @@ class SeparationReport(Judgement):
         return "guaranteed for every point"
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to types that JSON knows: points that fail become a number, and None is what is not finite."""
+        """Convert to JSON types. Points that fail are counted; a number that is not finite becomes None."""
         facts = {"verdict": self.verdict, "is_guaranteed": self.is_guaranteed, **vars(self)}
         facts |= {"is_heterogeneous": self.is_heterogeneous, "attained": self.attained}
         facts |= {name: np.count_nonzero(facts[name]) for name in ("fails_globally", "fails_locally")}

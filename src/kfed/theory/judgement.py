@@ -67,7 +67,7 @@ class Judgement(ABC):
         return text.render(self.blocks())
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to types that JSON knows; a number that is not finite becomes None."""
+        """Convert to JSON types; a number that is not finite becomes None."""
         result: dict[str, Any] = text.plain(vars(self))
         return result
 
