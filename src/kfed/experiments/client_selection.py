@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kfed._base.report import Finding, TextTable, Verdict
 from kfed.experiments import _selection_worlds as worlds
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    TextTable,
-    Verdict,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
 
 if TYPE_CHECKING:

@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kfed._base.report import Finding, TextTable, Verdict
 from kfed.experiments._rotated_mnist import LAYOUTS, N_ROTATIONS, Array, Devices, n_held, rotated_mnist
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    TextTable,
-    Verdict,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.metrics import matched_accuracy
 from kfed.server import aggregate
 
