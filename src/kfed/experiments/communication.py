@@ -9,7 +9,7 @@ import numpy as np
 from kfed.baselines import distributed_lloyd, one_round, rows_message
 from kfed.datasets import partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, oracle
 from kfed.metrics import partition_cost
 
@@ -40,10 +40,10 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     }
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare costs and bytes, data set by data set, for few clusters on a device and for many."""
     cases = by_case(results)
-    return Summary(
+    return ExperimentSummary(
         tuple(finding for name, own in cases.items() for finding in _findings(name, own)),
         tuple(_table(name, own) for name, own in cases.items()),
     )
@@ -53,7 +53,10 @@ def _findings(name: str, results: list[Result]) -> list[Finding]:
     k = results[0]["n_clusters"]
     few = [result for result in results if result["k_prime"] ** 2 <= k]
     many = [result for result in results if result["k_prime"] ** 2 > k]
-    theory = "the theory promises nothing where k' > √k"
+    theory = (
+        "where k' > √k the corollary does not apply, and the main theorem requires more separation than centralized "
+        "clustering"
+    )
     return [_finding(f"{name}, k' ≤ √k", few, ""), _finding(f"{name}, k' > √k", many, f"; {theory}")]
 
 
@@ -76,7 +79,7 @@ def _ratio(result: Result) -> float:
     return float(result["kfed_cost"] / result["lloyd_costs"][-1])
 
 
-def _table(name: str, results: list[Result]) -> Table:
+def _table(name: str, results: list[Result]) -> TextTable:
     headings = ("k'", "k-FED: cost", "bytes", "rounds", "Lloyd: cost", "bytes", "rounds", "Lloyd after one round: cost")
     rows = []
     for k_prime in values_of(results, "k_prime"):
@@ -94,7 +97,9 @@ def _table(name: str, results: list[Result]) -> Table:
             )
         )
     pooled = f"all rows would be {np.mean([r['pooled_bytes'] for r in results]):,.0f} bytes"
-    return Table(f"{name}, k = {results[0]['n_clusters']}: costs over the oracle's; {pooled}", headings, tuple(rows))
+    return TextTable(
+        f"{name}, k = {results[0]['n_clusters']}: costs over the oracle's; {pooled}", headings, tuple(rows), n_words=0
+    )
 
 
 def _mean(results: list[Result], method: str, name: str) -> str:

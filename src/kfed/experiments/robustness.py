@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.experiments.drawing import finish, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
 from kfed.server import aggregate
 
@@ -40,9 +40,11 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     return scores
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare the ways where rows are bad, and where nothing is wrong."""
-    return Summary((_helps(results), _refines(results), _harmless(results)), tuple(map(_table, _by_least(results))))
+    return ExperimentSummary(
+        (_helps(results), _refines(results), _harmless(results)), tuple(map(_table, _by_least(results)))
+    )
 
 
 def _by_least(results: list[Result]) -> list[list[Result]]:
@@ -95,14 +97,14 @@ def _row(results: list[Result], trouble: str, least: int) -> list[Result]:
     return select(results, trouble=trouble, least=least)
 
 
-def _table(results: list[Result]) -> Table:
+def _table(results: list[Result]) -> TextTable:
     rows = tuple(
         (trouble, *(f"{_mean(select(results, trouble=trouble), way):.3f}" for way in WAYS))
         for trouble in values_of(results, "trouble")
     )
     least = results[0]["least"]
     sent = "every center is sent" if least == 1 else f"clusters of fewer than {least} points are withheld"
-    return Table(f"Mean ARI where {sent}", ("", *WAYS), rows)
+    return TextTable(f"Mean ARI where {sent}", ("", *WAYS), rows)
 
 
 def plot(results: list[Result], figure: Figure) -> None:

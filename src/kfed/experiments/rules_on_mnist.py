@@ -11,7 +11,7 @@ import numpy as np
 from kfed.datasets import Dataset, Partition, mnist_by_writer, partition
 from kfed.device import cluster_fleet
 from kfed.experiments.drawing import finish, select, spread, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import partition_cost
 from kfed.server import aggregate
 
@@ -66,11 +66,11 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     return found
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """See whether the robust rule is behind where k is larger than the number of digits."""
     beyond = [result for result in results if result["k"] > N_DIGITS]
     splits = values_of(results, "split")
-    return Summary(
+    return ExperimentSummary(
         (
             *(_loss(select(beyond, split=split), split) for split in splits),
             _costs(beyond),
@@ -103,9 +103,9 @@ def _costs(beyond: list[Result]) -> Finding:
     )
 
 
-def _table(results: list[Result], split: str, what: str) -> Table:
+def _table(results: list[Result], split: str, what: str) -> TextTable:
     rows = [(str(k), *(f"{mean:.3f}" for mean in _means(select(results, k=k), what))) for k in values_of(results, "k")]
-    return Table(f"{MEASURES[what]}, {split}", ("k", *WAYS), tuple(rows))
+    return TextTable(f"{MEASURES[what]}, {split}", ("k", *WAYS), tuple(rows), n_words=0)
 
 
 def plot(results: list[Result], figure: Figure) -> None:

@@ -12,7 +12,7 @@ from kfed._base.array import Array
 from kfed.baselines import one_round, textbook_local
 from kfed.datasets import Mixture, mixture
 from kfed.experiments.drawing import select
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import matched_accuracy
 from kfed.server import aggregate
 from kfed.wire import DeviceMessage
@@ -68,7 +68,7 @@ def _textbook_round(drawn: Mixture, n_candidates: int | None, seed: int) -> Arra
     return np.concatenate([answer[labels] for answer, (labels, _) in zip(answers, local, strict=True)])
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare every row with the paper's."""
     rows = [_row(d, k, results) for d, k in PAPER if any((r["d"], r["k"]) == (d, k) for r in results)]
     headings = (
@@ -78,9 +78,9 @@ def summarize(results: list[Result]) -> Summary:
         *(f"ours, {name}" for name in SEPARATIONS),
         *(f"{name}, 20 sd" for name in N_CANDIDATES),
     )
-    return Summary(
+    return ExperimentSummary(
         tuple(_finding(name, results) for name in SEPARATIONS),
-        (Table("Accuracy in percent, mean ± standard deviation over runs", headings, tuple(rows)),),
+        (TextTable("Accuracy in percent, mean ± standard deviation over runs", headings, tuple(rows), n_words=0),),
     )
 
 

@@ -40,7 +40,7 @@ TROUBLES = {
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class TroubledWorld:
     """Points on devices, and the component of each: -1 of an outlier."""
 
     points: tuple[Array, ...]
@@ -64,7 +64,7 @@ class World:
         return [local.to_message(name) for local, name in zip(clusterings, self.device_ids, strict=True)]
 
 
-def troubled(trouble: Trouble, separation: float, seed: int) -> World:
+def troubled(trouble: Trouble, separation: float, seed: int) -> TroubledWorld:
     """Draw the mixture of Table 1's first row, `separation` standard deviations apart, and spoil it."""
     rng = np.random.default_rng(seed)
     n_devices = N_ALIKE if trouble.is_alike else DEVICES_PER_GROUP
@@ -89,7 +89,7 @@ def troubled(trouble: Trouble, separation: float, seed: int) -> World:
         points[device][row] = middle + direction / np.linalg.norm(direction) * reach * rng.uniform(NEAREST, FARTHEST)
         targets[device][row] = -1
     n_local = N_CLUSTERS if trouble.is_alike else drawn.n_local_clusters
-    return World(tuple(points), tuple(targets), n_local + trouble.n_extra)
+    return TroubledWorld(tuple(points), tuple(targets), n_local + trouble.n_extra)
 
 
 def _alike(devices: list[tuple[Array, Array]]) -> list[tuple[Array, Array]]:
