@@ -15,7 +15,7 @@ import numpy as np
 
 from kfed._base import checks, random, text
 from kfed._base.progress import progress_bar
-from kfed.adapters._partition import Plan, Report, Skipped, device_names, labelled, messages_of
+from kfed.adapters._partition import PartitionPlan, Report, Skipped, device_names, labelled, partition_messages
 from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import EngineError, InvalidInputError, MissingExtraError
 from kfed.server import Aggregation, aggregate, aggregate_tree
@@ -136,7 +136,7 @@ def cluster_partitions(
     """
     frame = frame_or_path if isinstance(frame_or_path, dd.DataFrame) else _read(frame_or_path)
     _check_columns(frame, device_column, columns, label_column)
-    plan = Plan(
+    plan = PartitionPlan(
         device_column,
         tuple(columns),
         _dtype(frame, columns),
@@ -233,13 +233,15 @@ def _in_order(frame: Any) -> Any:
     return frame.sort_values(ROW_NUMBER, kind="stable").drop(columns=ROW_NUMBER)
 
 
-def _messages(frame: Any, plan: Plan, client: Client | None, skipped: list[Skipped]) -> Iterator[DeviceMessage]:
+def _messages(
+    frame: Any, plan: PartitionPlan, client: Client | None, skipped: list[Skipped]
+) -> Iterator[DeviceMessage]:
     """Messages of all devices, partition by partition; those left out are added to `skipped`."""
     parts = frame[[plan.device_column, *plan.columns]].to_delayed()
     if client is None:
         plan = replace(plan, n_jobs=None)  # partitions come one after the other, and get all threads
     report: Report
-    for report in _run(messages_of, parts, client, "clustering partitions", plan):
+    for report in _run(partition_messages, parts, client, "clustering partitions", plan):
         skipped.extend(report.skipped)
         yield from map(DeviceMessage.from_bytes, report.messages)
 
@@ -290,6 +292,6 @@ def _warn_of(skipped: list[Skipped]) -> None:
         )
 
 
-def _labelled(frame: Any, plan: Plan, clusters: Aggregation, label_column: str) -> Any:
+def _labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_column: str) -> Any:
     meta = frame._meta.assign(**{label_column: np.zeros(0, np.int64)}).astype({label_column: "Int64"})
     return frame.map_partitions(labelled, plan, dask.delayed(clusters), label_column, meta=meta)

@@ -53,6 +53,11 @@ class Mixture:
         """A name for each device."""
         return tuple(f"device-{device:04d}" for device in range(len(self.points)))
 
+    @property
+    def devices(self) -> dict[str, Array]:
+        """The points of each device, by its name."""
+        return dict(zip(self.device_ids, self.points, strict=True))
+
 
 def mixture(
     n_features: int,

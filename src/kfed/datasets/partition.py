@@ -64,6 +64,10 @@ class Partition:
             raise InvalidInputError(f"there must be {self.n_points:,} rows to split, and there are {points.shape[0]:,}")
         return [points[own] for own in self.rows]
 
+    def devices(self, points: Any) -> dict[str, Any]:
+        """Give each device its rows of a table, by its name."""
+        return dict(zip(self.device_ids, self.of(points), strict=True))
+
     def gather(self, values: Sequence[Array]) -> Array:
         """Put values of each device's rows back in the order of the table; only if every row is used."""
         if len(self.unused):

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 RANDOM, POWER, KFED_PAPER, KFED = "random", "pow-d", "k-FED + pow-d, paper's rule", "k-FED + pow-d, robust rule"
 METHODS = (RANDOM, POWER, KFED_PAPER, KFED)
-WORLDS: dict[str, Callable[[int, int], worlds.World]] = {"digits": worlds.digits, "Shakespeare": worlds.shakespeare}
+WORLDS: dict[str, Callable[[int, int], worlds.SelectionWorld]] = {
+    "digits": worlds.digits,
+    "Shakespeare": worlds.shakespeare,
+}
 CLIENTS_PER_ROUND, N_CANDIDATES = 5, 30
 PAPER_CHANGE = {"digits": -0.35}
 """Variance of k-FED + pow-d against random selection; at least half of it counts as reproduced."""
@@ -65,7 +68,7 @@ def _rule(method: str) -> str:
     return "paper" if method == KFED_PAPER else "robust"
 
 
-def _selection(method: str, world: worlds.World, clusters: list[list[int]] | None, seed: int) -> Selection:
+def _selection(method: str, world: worlds.SelectionWorld, clusters: list[list[int]] | None, seed: int) -> Selection:
     if method == RANDOM:
         return RandomSelection(len(world.train), world.sizes, seed=seed)
     if clusters is None:

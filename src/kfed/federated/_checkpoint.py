@@ -13,7 +13,7 @@ import torch
 
 from kfed._base import files
 from kfed.errors import InvalidInputError, MessageError
-from kfed.federated.communication import Communication
+from kfed.simulate import Communication
 
 if TYPE_CHECKING:
     from kfed.federated.engine import Progress, RoundRecord

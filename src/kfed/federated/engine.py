@@ -23,8 +23,8 @@ from kfed.federated._fleet import Fleet
 from kfed.federated._local import LocalResult, LocalSteps, Share, train_locally
 from kfed.federated._plans import OneModel, Plan, losses_of_models
 from kfed.federated._stack import Loss, Stack, average, cross_entropy
-from kfed.federated.communication import Communication
 from kfed.federated.selection import RandomSelection, Selection
+from kfed.simulate import Communication
 
 Observe = Callable[[int, Stack], Mapping[str, float]]
 
@@ -243,7 +243,8 @@ class Run:
         """Models down to devices that train or were asked for their loss; trained models up."""
         told = {int(device) for device in devices} | asked
         n_down = sum(plan.models_for(device) for device in told)
-        return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes)
+        n_messages = len(told) + len({share.device for share in shares})
+        return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes, n_messages)
 
     def _fingerprint(self, stack: Stack) -> dict[str, Any]:
         """What a checkpoint must agree with; more rounds than it has may be asked for, unless rates depend on them."""

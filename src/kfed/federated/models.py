@@ -13,9 +13,9 @@ from kfed.errors import UnknownDeviceError
 from kfed.federated import evaluation
 from kfed.federated._fleet import Devices, Fleet, as_inputs
 from kfed.federated._stack import Loss, Stack
-from kfed.federated.communication import Communication
 from kfed.federated.engine import RoundRecord
 from kfed.federated.evaluation import Evaluation
+from kfed.simulate import Communication
 
 Array = np.ndarray[Any, Any]
 

@@ -1,6 +1,6 @@
-"""`LocalKMeans` and `KFed`: Algorithm 1 alone, and the whole of k-FED, as scikit-learn estimators.
+"""`KFed`: the whole of k-FED as a scikit-learn estimator.
 
-They are thin: input is checked as scikit-learn checks it, and the functions of the library do the work.
+It is thin: input is checked as scikit-learn checks it, and a simulated round does the work.
 """
 
 from __future__ import annotations
@@ -16,89 +16,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
-from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, LocalClustering, cluster_fleet
+from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
-from kfed.server import Aggregation, aggregate
-from kfed.simulate import Devices, are_tables
-
-
-class LocalKMeans(NearestCenter):
-    """Algorithm 1 of the paper alone: k-means on one table, by spectral projection and core sets.
-
-    Parameters
-    ----------
-    n_clusters : int
-        Number of clusters. More than there are distinct rows is allowed: the clusters too many stay empty.
-    random_state : int, Generator, RandomState or None
-        The seed.
-    max_iter : int
-        At most this many Lloyd steps.
-    n_jobs : int, optional
-        Number of threads for a large table; one per core by default and if -1. It does not change the answer.
-
-    Attributes
-    ----------
-    cluster_centers_ : array of shape (n_clusters, n_features)
-    labels_ : array of int, shape (n_rows,)
-        Nearest center of every row that was fitted.
-    inertia_ : float
-        Sum of squared distances of the rows to their nearest centers, times their weights.
-    n_iter_ : int
-        Lloyd steps that changed something.
-    n_features_in_ : int
-    feature_names_in_ : array of str, shape (n_features,)
-        Only if the columns of `X` had names.
-
-    See Also
-    --------
-    kfed.cluster_device : The same as a function, whose answer can be sent to a server.
-    KFed : Many devices.
-
-    References
-    ----------
-    Awasthi and Sheffet, "Improved spectral-norm bounds for clustering", APPROX 2012.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 0.1], [0.1, 0.0], [9.0, 9.1], [9.1, 9.0]])
-    >>> model = LocalKMeans(n_clusters=2, random_state=0).fit(X)
-    >>> bool(model.labels_[0] == model.labels_[1] != model.labels_[2] == model.labels_[3])
-    True
-    >>> round(model.inertia_, 6)
-    0.02
-    """
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        random_state: RandomState = None,
-        max_iter: int = MAX_ITERATIONS,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Find the clusters of the rows of one table.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_features)
-        y : ignored
-        sample_weight : array of shape (n_rows,), optional
-            A weight of N equals N copies of the row.
-
-        Returns
-        -------
-        LocalKMeans
-        """
-        self._validate_params()
-        self._fit_one_device(self._validated(X, reset=True), sample_weight)
-        return self
+from kfed.simulate import Devices, Round, are_tables
 
 
 class KFed(NearestCenter):
@@ -231,13 +152,14 @@ class KFed(NearestCenter):
         if groups is None and not are_tables(X):
             return self._fit_central(self._validated(X, reset=True), sample_weight)
         devices = self._devices(X, groups)
-        found = self._cluster(devices, sample_weight)
-        self.aggregation_ = self._aggregate(found, devices.ids, self.n_clusters)
+        done = self._round(devices, sample_weight)
+        found = done.local.values()
+        self.aggregation_ = done.aggregation
         self.device_ids_ = devices.ids
         dtype = np.result_type(*{local.centers.dtype for local in found})
         self.cluster_centers_ = self.aggregation_.cluster_centers.astype(dtype)
         self.n_iter_ = max(local.n_iterations for local in found)
-        self._induce(found, devices)
+        self._induce(done, devices)
         return self
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
@@ -245,7 +167,9 @@ class KFed(NearestCenter):
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}")
         local = self._fit_one_device(X, sample_weight, measure_deviation=self.measure_deviation)
         self.device_ids_ = ["0"]
-        self.aggregation_ = self._aggregate([local], self.device_ids_, int(np.count_nonzero(local.counts)))
+        alone = {"0": replace(local, feature_names=self._feature_names)}
+        n_clusters = int(np.count_nonzero(local.counts))
+        self.aggregation_ = Round.of(alone, n_clusters, rule=self.rule, n_jobs=self._n_threads).aggregation
         return self
 
     def _devices(self, X: Any, groups: Any) -> Devices:
@@ -277,38 +201,35 @@ class KFed(NearestCenter):
         stacked = sparse.vstack(tables, format="csr") if are_sparse else np.concatenate(tables)
         return stacked.astype(np.result_type(stacked.dtype, self.cluster_centers_.dtype), copy=False)
 
-    def _cluster(self, devices: Devices, sample_weight: Any) -> list[LocalClustering]:
-        """Run Algorithm 1 on every device."""
+    def _round(self, devices: Devices, sample_weight: Any) -> Round:
+        """Run one round over the devices, Algorithm 1 on each and Algorithm 2 on what they send."""
         default = ceil(sqrt(self.n_clusters))
         n_local_clusters = default if self.n_local_clusters is None else self.n_local_clusters
-        return cluster_fleet(
-            devices.tables,
+        return Round.run(
+            dict(zip(devices.ids, devices.tables, strict=True)),
+            self.n_clusters,
             devices.one_each(n_local_clusters, "n_local_clusters"),
-            device_ids=devices.ids,
+            rule=self.rule,
+            n_jobs=self._n_threads,
+            feature_names=self._feature_names,
             sample_weights=None if sample_weight is None else devices.weights(sample_weight),
             random_state=self.random_state,
             min_cluster_size=self.min_cluster_size,
             max_iterations=self.max_iter,
             measure_deviation=self.measure_deviation,
-            n_jobs=self._n_threads,
             progress=self.progress,
         )
 
-    def _aggregate(self, found: list[LocalClustering], device_ids: list[str], n_clusters: int) -> Aggregation:
-        """Run Algorithm 2 on what the devices send."""
-        names = tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        messages = [
-            replace(local, feature_names=names).to_message(device_id)
-            for local, device_id in zip(found, device_ids, strict=True)
-        ]
-        return aggregate(messages, n_clusters, rule=self.rule, n_jobs=self._n_threads)
+    @property
+    def _feature_names(self) -> tuple[str, ...] | None:
+        return tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
-    def _induce(self, found: list[LocalClustering], devices: Devices) -> None:
+    def _induce(self, done: Round, devices: Devices) -> None:
         """Label the rows, and sum up what that costs; the statistics of local clusters are enough for it."""
         self.labels_ = np.empty(devices.n_rows, np.int32)
         self.inertia_ = 0.0
-        for local, device_id, rows in zip(found, devices.ids, devices.rows, strict=True):
-            clusters = local.global_clusters(self.aggregation_.identity(device_id))
+        for (device_id, local), rows in zip(done.local.items(), devices.rows, strict=True):
+            clusters = done.clusters[device_id]
             self.labels_[rows] = clusters[local.labels]
             moves = np.linalg.norm(local.centers - self.cluster_centers_[clusters], axis=1).astype(np.float64)
             self.inertia_ += local.cost + float(np.dot(local.counts, moves**2))
