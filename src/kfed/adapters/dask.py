@@ -28,7 +28,7 @@ try:
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
 except ImportError as error:  # pragma: no cover
-    raise MissingExtraError("clustering on Dask needs it: pip install 'kfed[dask]'") from error
+    raise MissingExtraError("kfed.adapters.dask needs Dask: pip install 'kfed[dask]'") from error
 
 _LOST = (CancelledError, FutureCancelledError, CommClosedError, KilledWorker, TimeoutError)
 
