@@ -140,9 +140,7 @@ def _check(
     checks.positive_integer(devices_per_group, "devices_per_group")
     checks.positive_integer(points_per_cluster, "points_per_cluster")
     if isqrt(n_clusters) ** 2 != n_clusters:
-        raise InvalidInputError(
-            f"n_clusters must be a square, so that groups have sqrt(k) clusters, and is {n_clusters}"
-        )
+        raise InvalidInputError(f"n_clusters must be a square number, for groups of sqrt(k) clusters; got {n_clusters}")
     if points_per_cluster % devices_per_group:
         raise InvalidInputError(
             f"points_per_cluster must be a multiple of the {devices_per_group} devices that share a cluster, "

@@ -30,20 +30,20 @@ class KFed(NearestCenter):
     n_clusters : int
         Number of global clusters, k.
     n_local_clusters : int, sequence or mapping, optional
-        Clusters that a device looks for, k^(z): one number for all, one a device in the order of
+        Clusters that a device looks for, k^(z): one number for all, one for each device in the order of
         `device_ids_`, or a mapping from device (its group, or its position in a list) to number. By default
         the square root of `n_clusters`, rounded up: the heterogeneous case that the paper is about.
     rule : {"paper", "robust"}
         How the server groups device centers, see `kfed.aggregate`.
     min_cluster_size : int
-        How small a cluster a device keeps to itself, see `kfed.cluster_device`.
+        A device withholds smaller clusters, see `kfed.cluster_device`.
     random_state : int, Generator, RandomState or None
         The seed. With the id of a device it determines every random choice made there.
     max_iter : int
         At most this many Lloyd steps on a device.
     measure_deviation : bool
-        Whether devices also say how far their points spread, so that the paper's conditions can be checked on
-        `aggregation_`. On small devices this takes as long as clustering them.
+        Whether devices also measure their spectral deviation, which `aggregation_.certificate()` needs. On small
+        devices this takes as long as clustering them.
     n_jobs : int, optional
         Number of threads; one per core by default and if -1. It does not change the answer.
     progress : bool, optional
@@ -62,7 +62,7 @@ class KFed(NearestCenter):
     n_iter_ : int
         Most Lloyd steps that a device took.
     aggregation_ : Aggregation
-        What the server knows: it serves late devices, and can be saved.
+        What the server found: it can answer late devices, and can be saved.
     device_ids_ : list of str
         Names of the devices: ``str`` of each group, in the sorted order of the groups, or of the position in
         a list. Rows whose groups have the same ``str`` are on one device.
@@ -176,23 +176,23 @@ class KFed(NearestCenter):
         if not are_tables(X):
             return Devices.by_group(self._validated(X, reset=True), groups)
         if groups is not None:
-            raise InvalidInputError("groups must be left out if X is a list, where each table is a device")
+            raise InvalidInputError("groups must be None if X is a list: each table is a device")
         return Devices.by_position(self._validated_tables(X, reset=True))
 
     def _validated_tables(self, tables: Sequence[Any], *, reset: bool) -> list[Any]:
-        """Check tables one by one; all must have the features of the first, or of those fitted."""
+        """Check each table; all must have the features of the first, or of those fitted."""
         if not tables:
-            raise InvalidInputError("X must be a table or a list of at least one table, and is an empty list")
+            raise InvalidInputError("X must be a table or a list of at least one table; got an empty list")
         checked = []
         for position, table in enumerate(tables):
             try:
                 checked.append(self._validated(table, reset=reset and position == 0))
             except ValueError as error:
-                raise InvalidInputError(f"the table of device '{position}' will not do: {error}") from error
+                raise InvalidInputError(f"the table of device '{position}' is invalid: {error}") from error
         return checked
 
     def _checked(self, X: Any) -> Any:
-        """Check new rows; those of a list of tables are put one below the other."""
+        """Check new rows; a list of tables is stacked."""
         if not are_tables(X):
             return super()._checked(X)
         check_is_fitted(self)
@@ -225,7 +225,7 @@ class KFed(NearestCenter):
         return tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
     def _induce(self, done: Round, devices: Devices) -> None:
-        """Label the rows, and sum up what that costs; the statistics of local clusters are enough for it."""
+        """Label the rows, and compute the inertia from the statistics of the local clusters."""
         self.labels_ = np.empty(devices.n_rows, np.int32)
         self.inertia_ = 0.0
         for (device_id, local), rows in zip(done.local.items(), devices.rows, strict=True):

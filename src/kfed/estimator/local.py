@@ -15,7 +15,7 @@ class LocalKMeans(NearestCenter):
     Parameters
     ----------
     n_clusters : int
-        Number of clusters. More than there are distinct rows is allowed: the clusters too many stay empty.
+        Number of clusters. It may exceed the number of distinct rows; some clusters are empty then.
     random_state : int, Generator, RandomState or None
         The seed.
     max_iter : int
@@ -38,7 +38,7 @@ class LocalKMeans(NearestCenter):
 
     See Also
     --------
-    kfed.cluster_device : The same as a function, whose answer can be sent to a server.
+    kfed.cluster_device : The same as a function, with a message for a server.
     KFed : Many devices.
 
     References

@@ -65,21 +65,21 @@ def fit_personalized(
     n_clusters : int
         Number of global clusters, k, and of models.
     model_factory : callable
-        Gives a new `torch.nn.Module`; called once for each cluster.
+        Returns a new `torch.nn.Module`; called once for each cluster.
     training : FedAvg, optional
         Rounds, learning rate and so on.
     n_local_clusters : int, "auto", or sequence of such
-        Clusters on a device, k^(z); with 1, devices are clustered as wholes.
+        Clusters on a device, k^(z); with 1, each device is one whole.
     rule : {"paper", "robust"}
         The server's rule, see `kfed.aggregate`.
     features : callable, optional
-        Gives the points to cluster, (n_points, n_features), from the inputs of a device; by default they are flattened.
+        Maps the inputs of a device to the points to cluster, (n_points, n_features); by default inputs are flattened.
     selection : Selection, optional
         Who takes part in a round; by default random.
     observe : callable, optional
-        Called with the number of the round and the models after each; the numbers it gives are kept in `history`.
+        Called after each round with its number and the models; the numbers that it returns are kept in `history`.
     checkpoint : path, optional
-        File to keep the run in. If it is there already, the run goes on from it.
+        File to keep the run in. If it exists, the run continues from it.
     progress : bool, optional
         Show a progress bar; by default on a terminal, when it takes a while.
 
@@ -149,7 +149,7 @@ class Clustering(Round):
         points = checks.points(self._features(inputs), "inputs")
         if points.shape[1] != local.n_features:
             raise FeatureMismatchError(
-                f"inputs must have the {local.n_features} features that were clustered, and have {points.shape[1]}"
+                f"inputs must have the {local.n_features} features that were clustered; got {points.shape[1]}"
             )
         held = np.flatnonzero(local.counts > 0)
         return np.asarray(self.clusters[device_id][held][nearest_centers(points, local.centers[held])])
