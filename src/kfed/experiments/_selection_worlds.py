@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from kfed._base.array import Array
 from kfed.datasets import character_features, locate, mnist, partition, windows
 from kfed.datasets.shakespeare import FILE, read_roles
-from kfed.device import cluster_fleet
-from kfed.server import aggregate
+from kfed.simulate import Round
 
-Array = np.ndarray[Any, Any]
 Devices = dict[str, tuple[Array, Array]]
 
 TEST_SHARE = 0.2
@@ -41,13 +40,8 @@ class SelectionWorld:
 
     def clusters(self, rule: str, seed: int) -> list[list[int]]:
         """Global clusters of each device, by one round of k-FED."""
-        local = cluster_fleet(
-            self.points, self.n_local_clusters, random_state=seed, measure_deviation=False, progress=False
-        )
-        messages = [own.to_message(name) for own, name in zip(local, self.points, strict=True)]
-        result = aggregate(messages, self.n_clusters, rule=rule)
-        found = [own.global_clusters(result.identity(name)) for own, name in zip(local, self.points, strict=True)]
-        return [np.unique(own).tolist() for own in found]
+        done = Round.run(self.points, self.n_clusters, self.n_local_clusters, rule=rule, random_state=seed)
+        return [np.unique(own).tolist() for own in done.clusters.values()]
 
 
 @lru_cache(maxsize=1)

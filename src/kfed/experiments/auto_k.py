@@ -10,6 +10,7 @@ from kfed.experiments.drawing import finish, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
 from kfed.server import choose_n_clusters
+from kfed.simulate import messages_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +29,7 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     world = troubled(TROUBLES[axes["trouble"]], axes["separation"], own)
     found: dict[str, Any] = {}
     for way, n_local in (("given", world.n_local_clusters), ("auto", "auto")):
-        choice = choose_n_clusters(world.sent(world.clustered(n_local, own, MIN_CLUSTER_SIZE)))
+        choice = choose_n_clusters(messages_of(world.clustered(n_local, own, MIN_CLUSTER_SIZE)))
         found[f"{way}_k"], found[f"{way}_reliable"] = choice.n_clusters, choice.is_reliable
     return found
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.baselines import one_round
 from kfed.datasets import Partition, partition
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import FULL_CASES, MIN_POINTS, QUICK_CASES, Oracle, by_case, files_of, oracle
 from kfed.metrics import partition_cost
+from kfed.simulate import Round
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,8 +28,8 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     own = seed_of(seed, **axes)
     split = _split(known, axes["split"], axes["n_devices"], own)
     n_local = known.n_clusters if axes["split"] in (IID, NATURAL) else axes["split"]
-    devices = split.of(known.data.points)
-    done = one_round(devices, known.n_clusters, n_local, split.device_ids, own)
+    devices = split.devices(known.data.points)
+    done = Round.run(devices, known.n_clusters, n_local, random_state=own)
     used = np.concatenate(split.rows)
     best = partition_cost(known.data.points[used], known.labels[used])
     return {

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.baselines import one_round
 from kfed.datasets import mixture
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import matched_accuracy
+from kfed.simulate import Round
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     d, k = SETTINGS[axes["setting"]]
     own = seed_of(seed, setting=axes["setting"], run=axes["run"])  # the same noise at every c
     drawn = mixture(d, k, required_ratio=axes["c"], points_per_cluster=axes["n_r"], seed=own)
-    done = one_round(drawn.points, k, drawn.n_local_clusters, drawn.device_ids, own)
+    done = Round.run(drawn.devices, k, drawn.n_local_clusters, random_state=own)
     accuracy = matched_accuracy(np.concatenate(drawn.targets), done.labels)
     return {"accuracy": 100 * accuracy, "gap": drawn.separation}
 

@@ -11,7 +11,7 @@ from kfed._base.report import Finding, TextTable, Verdict
 from kfed.experiments._rotated_mnist import LAYOUTS, N_ROTATIONS, Array, Devices, n_held, rotated_mnist
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.metrics import matched_accuracy
-from kfed.server import aggregate
+from kfed.simulate import Round
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,9 +93,7 @@ def _fit(axes: Axes, train: Devices, rotations: Array, seed: int) -> tuple[Feder
 
 def _labels_by_the_paper(clustering: Clustering) -> Array:
     """Cluster of every training image, if the server goes by the paper's rule."""
-    local = clustering.local
-    result = aggregate([local[name].to_message(name) for name in local], N_ROTATIONS, rule="paper")
-    return np.concatenate([local[name].induced_labels(result.identity(name)) for name in local])
+    return Round.of(clustering.local, N_ROTATIONS, rule="paper").labels
 
 
 def summarize(results: list[Result]) -> ExperimentSummary:
