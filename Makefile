@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow flower check format bench reproduce clean
+.PHONY: help demo test slow flower check format bench scale reproduce clean
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
@@ -32,8 +32,13 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Measure speed and memory against competitors (about ten minutes), into docs/benchmarks.md
-	$(BIN)/kfed bench --markdown docs/benchmarks.md --force
+bench: ARGS ?= --markdown docs/benchmarks.md
+bench: $(READY) ## Measure speed against competitors (ten minutes), into docs/benchmarks.md; or ARGS="W1 S1 --quick"
+	$(BIN)/python -m benchmarks speed $(ARGS)
+
+scale: ARGS ?= --markdown docs/explanation-scale.md
+scale: $(READY) ## Measure what one device costs, and compute what a million would, into docs/explanation-scale.md
+	$(BIN)/python -m benchmarks scale $(ARGS)
 
 reproduce: $(READY) ## Run all experiments (about an hour), into docs/reproduction.md
 	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md

@@ -29,8 +29,8 @@ MEANS = np.array([[30.0, 150.0], [30.0, 190.0], [70.0, 150.0], [70.0, 190.0]])
 SITES = {"north": (0, 1), "south": (1, 2), "east": (2, 3), "west": (0, 3)}
 SCALE = {"age": {"shift": 50, "scale": 20}, "height": {"shift": 170, "scale": 20}}
 KFED = typer.main.get_command(app)
-COMMANDS = ["demo", "device", "aggregate", "label", "assign", "inspect", "diagnose", "reproduce", "bench"]
-COMMANDS += ["serve", "join", "leave", "scale"]
+COMMANDS = ["demo", "device", "aggregate", "label", "assign", "inspect", "diagnose", "reproduce"]
+COMMANDS += ["serve", "join", "leave"]
 
 
 @pytest.fixture

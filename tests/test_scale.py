@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kfed.bench import scale
+from benchmarks import scale
 
 
 @pytest.fixture(scope="module")
