@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A worker on each core, and in it one thread of BLAS and PyTorch: more of them wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow flower check format bench scale reproduce clean
@@ -15,18 +17,19 @@ demo: $(READY) ## Set up and run the main job: digits on 100 simulated devices, 
 	$(BIN)/kfed demo
 
 test: $(READY) ## Set up and run the tests
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow" $(ARGS)
 
 slow: $(READY) ## Run the slow tests
-	$(BIN)/pytest -m slow || test $$? -eq 5 # 5: there are none
+	$(PYTEST) -m slow $(ARGS) || test $$? -eq 5 # 5: there are none
 
 flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (about five minutes)
 	$(VENV)-flower/bin/pytest tests/flower
 
-check: $(READY) ## Lint and type-check
+check: $(READY) ## Lint, type-check, and check which room uses which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sysconfig
+import warnings
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import typer
+
+from kfed.cli import app
 
 ROOT = Path(__file__).parent.parent
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
+ADDRESS = "http://127.0.0.1:8765"
 
 
 def commands_of_the_walkthrough(section: str, page: str = "README.md") -> list[list[str]]:
@@ -24,24 +30,35 @@ def commands_of_the_walkthrough(section: str, page: str = "README.md") -> list[l
     return [shlex.split(line[2:]) for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
+def run_in(folder: Path, command: list[str]) -> None:
+    """Run a command as in a terminal of its own that stands in a folder, without the time to start a program."""
+    assert command[0] == "kfed"
+    said = io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+        warnings.catch_warnings(),
+        pytest.raises(SystemExit) as left,
+    ):
+        app(command[1:])
+    assert not left.value.code, f"{shlex.join(command)}\n{said.getvalue()}"
+
+
 @pytest.fixture(
     scope="module",
     params=[("For a consortium, without a server", "README.md"), ("A tree of files", "docs/explanation-scale.md")],
     ids=["consortium", "tree"],
 )
 def folder_after_the_walkthrough(tmp_path_factory, request):
-    if not KFED.exists():
-        pytest.skip("kfed is not installed as a command")
     root = tmp_path_factory.mktemp("newcomer")
     shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
     here = root
     for command in commands_of_the_walkthrough(*request.param):
         if command[0] == "cd":
             here = here / command[1]
-            continue
-        assert command[0] == "kfed"
-        done = subprocess.run([KFED, *command[1:]], cwd=here, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+        else:
+            run_in(here, command)
     return here
 
 
@@ -85,30 +102,34 @@ def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
 def folder_after_the_coordinator(tmp_path_factory):
     """What is there after `kfed serve` in one terminal, three `kfed join` in others, and a late fourth."""
     pytest.importorskip("fastapi", reason="the coordinator's extra is not installed")
-    with socket.socket() as free:
-        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            free.bind(("127.0.0.1", 8765))
-        except OSError:
-            pytest.skip("port 8765 is in use")
+    if not KFED.exists():
+        pytest.skip("kfed is not installed as a command")
     root = tmp_path_factory.mktemp("newcomer")
     shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
     (_, folder), serve, create, *early, late = commands_of_the_walkthrough("With a coordinator")
     here = root / folder
-    serving = subprocess.Popen([KFED, *serve[1:]], cwd=here, stdout=subprocess.PIPE, text=True)
+    serving = subprocess.Popen([KFED, *serve[1:], "--port", "0"], cwd=here, stdout=subprocess.PIPE, text=True)
     try:
-        assert "serving at http://127.0.0.1:8765" in serving.stdout.readline()
-        subprocess.run([KFED, *create[1:]], cwd=here, check=True, capture_output=True)
+        address = re.search(r"serving at (http://127\.0\.0\.1:\d+)", serving.stdout.readline()).group(1)
+        run_in(here, [*create, "--url", address])
+        early = [[address if part == ADDRESS else part for part in command] for command in early]
         terminals = [subprocess.Popen([KFED, *command[1:]], cwd=here, stdout=subprocess.PIPE) for command in early]
         assert len(terminals) == 3
         for terminal in terminals:
             terminal.communicate(timeout=60)
             assert terminal.returncode == 0
-        subprocess.run([KFED, *late[1:]], cwd=here, check=True, capture_output=True, timeout=60)
+        run_in(here, [address if part == ADDRESS else part for part in late])
     finally:
         serving.terminate()
         serving.communicate(timeout=20)
     return here
+
+
+def test_the_address_of_the_walkthrough_is_where_a_coordinator_listens_and_an_administrator_asks():
+    commands = typer.main.get_command(app).commands
+    serve = {option.name: option.default for option in commands["serve"].params}
+    create = {option.name: option.default for option in commands["federation"].commands["create"].params}
+    assert f"http://{serve['host']}:{serve['port']}" == create["url"] == ADDRESS
 
 
 def test_with_a_coordinator_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_coordinator):
