@@ -4,9 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A worker on each core, and in it one thread of BLAS and PyTorch: more of them wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow flower check format bench reproduce clean
+.PHONY: help demo test slow flower check format bench scale reproduce clean
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
@@ -15,25 +17,31 @@ demo: $(READY) ## Set up and run the main job: digits on 100 simulated devices, 
 	$(BIN)/kfed demo
 
 test: $(READY) ## Set up and run the tests
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow" $(ARGS)
 
 slow: $(READY) ## Run the slow tests
-	$(BIN)/pytest -m slow || test $$? -eq 5 # 5: there are none
+	$(PYTEST) -m slow $(ARGS) || test $$? -eq 5 # 5: there are none
 
 flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (about five minutes)
 	$(VENV)-flower/bin/pytest tests/flower
 
-check: $(READY) ## Lint and type-check
+check: $(READY) ## Lint, type-check, and check which room uses which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## Measure speed and memory against competitors (about ten minutes), into docs/benchmarks.md
-	$(BIN)/kfed bench --markdown docs/benchmarks.md --force
+bench: ARGS ?= --markdown docs/benchmarks.md
+bench: $(READY) ## Measure speed against competitors (ten minutes), into docs/benchmarks.md; or ARGS="W1 S1 --quick"
+	$(BIN)/python -m benchmarks speed $(ARGS)
+
+scale: ARGS ?= --markdown docs/explanation-scale.md
+scale: $(READY) ## Measure what one device costs, and compute what a million would, into docs/explanation-scale.md
+	$(BIN)/python -m benchmarks scale $(ARGS)
 
 reproduce: $(READY) ## Run all experiments (about an hour), into docs/reproduction.md
 	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md

@@ -161,10 +161,12 @@ def test_large_devices_in_a_fleet_get_what_they_get_alone(monkeypatch):
 @pytest.mark.parametrize("n_local_clusters", [3, "auto"])
 def test_devices_of_so_many_points_that_a_sample_is_seeded_from_may_share_a_batch(n_local_clusters):
     rng = np.random.default_rng(0)
-    fleet = [np.concatenate([rng.normal(size=(n, 1)), rng.normal(8, 1, size=(40_000 - n, 1))]) for n in (9_000, 22_000)]
-    found = kfed.cluster_fleet(fleet, n_local_clusters, random_state=0)
+    options = {"max_local_clusters": 3, "random_state": 0}
+    size = seeding.CORESET_SIZE + 1_000
+    fleet = [np.concatenate([rng.normal(size=(n, 1)), rng.normal(8, 1, size=(size - n, 1))]) for n in (9_000, 22_000)]
+    found = kfed.cluster_fleet(fleet, n_local_clusters, **options)
     for points, local in zip(fleet, found, strict=True):
-        assert_same_clustering(local, kfed.cluster_device(points, n_local_clusters, random_state=0))
+        assert_same_clustering(local, kfed.cluster_device(points, n_local_clusters, **options))
 
 
 def test_a_fleet_may_have_numbers_for_some_devices():

@@ -28,8 +28,8 @@ SECRET = "8675309.25"
 
 MEANS = np.array([[30.0, 150.0], [30.0, 190.0], [70.0, 150.0], [70.0, 190.0]])
 SCALE = {"age": {"shift": 50, "scale": 20}, "height": {"shift": 170, "scale": 20}}
-COMMANDS = ["demo", "device", "aggregate", "label", "assign", "inspect", "diagnose", "reproduce", "bench"]
-COMMANDS += ["serve", "join", "leave", "scale"]
+COMMANDS = ["demo", "device", "aggregate", "label", "assign", "inspect", "diagnose", "reproduce"]
+COMMANDS += ["serve", "join", "leave"]
 
 
 @pytest.fixture(scope="module")

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import fcntl
+import io
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sysconfig
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import typer
 
-from consoles import exit_code, run
+from kfed.cli import app
 
 ROOT = Path(__file__).parent.parent
-CLINICS = ("north", "south", "east", "west")
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
+ADDRESS = "http://127.0.0.1:8765"
 
 
 def commands_of_the_walkthrough(section: str, page: str = "README.md") -> list[list[str]]:
@@ -29,50 +30,36 @@ def commands_of_the_walkthrough(section: str, page: str = "README.md") -> list[l
     return [shlex.split(line[2:]) for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
+def run_in(folder: Path, command: list[str]) -> None:
+    """Run a command as in a terminal of its own that stands in a folder, without the time to start a program."""
+    assert command[0] == "kfed"
+    said = io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(said),
+        warnings.catch_warnings(),
+        pytest.raises(SystemExit) as left,
+    ):
+        app(command[1:])
+    assert not left.value.code, f"{shlex.join(command)}\n{said.getvalue()}"
+
+
 @pytest.fixture(
     scope="module",
     params=[("For a consortium, without a server", "README.md"), ("A tree of files", "docs/explanation-scale.md")],
     ids=["consortium", "tree"],
 )
 def folder_after_the_walkthrough(tmp_path_factory, request):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(examples_in(tmp_path_factory))
-        for command in commands_of_the_walkthrough(*request.param):
-            if command[0] == "cd":
-                patch.chdir(command[1])
-                continue
-            assert command[0] == "kfed"
-            run(*command[1:])
-        return Path.cwd()
-
-
-def examples_in(tmp_path_factory) -> Path:
-    """A folder with a fresh copy of the examples."""
     root = tmp_path_factory.mktemp("newcomer")
     shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
-    return root
-
-
-@pytest.mark.skipif(not KFED.exists(), reason="kfed is not installed as a command")
-def test_the_command_that_is_installed_is_the_command_line():
-    done = subprocess.run([KFED, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == run("--version")
-
-
-def table_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def clusters_of_each_kind(folder: Path, ending: str) -> dict[str, set[str]]:
-    """The clusters that each kind of patient got, at all clinics."""
-    found: dict[str, set[str]] = {}
-    for clinic in CLINICS:
-        patients, labels = table_of(folder / f"{clinic}.csv"), table_of(folder / f"{clinic}-{ending}.csv")
-        assert [row["patient"] for row in labels] == [row["patient"] for row in patients]
-        for patient, row in zip(patients, labels, strict=True):
-            found.setdefault(kind_of(patient), set()).add(row["cluster"])
-    return found
+    here = root
+    for command in commands_of_the_walkthrough(*request.param):
+        if command[0] == "cd":
+            here = here / command[1]
+        else:
+            run_in(here, command)
+    return here
 
 
 def kind_of(patient: dict[str, str]) -> str:
@@ -83,63 +70,81 @@ def kind_of(patient: dict[str, str]) -> str:
     return "frail" if float(patient["age"]) > 60 else "young and well"
 
 
-def is_one_cluster_for_each_kind(clusters: dict[str, set[str]]) -> bool:
-    return len(clusters) == len(set.union(*clusters.values())) == 4 and all(len(own) == 1 for own in clusters.values())
-
-
 def test_every_clinic_labels_every_patient(folder_after_the_walkthrough):
-    for clinic in CLINICS:
-        patients, labels = (table_of(folder_after_the_walkthrough / f"{clinic}{end}.csv") for end in ("", "-labels"))
-        assert [row["patient"] for row in labels] == [row["patient"] for row in patients]
+    for clinic in ("north", "south", "east", "west"):
+        with (folder_after_the_walkthrough / f"{clinic}.csv").open(encoding="utf-8") as file:
+            patients = [row["patient"] for row in csv.DictReader(file)]
+        with (folder_after_the_walkthrough / f"{clinic}-labels.csv").open(encoding="utf-8") as file:
+            assert [row["patient"] for row in csv.DictReader(file)] == patients
 
 
 def test_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_walkthrough):
-    assert is_one_cluster_for_each_kind(clusters_of_each_kind(folder_after_the_walkthrough, "labels"))
+    found: dict[str, Counter[str]] = {}
+    for clinic in ("north", "south", "east", "west"):
+        with (folder_after_the_walkthrough / f"{clinic}.csv").open(encoding="utf-8") as file:
+            kinds = {row["patient"]: kind_of(row) for row in csv.DictReader(file)}
+        with (folder_after_the_walkthrough / f"{clinic}-labels.csv").open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                found.setdefault(kinds[row["patient"]], Counter())[row["cluster"]] += 1
+    clusters = {kind: counts.most_common(1)[0] for kind, counts in found.items()}
+    assert len({cluster for cluster, _ in clusters.values()}) == 4
+    for kind, (_, n_agreed) in clusters.items():
+        assert n_agreed == sum(found[kind].values()), (kind, found)
 
 
 def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
-    for clinic in CLINICS:
+    for clinic in ("north", "south", "east", "west"):
         sent = (folder_after_the_walkthrough / f"{clinic}.kfed").read_bytes()
         assert re.search(rb"[NSEW]\d{3}", sent) is None
 
 
 @pytest.fixture(scope="module")
-def port_of_the_readme():
-    """The port that the README serves at, for one process of the tests at a time."""
-    with (Path(tempfile.gettempdir()) / "kfed-tests-8765.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with socket.socket() as free:
-            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                free.bind(("127.0.0.1", 8765))
-            except OSError:
-                pytest.skip("port 8765 is in use")
-        yield 8765
-
-
-@pytest.fixture(scope="module")
-def folder_after_the_coordinator(tmp_path_factory, port_of_the_readme):
+def folder_after_the_coordinator(tmp_path_factory):
     """What is there after `kfed serve` in one terminal, three `kfed join` in others, and a late fourth."""
     pytest.importorskip("fastapi", reason="the coordinator's extra is not installed")
+    if not KFED.exists():
+        pytest.skip("kfed is not installed as a command")
+    root = tmp_path_factory.mktemp("newcomer")
+    shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
     (_, folder), serve, create, *early, late = commands_of_the_walkthrough("With a coordinator")
-    here = examples_in(tmp_path_factory) / folder
-    serving = subprocess.Popen([KFED, *serve[1:]], cwd=here, stdout=subprocess.PIPE, text=True)
+    here = root / folder
+    serving = subprocess.Popen([KFED, *serve[1:], "--port", "0"], cwd=here, stdout=subprocess.PIPE, text=True)
     try:
-        assert f"serving at http://127.0.0.1:{port_of_the_readme}" in serving.stdout.readline()
-        with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(3) as terminals:
-            patch.chdir(here)
-            run(*create[1:])
-            joined = [terminals.submit(exit_code, *command[1:]) for command in early]
-            assert [terminal.result(timeout=60) for terminal in joined] == [0, 0, 0]
-            run(*late[1:])
+        address = re.search(r"serving at (http://127\.0\.0\.1:\d+)", serving.stdout.readline()).group(1)
+        run_in(here, [*create, "--url", address])
+        early = [[address if part == ADDRESS else part for part in command] for command in early]
+        terminals = [subprocess.Popen([KFED, *command[1:]], cwd=here, stdout=subprocess.PIPE) for command in early]
+        assert len(terminals) == 3
+        for terminal in terminals:
+            terminal.communicate(timeout=60)
+            assert terminal.returncode == 0
+        run_in(here, [address if part == ADDRESS else part for part in late])
     finally:
         serving.terminate()
         serving.communicate(timeout=20)
     return here
 
 
+def test_the_address_of_the_walkthrough_is_where_a_coordinator_listens_and_an_administrator_asks():
+    commands = typer.main.get_command(app).commands
+    serve = {option.name: option.default for option in commands["serve"].params}
+    create = {option.name: option.default for option in commands["federation"].commands["create"].params}
+    assert f"http://{serve['host']}:{serve['port']}" == create["url"] == ADDRESS
+
+
 def test_with_a_coordinator_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_coordinator):
-    assert is_one_cluster_for_each_kind(clusters_of_each_kind(folder_after_the_coordinator, "joined"))
+    found: dict[str, set[str]] = {}
+    for clinic in ("north", "south", "east", "west"):
+        with (folder_after_the_coordinator / f"{clinic}.csv").open(encoding="utf-8") as file:
+            kinds = {row["patient"]: kind_of(row) for row in csv.DictReader(file)}
+        with (folder_after_the_coordinator / f"{clinic}-joined.csv").open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["patient"] for row in rows] == list(kinds)
+        for row in rows:
+            found.setdefault(kinds[row["patient"]], set()).add(row["cluster"])
+    assert len(found) == 4
+    assert len(set.union(*found.values())) == 4
+    assert all(len(clusters) == 1 for clusters in found.values())
 
 
 def test_what_a_coordinator_keeps_knows_no_patient(folder_after_the_coordinator):

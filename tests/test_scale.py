@@ -1,18 +1,21 @@
 """The page on scale is computed from what was measured."""
 
-from dataclasses import replace
-
 import pytest
 
-from kfed.bench import scale
+from benchmarks import scale
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def units():
-    return scale.measure_units(quick=True)
+    """Round numbers, as if they had been measured."""
+    return scale.Units(
+        2_000, 1e-6, 2e-6, 5_000.0, 3e-6, devices_bytes=3_000_000, regions_bytes=70_000_000, n_measured=10
+    )
 
 
-def test_unit_costs_are_those_of_real_messages(units):
+@pytest.mark.slow
+def test_unit_costs_are_those_of_real_messages():
+    units = scale.measure_units(quick=True)
     centers = scale.N_LOCAL_CLUSTERS * scale.N_FEATURES * 4
     assert centers < units.message_bytes < centers + 200
     assert min(units.decode_seconds, units.flat_seconds, units.tree_seconds) > 0
@@ -27,8 +30,7 @@ def test_a_tree_takes_memory_for_its_levels_and_not_for_its_devices(units):
 
 
 def test_the_page_multiplies_up_what_was_measured(units):
-    made_up = replace(units, message_bytes=2_000, decode_seconds=1e-6, flat_seconds=2e-6, flat_bytes=5_000.0)
-    text = scale.page(made_up, [scale.Difference("paper", 2, 0.5, 1.25)])
+    text = scale.page(units, [scale.Difference("paper", 2, 0.5, 1.25)])
     assert "| 1,000,000 | flat | 1,000,000 | 2 GB | 5 GB | 3 s |" in text
     assert "| 100,000,000 | flat | 100,000,000 | 200 GB | 500 GB | 5 min |" in text
     assert "| 2 | paper | 50.0% | 1.250 |" in text

@@ -90,6 +90,7 @@ def test_a_tree_of_one_region_is_the_flat_aggregation(rule, gathering):
 
 @pytest.mark.parametrize("rule", RULES)
 @given(seed=st.integers(0, 1000), fan_in=st.integers(2, 13), data=st.data())
+@few_examples
 def test_on_separated_data_a_tree_gives_the_flat_partition_in_any_order(rule, seed, fan_in, data):
     world = mixture_world(n_clusters=9, n_features=12, gap=25.0, devices_per_group=4, seed=seed)
     sent = world.messages()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kfed.bench.coordinator import coordinator
-from kfed.bench.run import SERVICES, WORKLOADS
+from benchmarks.coordinator import coordinator
+from benchmarks.run import SERVICES, WORKLOADS
 
 
 @pytest.mark.slow

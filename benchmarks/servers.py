@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.figures import Figure, race
 from kfed._base import geometry
 from kfed._base.array import Array
-from kfed.bench.figures import Figure, race
 from kfed.server import farthest_first
 
 N_START = 4

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from kfed.bench.figures import Figure, race
+from benchmarks.figures import Figure, race
 
 N_FEATURES, N_HIDDEN, N_CLASSES = 784, 200, 10
 

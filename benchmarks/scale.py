@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil, log
@@ -12,11 +13,10 @@ from typing import Any
 import numpy as np
 
 import kfed
+from kfed import DeviceMessage
 from kfed._base import pool
 from kfed._base.array import Array
 from kfed.metrics import matched_accuracy, partition_cost
-from kfed.server import Aggregation
-from kfed.wire import DeviceMessage
 
 N_FEATURES, N_LOCAL_CLUSTERS, N_CLUSTERS, FAN_IN = 64, 4, 100, 1_000
 N_REGIONAL_SERVERS = 100
@@ -99,7 +99,7 @@ def _introduction(units: Units) -> Iterator[str]:
     yield from (
         "# Scale: from one server to a tree",
         "",
-        "Written by `kfed scale --markdown docs/explanation-scale.md`: unit costs are measured, networks are computed.",
+        "Written by `make scale`: unit costs are measured, networks are computed.",
         "",
         "One round of k-FED is one message up and one answer down for each device, however many there are. A flat",
         "aggregation (`kfed.aggregate`) holds all device centers in memory. A tree (`kfed.aggregate_tree`) aggregates",
@@ -217,9 +217,9 @@ def _mixture(n_devices: int, separation: float) -> tuple[Array, list[DeviceMessa
 
 def _quietly(messages: Any, n_clusters: int = N_CLUSTERS, rule: str = "paper") -> kfed.Aggregation:
     """Aggregate without the warnings that a benchmark has no reader for."""
-    from kfed.wire import MessageBatch
-
-    return Aggregation.of(MessageBatch.of(messages), n_clusters, rule, None, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        return kfed.aggregate(messages, n_clusters, rule=rule)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from kfed.bench import load
-from kfed.bench.figures import Figure
+from benchmarks import load
+from benchmarks.figures import Figure
 from kfed.wire import DeviceMessage
 
 N_FEATURES = 64

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.figures import Figure
 from kfed import DeviceMessage
-from kfed.bench.figures import Figure
 
 
 def message(quick: bool) -> Iterator[Figure]:

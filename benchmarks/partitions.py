@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.figures import Figure
 from kfed._base import pool
 from kfed._base.array import Array
-from kfed.bench.figures import Figure
 from kfed.errors import MissingExtraError
 
 NAME = "dask"

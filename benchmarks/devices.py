@@ -11,8 +11,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import kfed
+from benchmarks.figures import Figure, race
 from kfed._base.array import Array
-from kfed.bench.figures import Figure, race
 from kfed.metrics import kmeans_cost
 
 SEPARATION = 6.0

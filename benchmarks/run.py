@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import metadata
 
+from benchmarks import coordinator, devices, federated, messages, partitions, servers
+from benchmarks.figures import Figure
 from kfed._base import checks, pool
 from kfed._base.progress import progress_bar
-from kfed.bench import coordinator, devices, federated, messages, partitions, servers
-from kfed.bench.figures import Figure
 
 WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "W1": devices.fleet("W1", 10_000, 100, 64, 4, over_sklearn=25, over_faiss=1.5),
@@ -74,9 +74,9 @@ _PAGE: tuple[list[str], list[str]] = (
     [
         "# Benchmarks",
         "",
-        "Written by `kfed bench --markdown`. Every figure is a size, or a ratio to a competitor in the same run.",
+        "Written by `make bench`. Every figure is a size, or a ratio to a competitor in the same run.",
         "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
-        "fit the devices of a fleet one after the other with one thread, kfed with all cores; `kfed.bench` says more.",
+        "fit the devices of a fleet one after the other with one thread, kfed with all cores; `benchmarks/` says more.",
         "All are timed without the spectral deviation, which kfed measures by default and others never; the remarks on",
         "mean costs of fleets have kfed's time with it.",
     ],
@@ -89,9 +89,9 @@ _PAGES: dict[str, tuple[list[str], list[str]]] = {
         [
             "# The coordinator under load",
             "",
-            "Written by `kfed bench coordinator --markdown`. `kfed serve` with SQLite on this machine's disk, and the",
-            "devices that send to it over 64 connections on the same machine. A message is acknowledged when it is on",
-            "disk.",
+            "Written by `make bench ARGS='coordinator --markdown docs/benchmarks-coordinator.md'`. `kfed serve` with",
+            "SQLite on this machine's disk, and the devices that send to it over 64 connections on the same machine.",
+            "A message is acknowledged when it is on disk.",
         ],
         ["numpy", "fastapi", "uvicorn", "sqlalchemy"],
     ),
@@ -99,8 +99,9 @@ _PAGES: dict[str, tuple[list[str], list[str]]] = {
         [
             "# Devices in Parquet, on Dask",
             "",
-            "Written by `kfed bench dask --markdown`. Devices of unequal sizes in forty Parquet files, clustered where",
-            "they lie by `cluster_partitions` on a local cluster of processes with one thread each.",
+            "Written by `make bench ARGS='dask --markdown docs/benchmarks-dask.md'`. Devices of unequal sizes in forty",
+            "Parquet files, clustered where they lie by `cluster_partitions` on a local cluster of processes with one",
+            "thread each.",
         ],
         ["numpy", "dask", "distributed", "pandas", "pyarrow"],
     ),
