@@ -12,6 +12,17 @@ MOST_NAMED = 5
 """Of a longer list, a text names the first few."""
 
 
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Write a number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "row"), plural(2000, "row"), plural(2, "identity", "identities")
+    ('1 row', '2,000 rows', '2 identities')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
 def listed(names: Sequence[str]) -> str:
     """Name the first few.
 

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from kfed._base import files
 from kfed._base.files import reason_of
+from kfed._base.text import plural as plural
 from kfed.errors import InvalidInputError, KFedError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
@@ -95,11 +96,6 @@ def claim(outputs: Sequence[Path], *, inputs: Sequence[str | os.PathLike[str]] =
             raise InvalidInputError(f"{output} cannot be written: its folder must exist, and it must not be one itself")
         if not force:
             files.check_free(output)
-
-
-def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """Write a number with its noun: 1 row, 2 rows."""
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def printable(name: str) -> str:
