@@ -201,13 +201,13 @@ def faulty_client(caller, faults):
     return DeviceClient(line, "clinics", "a", SECRET), pauses, transport
 
 
-def test_faults_are_met_with_longer_and_longer_pauses_and_no_second_effect(sqlite_caller):
-    sqlite_caller.create()
+def test_faults_are_met_with_longer_and_longer_pauses_and_no_second_effect(caller):
+    caller.create()
     faults = ["unreachable", "lost", 503, "lost", 502, 500, "unreachable"]
-    client, pauses, transport = faulty_client(sqlite_caller, faults)
-    token = sqlite_caller.join["clinics"]["Authorization"].split()[1]
+    client, pauses, transport = faulty_client(caller, faults)
+    token = caller.join["clinics"]["Authorization"].split()[1]
     assert isinstance(client.send(message("a"), token), StillGathering)
-    assert sqlite_caller.show()["n_devices"] == 1
+    assert caller.show()["n_devices"] == 1
     assert transport.n_requests == len(faults) + 1
     assert len(set(pauses)) == len(pauses) == len(faults)
     for attempt, (fault, pause) in enumerate(zip(faults, pauses, strict=True)):
@@ -216,17 +216,17 @@ def test_faults_are_met_with_longer_and_longer_pauses_and_no_second_effect(sqlit
         assert asked_for + longest / 4 <= pause <= asked_for + longest
 
 
-def test_a_refusal_is_not_repeated(sqlite_caller):
-    sqlite_caller.create()
-    client, pauses, transport = faulty_client(sqlite_caller, [])
+def test_a_refusal_is_not_repeated(caller):
+    caller.create()
+    client, pauses, transport = faulty_client(caller, [])
     with pytest.raises(CoordinatorError, match="403"):
         client.send(message("a"), "not-the-token-of-anything")
     assert (pauses, transport.n_requests) == ([], 1)
 
 
-def test_patience_ends(sqlite_caller):
+def test_patience_ends(caller):
     pauses = []
-    transport = Faulty(["unreachable"] * 100, sqlite_caller.http)
+    transport = Faulty(["unreachable"] * 100, caller.http)
     line = Line("http://127.0.0.1", transport=transport, sleep=pauses.append, patience=2.0)
     with pytest.raises(CoordinatorError, match="no route"):
         line.request("GET", "/healthz")
