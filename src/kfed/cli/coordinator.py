@@ -49,10 +49,10 @@ def serve(
     What it holds stays in the store, also if the machine is switched off. Open its address in a browser to watch.
     KFED_ADMIN_TOKEN, if set, is the admin token.
     """
-    from kfed.coordinator.http import serve as serving
+    from kfed.coordinator import http
 
-    address = serving.Address(host, port, certfile, keyfile, insecure)
-    token_hash, is_new = serving.admin_token(store, admin_token, admin_token_file)
+    address = http.Address(host, port, certfile, keyfile, insecure)
+    token_hash, is_new = http.admin_token(store, admin_token, admin_token_file)
     if is_new:
         note(f"wrote a new admin token to {admin_token_file}; whoever has it can create federations")
 
@@ -63,7 +63,7 @@ def serve(
             say(f"serving at [bold]{escape(url)}[/]   (store: {escape(_without_password(store))}; stop with Ctrl+C)")
 
     level = "info" if verbose else "warning"
-    serving.run(address, store, token_hash, max_body_bytes=max_body_bytes, log_level=level, ready=ready)
+    http.run(address, store, token_hash, max_body_bytes=max_body_bytes, log_level=level, ready=ready)
 
 
 def _without_password(store: str) -> str:
