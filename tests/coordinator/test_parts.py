@@ -1,6 +1,8 @@
 """Laws of the parts that a coordinator is made of."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -215,3 +217,18 @@ def test_what_the_database_refuses_is_kept_by_nobody_and_said_to_all(store):
     assert all(isinstance(answer, StoreUnavailableError) for answer in first)
     assert second.admission is Admission.JOINED
     assert store.tally(1).n_devices == 1
+
+
+def test_the_client_needs_nothing_of_the_server():
+    blocked = ["fastapi", "starlette", "pydantic", "sqlalchemy", "uvicorn", "prometheus_client", "psycopg"]
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({blocked}))
+import kfed.coordinator.client
+try:
+    import kfed.coordinator.http
+except kfed.MissingExtraError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'kfed[coordinator]'" in said
