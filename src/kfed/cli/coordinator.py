@@ -43,7 +43,7 @@ def serve(
     verbose: Annotated[bool, typer.Option("--verbose", help="Log more than warnings.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run a coordinator: each device sends it one message, at any time, and is told its clusters.
+    """Run a coordinator: each device sends it one message, at any time, and learns its clusters.
 
     Its data is in the store and survives a restart. Open its address in a browser to watch. KFED_ADMIN_TOKEN, if set,
     is the admin token.

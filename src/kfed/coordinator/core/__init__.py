@@ -2,12 +2,11 @@
 
 Who runs on which thread::
 
-    event loop        Coordinator, Turns, Events, Live     decides, and publishes what federations show
-       │  ▲
-       │  └─ Receipt    kfed-committer    Committer ──> Store     all changes to devices and federations, in batches
-       │  └─ Clusters   kfed-aggregator   Aggregator ──> Store    reads messages, runs Algorithm 2, saves clusterings
-       │  └─ Device     any worker        Store                   single reads (`asyncio.to_thread`)
-       └── asks, and waits without blocking
+    event loop         Coordinator, Turns, Events, Live    decides, and publishes what federations show
+      │ asks     ▲ gets back
+      ├──────────┼─ Receipt  ─ kfed-committer    Committer ──> Store    changes to devices and federations, in batches
+      ├──────────┼─ Clusters ─ kfed-aggregator   Aggregator ─> Store    reads messages, Algorithm 2, saves clusterings
+      └──────────┴─ Device   ─ worker threads    Store                  single reads (`asyncio.to_thread`)
 
 Threads get frozen values and return frozen values. `Store` guards its writes with a lock; the totals that the event
 loop reads from it are replaced whole. At the start, before the first request, the event loop reads the store itself.
