@@ -15,7 +15,7 @@ from kfed._base.array import Array, readonly
 from kfed.errors import InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, off_scale
-from kfed.server.answer import answer, assign
+from kfed.server.answers import answer, assign
 from kfed.server.auto_k import KChoice, choose_k
 from kfed.server.rules import RULES, Grouping, group
 from kfed.server.summary import summarize
