@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kfed._base import checks, geometry
-from kfed._base.array import Array, frozen
+from kfed._base.array import Array, Length, frozen
 from kfed._base.text import plural
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
@@ -56,20 +56,11 @@ class LocalClustering(KfedFile):
     n_iterations: int
     feature_names: tuple[str, ...] | None = None
 
-    @property
-    def n_points(self) -> int:
-        """Number of points on the device, n^(z)."""
-        return int(self.labels.shape[0])
+    n_points = Length("labels", 0, "Number of points on the device, n^(z).")
 
-    @property
-    def n_local_clusters(self) -> int:
-        """Number of local clusters, k^(z), empty ones included."""
-        return int(self.centers.shape[0])
+    n_local_clusters = Length("centers", 0, "Number of local clusters, k^(z), empty ones included.")
 
-    @property
-    def n_features(self) -> int:
-        """Number of features of a point, d."""
-        return int(self.centers.shape[1])
+    n_features = Length("centers", 1, "Number of features of a point, d.")
 
     @property
     def cost(self) -> float:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kfed._base import pool
-from kfed._base.array import Array
+from kfed._base.array import Array, Length
 
 Result = TypeVar("Result")
 
@@ -34,15 +34,9 @@ class Rows(ABC):
     weights: Array  # (n_devices, n_points)
     n_features: int
 
-    @property
-    def n_devices(self) -> int:
-        """Length of the batch axis."""
-        return int(self.weights.shape[0])
+    n_devices = Length("weights", 0, "Length of the batch axis.")
 
-    @property
-    def n_points(self) -> int:
-        """Length of the points' axis, padding included."""
-        return int(self.weights.shape[1])
+    n_points = Length("weights", 1, "Length of the points' axis, padding included.")
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks
-from kfed._base.array import Array, readonly
+from kfed._base.array import Array, Length, readonly
 from kfed.errors import InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, off_scale
@@ -65,10 +65,7 @@ class Aggregation(KfedFile):
         for array in vars(self._grouping).values():
             readonly(array)
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of global clusters, k."""
-        return int(self.cluster_centers.shape[0])
+    n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
     @property
     def schema(self) -> FeatureSchema:

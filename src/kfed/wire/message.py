@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks, files
-from kfed._base.array import Array, frozen
+from kfed._base.array import Array, Length, frozen
 from kfed.errors import InvalidInputError, MessageError, VersionError
 from kfed.wire.file import KfedFile
 from kfed.wire.schema import FeatureSchema
@@ -119,10 +119,7 @@ class DeviceMessage(KfedFile):
         deviations = self._table[:, -1]
         return float(deviations[0]) if len(deviations) and not math.isnan(deviations[0]) else None
 
-    @property
-    def n_local_clusters(self) -> int:
-        """How many centers the message holds: at most k^(z)."""
-        return int(self._table.shape[0])
+    n_local_clusters = Length("_table", 0, "How many centers the message holds: at most k^(z).")
 
     @property
     def n_features(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from kfed._base import geometry
-from kfed._base.array import Array
+from kfed._base.array import Array, Length
 from kfed.errors import DuplicateDeviceError
 from kfed.server import Aggregation, answer
 from kfed.wire import DIGEST_BYTES, DeviceMessage, FeatureSchema, Identity, KfedFile
@@ -91,10 +91,7 @@ class Clusters(KfedFile):
             reason=str(aggregation.k_choice or ""),
         )
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of global clusters, k."""
-        return int(self.cluster_centers.shape[0])
+    n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
     @cached_property
     def schema(self) -> FeatureSchema:
