@@ -17,17 +17,11 @@ N_START = 4
 
 def small(quick: bool) -> Iterator[Figure]:
     """S1: against a textbook that measures all distances to M at every step."""
-    n_clusters = 64
-    for kind, centers in _kinds(1_000 if quick else 10_000, 100, n_clusters):
-        start = np.arange(N_START)
-        seconds = race(
-            {"kfed": partial(_group, centers, n_clusters), "textbook": partial(_textbook, centers, n_clusters)},
-            rounds=9,
-        )
-        detail = f"kfed {seconds['kfed'] * 1e3:.0f} ms, textbook {seconds['textbook'] * 1e3:.0f} ms"
-        ratio = seconds["textbook"] / seconds["kfed"]
-        yield Figure(f"S1 {kind}", "times as fast as a textbook", ratio, 50, True, detail)
-        yield _agreement(f"S1 {kind}", centers, n_clusters, start)
+    for kind, centers in _kinds(1_000 if quick else 10_000, 100, n_clusters=64):
+        ours, theirs = _raced(centers, 64, _textbook, rounds=9)
+        detail = f"kfed {ours * 1e3:.0f} ms, textbook {theirs * 1e3:.0f} ms"
+        yield Figure(f"S1 {kind}", "times as fast as a textbook", theirs / ours, 50, True, detail)
+        yield _agreement(f"S1 {kind}", centers, 64, np.arange(N_START))
 
 
 def large(name: str, n_centers: int, n_features: int) -> Callable[[bool], Iterator[Figure]]:
@@ -36,16 +30,20 @@ def large(name: str, n_centers: int, n_features: int) -> Callable[[bool], Iterat
     def workload(quick: bool) -> Iterator[Figure]:
         n_clusters = 100
         for kind, centers in _kinds(n_centers // 10 if quick else n_centers, n_features, n_clusters):
-            seconds = race(
-                {"kfed": partial(_group, centers, n_clusters), "passes": partial(_passes, centers, n_clusters)},
-                rounds=5,
-            )
-            detail = f"kfed {seconds['kfed']:.2f} s, {n_clusters} passes {seconds['passes']:.2f} s"
-            ratio = seconds["kfed"] / seconds["passes"]
-            yield Figure(f"{name} {kind}", "time over k passes", ratio, 0.6, False, detail)
+            ours, passes = _raced(centers, n_clusters, _passes, rounds=5)
+            detail = f"kfed {ours:.2f} s, {n_clusters} passes {passes:.2f} s"
+            yield Figure(f"{name} {kind}", "time over k passes", ours / passes, 0.6, False, detail)
             yield _agreement(f"{name} {kind}", centers, n_clusters, np.arange(N_START))
 
     return workload
+
+
+def _raced(centers: Array, n_clusters: int, rival: Callable[..., object], rounds: int) -> tuple[float, float]:
+    """Seconds of kfed and of its rival."""
+    contestants: dict[str, Callable[[], object]]
+    contestants = {"kfed": partial(_group, centers, n_clusters), "rival": partial(rival, centers, n_clusters)}
+    seconds = race(contestants, rounds=rounds)
+    return seconds["kfed"], seconds["rival"]
 
 
 def _kinds(n_centers: int, n_features: int, n_clusters: int) -> Iterator[tuple[str, Array]]:

@@ -70,22 +70,31 @@ def kind_of(patient: dict[str, str]) -> str:
     return "frail" if float(patient["age"]) > 60 else "young and well"
 
 
+CLINICS = ("north", "south", "east", "west")
+
+
+def table(path):
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def kinds_in(folder, clinic):
+    """The kind of each patient of a clinic, by name and in the order of its table."""
+    return {row["patient"]: kind_of(row) for row in table(folder / f"{clinic}.csv")}
+
+
 def test_every_clinic_labels_every_patient(folder_after_the_walkthrough):
-    for clinic in ("north", "south", "east", "west"):
-        with (folder_after_the_walkthrough / f"{clinic}.csv").open(encoding="utf-8") as file:
-            patients = [row["patient"] for row in csv.DictReader(file)]
-        with (folder_after_the_walkthrough / f"{clinic}-labels.csv").open(encoding="utf-8") as file:
-            assert [row["patient"] for row in csv.DictReader(file)] == patients
+    for clinic in CLINICS:
+        labelled = table(folder_after_the_walkthrough / f"{clinic}-labels.csv")
+        assert [row["patient"] for row in labelled] == list(kinds_in(folder_after_the_walkthrough, clinic))
 
 
 def test_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_walkthrough):
     found: dict[str, Counter[str]] = {}
-    for clinic in ("north", "south", "east", "west"):
-        with (folder_after_the_walkthrough / f"{clinic}.csv").open(encoding="utf-8") as file:
-            kinds = {row["patient"]: kind_of(row) for row in csv.DictReader(file)}
-        with (folder_after_the_walkthrough / f"{clinic}-labels.csv").open(encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                found.setdefault(kinds[row["patient"]], Counter())[row["cluster"]] += 1
+    for clinic in CLINICS:
+        kinds = kinds_in(folder_after_the_walkthrough, clinic)
+        for row in table(folder_after_the_walkthrough / f"{clinic}-labels.csv"):
+            found.setdefault(kinds[row["patient"]], Counter())[row["cluster"]] += 1
     clusters = {kind: counts.most_common(1)[0] for kind, counts in found.items()}
     assert len({cluster for cluster, _ in clusters.values()}) == 4
     for kind, (_, n_agreed) in clusters.items():
@@ -93,7 +102,7 @@ def test_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_wa
 
 
 def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
-    for clinic in ("north", "south", "east", "west"):
+    for clinic in CLINICS:
         sent = (folder_after_the_walkthrough / f"{clinic}.kfed").read_bytes()
         assert re.search(rb"[NSEW]\d{3}", sent) is None
 
@@ -134,11 +143,9 @@ def test_the_address_of_the_walkthrough_is_where_a_coordinator_listens_and_an_ad
 
 def test_with_a_coordinator_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_coordinator):
     found: dict[str, set[str]] = {}
-    for clinic in ("north", "south", "east", "west"):
-        with (folder_after_the_coordinator / f"{clinic}.csv").open(encoding="utf-8") as file:
-            kinds = {row["patient"]: kind_of(row) for row in csv.DictReader(file)}
-        with (folder_after_the_coordinator / f"{clinic}-joined.csv").open(encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+    for clinic in CLINICS:
+        kinds = kinds_in(folder_after_the_coordinator, clinic)
+        rows = table(folder_after_the_coordinator / f"{clinic}-joined.csv")
         assert [row["patient"] for row in rows] == list(kinds)
         for row in rows:
             found.setdefault(kinds[row["patient"]], set()).add(row["cluster"])

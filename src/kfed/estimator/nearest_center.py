@@ -55,16 +55,7 @@ class NearestCenter(
         return self._nearest(self._checked(X))
 
     def transform(self, X: Any) -> Array:
-        """Return the distances of each row to the cluster centers.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        array of shape (n_rows, n_clusters)
-        """
+        """Return the distances of each row to the cluster centers, (n_rows, n_clusters); `X` is as in `predict`."""
         X = self._checked(X)
         centers = self._centers_like(X)
         if not sparse.issparse(X):  # centering first keeps precision if all rows share a large offset
@@ -76,15 +67,7 @@ class NearestCenter(
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return minus the k-means cost: the sum of squared distances of the rows to their nearest centers.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_features)
-        y : ignored
-        sample_weight : array of shape (n_rows,), optional
-
-        Returns
-        -------
-        float
+        `X` is as in `predict`, and `sample_weight` as in `fit`; `y` is ignored.
         """
         X = self._checked(X)
         return -self._cost(X, self._nearest(X), weights_of_rows(sample_weight, X))

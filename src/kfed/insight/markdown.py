@@ -8,24 +8,12 @@ from functools import singledispatch
 from pathlib import Path
 
 from kfed._base import files
-from kfed._base.report import (
-    Block,
-    Conclusion,
-    Findings,
-    ImageFile,
-    Notes,
-    Origin,
-    Paragraph,
-    Plot,
-    Report,
-    Section,
-    TextTable,
-)
+from kfed._base import report as parts
 from kfed._base.text import sentence
 from kfed.insight.html import png_of
 
 
-def write_markdown(report: Report, path: str | Path, preface: str = "") -> None:
+def write_markdown(report: parts.Report, path: str | Path, preface: str = "") -> None:
     """Write a report as Markdown; its pictures go to a folder beside it that has the name of the page.
 
     Parameters
@@ -38,21 +26,22 @@ def write_markdown(report: Report, path: str | Path, preface: str = "") -> None:
     """
     page = Path(path)
     folder = page.with_suffix("")
-    pictures = [block for block in report.blocks() if isinstance(block, (Plot, ImageFile))]
+    pictures = [block for block in report.blocks() if isinstance(block, (parts.Plot, parts.ImageFile))]
     if pictures:
         folder.mkdir(parents=True, exist_ok=True)
     for picture in pictures:
-        png = png_of(picture.draw) if isinstance(picture, Plot) else picture.path.read_bytes()
+        png = png_of(picture.draw) if isinstance(picture, parts.Plot) else picture.path.read_bytes()
         files.write(folder / _file_name(picture), png)
     files.write(page, to_markdown(report, folder.name, preface).encode())
 
 
-def to_markdown(report: Report, pictures: str = "", preface: str = "") -> str:
+def to_markdown(report: parts.Report, pictures: str = "", preface: str = "") -> str:
     r"""Render a report as Markdown whose pictures are files in the folder `pictures`.
 
     Examples
     --------
-    >>> print(to_markdown(Report("Prices", (Section("", (TextTable("In euro", ("what", "a|b"), (("*", "1"),)),)),))))
+    >>> prices = parts.TextTable("In euro", ("what", "a|b"), (("*", "1"),))
+    >>> print(to_markdown(parts.Report("Prices", (parts.Section("", (prices,)),))))
     # Prices
     <BLANKLINE>
     In euro:
@@ -65,7 +54,7 @@ def to_markdown(report: Report, pictures: str = "", preface: str = "") -> str:
     return "\n".join(_page(report, pictures, preface)) + "\n"
 
 
-def _page(report: Report, pictures: str, preface: str) -> Iterator[str]:
+def _page(report: parts.Report, pictures: str, preface: str) -> Iterator[str]:
     yield f"# {report.title}"
     yield ""
     source = [f"[{report.source[0]}]({report.source[1]})."] if report.source else []
@@ -83,26 +72,26 @@ def _page(report: Report, pictures: str, preface: str) -> Iterator[str]:
         yield from _section(section, pictures)
 
 
-def _section(section: Section, pictures: str) -> Iterator[str]:
+def _section(section: parts.Section, pictures: str) -> Iterator[str]:
     """A heading makes its own anchor in Markdown, so that a section with a name is headed by it."""
     if section.name or section.title:
         yield from _lines(f"## {section.name or section.title}")
     if section.name:
         yield from _lines(f"{section.title} ({section.source}). {section.lead}")
     for block in section.blocks:
-        if isinstance(block, (Plot, ImageFile)):
+        if isinstance(block, (parts.Plot, parts.ImageFile)):
             yield from _lines(f"![{block.title}]({pictures}/{_file_name(block)})")
         else:
             yield from _markdown(block)
 
 
 @singledispatch
-def _markdown(block: Block) -> Iterator[str]:
+def _markdown(block: parts.Block) -> Iterator[str]:
     raise NotImplementedError(type(block))
 
 
 @_markdown.register
-def _(block: Conclusion) -> Iterator[str]:
+def _(block: parts.Conclusion) -> Iterator[str]:
     yield from _lines(f"**{_escaped(sentence(block.answer))}**")
     for text in (block.reason, *block.meaning):
         if text:
@@ -110,25 +99,25 @@ def _(block: Conclusion) -> Iterator[str]:
 
 
 @_markdown.register
-def _(block: Paragraph) -> Iterator[str]:
+def _(block: parts.Paragraph) -> Iterator[str]:
     yield from _lines(f"{block.label}: {_escaped(block.text)}" if block.label else _escaped(block.text))
 
 
 @_markdown.register
-def _(block: Notes) -> Iterator[str]:
+def _(block: parts.Notes) -> Iterator[str]:
     if block.texts:
         yield from _lines(*(f"- {_escaped(sentence(text))}" for text in block.texts))
 
 
 @_markdown.register
-def _(block: TextTable) -> Iterator[str]:
+def _(block: parts.TextTable) -> Iterator[str]:
     if block.title:
         yield from _lines(f"{_escaped(block.title)}:")
     yield from _rows(block.headings, *(tuple(map(_escaped, row)) for row in block.rows))
 
 
 @_markdown.register
-def _(block: Findings) -> Iterator[str]:
+def _(block: parts.Findings) -> Iterator[str]:
     for one in block.findings:
         reason = f" ({_escaped(one.reason)})" if one.reason else ""
         yield f"- {_escaped(one.claim)}: **{one.verdict}**{reason}"
@@ -136,7 +125,7 @@ def _(block: Findings) -> Iterator[str]:
 
 
 @_markdown.register
-def _(block: Origin) -> Iterator[str]:
+def _(block: parts.Origin) -> Iterator[str]:
     yield from _lines(f"{block.text}.")
 
 
@@ -153,8 +142,8 @@ def _lines(*lines: str) -> Iterator[str]:
         yield ""
 
 
-def _file_name(picture: Plot | ImageFile) -> str:
-    if isinstance(picture, ImageFile):
+def _file_name(picture: parts.Plot | parts.ImageFile) -> str:
+    if isinstance(picture, parts.ImageFile):
         return picture.path.name
     return re.sub(r"\W+", "-", picture.title.lower()).strip("-") + ".png"
 

@@ -35,14 +35,8 @@ def plot_centers(aggregation: Aggregation, path: str | os.PathLike[str] | None =
     ----------
     aggregation : Aggregation
         What to draw.
-    path : path, optional
-        Where to save the picture (.png, .svg or .pdf).
-    ax : matplotlib Axes, optional
-        Where to draw; by default on a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    path, ax
+        Where to save and where to draw, as in `kfed.Certificate.plot`.
     """
     ax = axes_for(ax, path, 8.0, 6.5)
     view = _View(aggregation)
