@@ -58,7 +58,7 @@ def _findings(name: str, results: list[Result]) -> list[Finding]:
     k = results[0]["n_clusters"]
     few = [result for result in results if result["k_prime"] ** 2 <= k]
     many = [result for result in results if result["k_prime"] ** 2 > k]
-    theory = "the theory promises nothing where k' > √k"
+    theory = "the corollary needs k' ≤ √k"
     return [_finding(f"{name}, k' ≤ √k", few, ""), _finding(f"{name}, k' > √k", many, f"; {theory}")]
 
 

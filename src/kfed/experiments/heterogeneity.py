@@ -86,7 +86,7 @@ def _findings(name: str, results: list[Result]) -> tuple[Finding, ...]:
             verdict="reproduced" if gains else "not reproduced",
             reason=""
             if gains
-            else "not heterogeneous by the paper's definition, k' ≤ √k: the theory promises nothing here",
+            else "not heterogeneous by the paper's definition, k' ≤ √k: the corollary does not apply here",
         ),
     )
 
