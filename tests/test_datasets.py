@@ -66,7 +66,7 @@ def test_what_is_written_as_idx_is_read_again(tmp_path_factory, array):
 def test_a_file_that_is_not_idx_is_named(tmp_path, payload):
     path = tmp_path / "images.gz"
     path.write_bytes(payload)
-    with pytest.raises(kfed.CorruptFileError, match=r"images\.gz is not a sound IDX file"):
+    with pytest.raises(kfed.CorruptFileError, match=r"images\.gz is not a valid IDX file"):
         read_idx(path)
 
 

@@ -48,7 +48,7 @@ class Dataset:
         return int(self.points.shape[1])
 
     def take(self, rows: Array) -> Dataset:
-        """Give some of the rows, in the order asked for.
+        """Return some of the rows, in the given order.
 
         Examples
         --------

@@ -30,7 +30,7 @@ class Store:
         self._about = {"experiment": experiment, "seed": seed, "kfed": __version__}
 
     def find(self, axes: Axes) -> Result | None:
-        """Look for the result of a run; a file that is not sound counts as none."""
+        """Return the stored result of a run, or None; a corrupt file counts as none."""
         try:
             content = json.loads(self._path(axes).read_bytes())
             if content["about"] == self._about and content["axes"] == dict(axes):
@@ -40,7 +40,7 @@ class Store:
         return None
 
     def keep(self, axes: Axes, values: dict[str, Any], seconds: float) -> Result:
-        """Store the result of a run, whole or not at all, and give it as it would be found again."""
+        """Store the result of a run atomically, and return it as it would be read back."""
         content = {"about": self._about, "axes": dict(axes), "values": text.plain(values), "seconds": seconds}
         self._folder.mkdir(parents=True, exist_ok=True)
         files.write(self._path(axes), f"{json.dumps(content, indent=1)}\n".encode())
