@@ -115,5 +115,5 @@ def test_the_cost_of_a_partition_is_the_kmeans_cost_with_its_own_means(seed):
 
 
 def test_the_cost_of_a_partition_needs_a_label_for_each_point():
-    with pytest.raises(kfed.InvalidInputError, match="labels must be one for each of 3 points"):
+    with pytest.raises(kfed.InvalidInputError, match="labels must have one entry for each of 3 points"):
         metrics.partition_cost(np.eye(3), [0, 1])

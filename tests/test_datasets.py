@@ -66,7 +66,7 @@ def test_what_is_written_as_idx_is_read_again(tmp_path_factory, array):
 def test_a_file_that_is_not_idx_is_named(tmp_path, payload):
     path = tmp_path / "images.gz"
     path.write_bytes(payload)
-    with pytest.raises(kfed.CorruptFileError, match=r"images\.gz is not a sound IDX file"):
+    with pytest.raises(kfed.CorruptFileError, match=r"images\.gz is not a valid IDX file"):
         read_idx(path)
 
 
@@ -112,7 +112,7 @@ def test_the_digits_are_always_there(home):
 
 
 def test_a_data_set_whose_columns_do_not_fit_is_an_error():
-    with pytest.raises(kfed.InvalidInputError, match="classes of three must be one for each of 3 points, and are 2"):
+    with pytest.raises(kfed.InvalidInputError, match="classes of three must have 3 entries, one a point; got 2"):
         datasets.Dataset("three", np.eye(3), np.array([0, 1]))
 
 
@@ -209,7 +209,7 @@ def test_shakespeare_lines_are_windows_of_text_owned_by_roles(home, monkeypatch)
 def test_a_csv_of_another_form_is_named(tmp_path, payload):
     path = tmp_path / "lines.csv.gz"
     path.write_bytes(payload)
-    with pytest.raises(kfed.CorruptFileError, match=r"lines\.csv\.gz must be a packed CSV"):
+    with pytest.raises(kfed.CorruptFileError, match=r"lines\.csv\.gz is not a packed CSV"):
         read_roles(path)
 
 

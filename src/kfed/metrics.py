@@ -38,7 +38,7 @@ def kmeans_cost(points: Any, centers: Any, labels: Any = None) -> float:
     points, centers = points.astype(dtype, copy=False), centers.astype(dtype, copy=False)
     labels = geometry.nearest(points, centers) if labels is None else _labels(labels, len(points), "labels")
     if not 0 <= labels.min() <= labels.max() < len(centers):
-        raise InvalidInputError(f"labels must be whole numbers from 0 to {len(centers) - 1}")
+        raise InvalidInputError(f"labels must be integers from 0 to {len(centers) - 1}")
     residuals = np.subtract(points, centers[labels], dtype=np.float64)
     return float(np.einsum("nf,nf->", residuals, residuals))
 
@@ -60,7 +60,7 @@ def partition_cost(points: Any, labels: Any) -> float:
     points = checks.table(points, "points")
     clusters, labels = np.unique(np.asarray(labels), return_inverse=True)
     if labels.shape != (points.shape[0],):
-        raise InvalidInputError(f"labels must be one for each of {points.shape[0]} points")
+        raise InvalidInputError(f"labels must have one entry for each of {points.shape[0]} points")
     cost = 0.0
     for cluster in range(len(clusters)):
         own = points[labels == cluster].astype(np.float64)
@@ -100,5 +100,5 @@ def matched_accuracy(true: Any, predicted: Any) -> float:
 def _labels(labels: Any, n_points: int, name: str) -> Array:
     array = np.asarray(labels)
     if array.shape != (n_points,) or array.dtype.kind not in "iu":
-        raise InvalidInputError(f"{name} must be one whole number for each of {n_points} points")
+        raise InvalidInputError(f"{name} must be integers, one for each of {n_points} points")
     return array

@@ -250,11 +250,11 @@ def test_a_recurrent_model_trains_device_by_device(two_kinds):
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (lambda: torch.nn.Linear(4, 2), r"must take inputs of shape \(3,\)"),
-        (lambda: torch.nn.Linear(3, 1), "one score for each class, and gives outputs of shape .* from 0 to 1"),
+        (lambda: torch.nn.Linear(4, 2), r"does not accept inputs of shape \(3,\)"),
+        (lambda: torch.nn.Linear(3, 1), "one score for each class; got outputs of shape .* from 0 to 1"),
         (lambda: torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)), "running statistics.*GroupNorm"),
-        (lambda: torch.nn.Flatten(), "with parameters to train"),
-        (lambda: "a model", "torch.nn.Module, and gives a str"),
+        (lambda: torch.nn.Flatten(), "with trainable parameters"),
+        (lambda: "a model", "torch.nn.Module; got a str"),
     ],
 )
 def test_a_model_that_does_not_fit_is_refused(two_kinds, model, said):
@@ -270,10 +270,10 @@ def test_a_model_that_does_not_fit_is_refused(two_kinds, model, said):
         ({"a": (np.ones((2, 3)), [0])}, "a target for each input"),
         ({"a": (np.ones((0, 3)), np.ones(0, int))}, "at least one row"),
         ({"a": (np.full((2, 3), np.nan), [0, 1])}, "must be finite"),
-        ({"a": (np.ones((2, 3)), [0, 1]), "b": (np.ones((2, 4)), [0, 1])}, r"shape \(3,\) where those of 'b'"),
-        ({"a": np.ones((2, 3))}, r"pair \(inputs, targets\), and is a ndarray"),
+        ({"a": (np.ones((2, 3)), [0, 1]), "b": (np.ones((2, 4)), [0, 1])}, r"\(3,\) from 'a' and .* \(4,\) from 'b'"),
+        ({"a": np.ones((2, 3))}, r"pair \(inputs, targets\); got a ndarray"),
         ({"a": (np.ones((2, 3)), ["x", "y"])}, "encode them first"),
-        ({"a": (np.ones((2, 3)), [0.5, 1.0])}, "targets must be whole numbers"),
+        ({"a": (np.ones((2, 3)), [0.5, 1.0])}, "targets must be integers"),
         ({"a": (np.ones((2, 3)), [-1, 1])}, "from -1 to 1"),
     ],
 )
@@ -283,7 +283,7 @@ def test_data_that_is_not_sound_is_refused(devices, said):
 
 
 def test_more_clients_than_there_are_is_an_error(two_kinds):
-    with pytest.raises(kfed.InvalidInputError, match="at most the number of devices, 8, and is 9"):
+    with pytest.raises(kfed.InvalidInputError, match="at most 8, the number of devices; got 9"):
         fit_global(two_kinds, perceptron, FedAvg(clients_per_round=9))
 
 

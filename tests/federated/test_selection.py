@@ -105,12 +105,12 @@ def test_a_client_whose_loss_is_not_known_is_worth_a_look():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: RandomSelection(3).select(0, 4), "at most the number of clients, 3, and is 4"),
-        (lambda: PowerOfChoice([1, 2], 3), "n_candidates must be at most the number of clients"),
-        (lambda: PowerOfChoice([1, 0], 1), "greater than zero"),
+        (lambda: RandomSelection(3).select(0, 4), "at most 3, the number of clients; got 4"),
+        (lambda: PowerOfChoice([1, 2], 3), "n_candidates must be at most 2, the number of clients"),
+        (lambda: PowerOfChoice([1, 0], 1), "greater than 0"),
         (lambda: PowerOfChoice([1, 1], 1).select(0, 1), "losses must be given"),
-        (lambda: PowerOfChoice([1, 1], 1).select(0, 1, losses=[1.0]), "losses must be 2 numbers"),
-        (lambda: KFedPowerOfChoice([1, 1], [0], 1), "one entry for each of 2 clients, and has 1"),
+        (lambda: PowerOfChoice([1, 1], 1).select(0, 1, losses=[1.0]), r"losses must have shape \(2,\)"),
+        (lambda: KFedPowerOfChoice([1, 1], [0], 1), "one entry for each of 2 clients; got 1"),
     ],
 )
 def test_what_cannot_be_is_refused(make, said):

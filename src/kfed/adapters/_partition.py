@@ -1,4 +1,4 @@
-"""What is done with one partition of a table, where it lies: rows in, messages or labels out. Knows no engine."""
+"""Work on one partition of a table: rows in, messages or labels out. Knows no engine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kfed.server import Aggregation
 from kfed.simulate import cluster_devices, messages_of
 
 NO_DEVICE = "(no device)"
-"""What rows whose device is null are reported under."""
+"""The name under which rows without a device are reported."""
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """How the devices of every partition are clustered: the same plan gives a device the same answer anywhere."""
+    """Settings for the devices of all partitions; with the same plan, a device gets the same result anywhere."""
 
     device_column: str
     columns: tuple[str, ...]
@@ -49,7 +49,7 @@ class Report(NamedTuple):
 
 
 def partition_messages(frame: Any, plan: PartitionPlan) -> Report:
-    """Cluster every device of a partition; the bytes of a message for each, and those that had to be left out.
+    """Cluster every device of a partition; return their encoded messages, and the devices that were skipped.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ def partition_messages(frame: Any, plan: PartitionPlan) -> Report:
 
 
 def labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_column: str) -> Any:
-    """Give the frame a column with the global cluster of each row, null for devices that were left out.
+    """Add a column with the global cluster of each row, null for devices that were skipped.
 
-    The devices are clustered again, which gives what it gave before: nothing of them had to be kept.
+    The devices are clustered again, with the same result, so that nothing had to be stored.
     """
     import pandas as pd
 
@@ -81,7 +81,7 @@ def labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_colum
 
 @dataclass(frozen=True)
 class _Partition:
-    """The rows of a partition device by device, and the devices that can't be used."""
+    """The rows of a partition by device, and the devices that are skipped."""
 
     points: Array  # (n_rows, n_features)
     order: Array  # (n_rows,), the row of the frame that each of them is
@@ -90,7 +90,7 @@ class _Partition:
 
     @classmethod
     def of(cls, frame: Any, plan: PartitionPlan) -> _Partition:
-        """Group the rows by device, in their order, and judge each device by itself."""
+        """Group the rows by device, keeping their order, and check each device separately."""
         points = np.ascontiguousarray(frame[list(plan.columns)].to_numpy(plan.dtype, na_value=np.nan))
         order, spans = _rows_by_device(frame[plan.device_column])
         if (order[1:] < order[:-1]).any():
@@ -104,7 +104,7 @@ class _Partition:
         )
 
     def clustered(self, plan: PartitionPlan) -> dict[str, LocalClustering]:
-        """Algorithm 1 on every device."""
+        """Run Algorithm 1 on every device."""
         return cluster_devices(
             {name: self.points[span] for name, span in self.spans.items()},
             plan.n_local_clusters,
@@ -139,9 +139,9 @@ def _length(span: slice) -> int:
 
 
 def _fault(name: str, points: Array, plan: PartitionPlan) -> str | None:
-    """Why a device can't be used, without a value of its rows."""
+    """Reason to skip a device, or None. It quotes no value of a row."""
     if name == NO_DEVICE:
-        return f"column {plan.device_column!r} is null in {len(points):,} rows of a partition; say whose they are"
+        return f"column {plan.device_column!r} is null in {len(points):,} rows of a partition; fill it in"
     try:
         checks.device_id(name)
         checks.finite_table(points, f"points of device {name!r}")

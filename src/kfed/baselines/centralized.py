@@ -16,13 +16,13 @@ from kfed.simulate import Communication
 
 @dataclass(frozen=True, eq=False)
 class Centralized:
-    """What pooling gave and cost.
+    """Result of pooling, and what was sent for it.
 
     Attributes
     ----------
     centers : array of shape (n_clusters, n_features)
     labels : array of int, shape (n_points,)
-        Of all devices' points in a row.
+        Labels of the points of all devices, one device after the other.
     sent : Communication
         All rows up; the labels down.
     """
@@ -41,7 +41,7 @@ def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_ini
     n_clusters : int
     seed : int
     n_init : int
-        Seedings to take the best of.
+        Number of seedings; the best is kept.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_ini
 
 
 def rows_message(points: Any) -> bytes:
-    """A device's points as they would go over the wire: what pooling costs it."""
+    """Encode a device's points as they would be sent: the cost of pooling."""
     if not checks.is_sparse(points):
         return files.encode({"points": np.ascontiguousarray(points)})
     return files.encode({name: getattr(points, name) for name in ("data", "indices", "indptr")})

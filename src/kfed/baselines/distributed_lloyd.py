@@ -21,14 +21,14 @@ from kfed.wire import DeviceMessage
 
 @dataclass(frozen=True)
 class Step:
-    """How things stand after a round.
+    """State after a round.
 
     Attributes
     ----------
     cost : float
         The k-means cost of the clustering that the devices found in this round.
     sent : Communication
-        What was communicated from the start until now.
+        What was sent from the start until now.
     """
 
     cost: float
@@ -37,13 +37,13 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class DistributedLloyd:
-    """What distributed Lloyd gave and cost.
+    """Result of distributed Lloyd, and what was sent for it.
 
     Attributes
     ----------
     centers : array of shape (n_clusters, n_features)
     labels : array of int, shape (n_points,)
-        Of all devices' points in a row.
+        Labels of the points of all devices, one device after the other.
     steps : tuple of Step
         One for each round; the first, which draws the centers, is counted in.
     """
@@ -54,7 +54,7 @@ class DistributedLloyd:
 
     @property
     def sent(self) -> Communication:
-        """What was communicated in all."""
+        """What was sent in all rounds."""
         return self.steps[-1].sent
 
 
@@ -86,7 +86,7 @@ def distributed_lloyd(
     before = np.empty(0)
     with one_blas_thread():
         for _ in range(max_rounds):
-            labels = _nearest(pooled, centers)  # each device its own; at once here, since it is the same
+            labels = _nearest(pooled, centers)  # every device labels its own points; here all at once
             local = [_means(*own, n_clusters) for own in zip(devices, np.split(labels, ends), strict=True)]
             down = [files.encode({"centers": centers})] * len(devices)
             sent += Communication.of_round((_message(means, counts) for means, counts in local), down)
@@ -99,7 +99,7 @@ def distributed_lloyd(
 
 
 def _first_centers(points: Any, n_clusters: int, rng: np.random.Generator) -> tuple[Array, Communication]:
-    """Rows drawn at random from all devices, each sent by its own."""
+    """Draw rows of all devices at random; each is sent by its device."""
     drawn = _dense(points[np.sort(rng.permutation(points.shape[0])[:n_clusters])])
     return drawn, Communication.of_round((files.encode({"row": row}) for row in drawn), ())
 
@@ -111,7 +111,7 @@ def _nearest(points: Any, centers: Array) -> Array:
 
 
 def _means(points: Any, labels: Array, n_clusters: int) -> tuple[Array, Array]:
-    """Mean of a device's points in each cluster, and how many they are."""
+    """Mean and number of a device's points in each cluster."""
     counts = np.bincount(labels, minlength=n_clusters)
     members = np.eye(n_clusters, dtype=points.dtype)[labels]  # (n_points, n_clusters)
     sums = _dense((points.T @ members).T)
@@ -119,12 +119,12 @@ def _means(points: Any, labels: Array, n_clusters: int) -> tuple[Array, Array]:
 
 
 def _message(means: Array, counts: Array) -> bytes:
-    """A device's means and counts as it would send them, in the form of k-FED's messages."""
+    """Encode a device's means and counts in the format of k-FED's messages."""
     return DeviceMessage("device", means[counts > 0], counts[counts > 0]).to_bytes()
 
 
 def _combine(local: Sequence[tuple[Array, Array]], centers: Array) -> tuple[Array, float]:
-    """The means of all devices' points, and how much of their squared norm they explain; no points keep the center."""
+    """Combine the means of all devices, with the squared norm that they explain; an empty cluster keeps its center."""
     counts = np.sum([own for _, own in local], axis=0)
     sums = np.sum([means.astype(np.float64) * own[:, None] for means, own in local], axis=0)
     means = sums / np.maximum(counts, 1)[:, None]

@@ -1,4 +1,4 @@
-"""One round of k-FED on a simulated network, beside what it is compared with."""
+"""One round of k-FED on a simulated network, with the arguments of the other methods here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kfed.errors import DuplicateDeviceError
 from kfed.simulate import Round
 
 OneRound = Round
-"""What one round of k-FED gave and cost."""
+"""The result of `one_round`, and what was sent for it."""
 
 
 def one_round(

@@ -1,4 +1,4 @@
-"""The points of all devices in one table, as no device would send them."""
+"""The points of all devices in one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algorithm 1 as the paper words it, with one k-means++ seeding for its 10-approximation: clear, and less reliable."""
+"""Algorithm 1 as the paper words it, with one k-means++ seeding for its 10-approximation: simple, but less reliable."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _WRITER_COLUMN = 2
 
 
 def digits() -> Dataset:
-    """The 1,797 images of 8 x 8 pixels in [0, 1] that come with scikit-learn; always there.
+    """The 1,797 images of 8 x 8 pixels in [0, 1] that come with scikit-learn; no download needed.
 
     Examples
     --------
@@ -64,4 +64,4 @@ def read_idx(path: Path) -> Array:
             np.frombuffer(payload, dtype, offset=4 + 4 * n_axes).reshape(shape.tolist()).astype(dtype.newbyteorder("="))
         )
     except (OSError, EOFError, KeyError, IndexError, ValueError, zlib.error) as error:
-        raise CorruptFileError(f"{path} is not a sound IDX file ({error}); replace it by the published file") from error
+        raise CorruptFileError(f"{path} is not a valid IDX file ({error}); replace it by the published file") from error

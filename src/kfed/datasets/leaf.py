@@ -36,7 +36,7 @@ def leaf_shakespeare(split: Split = "train", *, n_features: int = 4096) -> Datas
 
 
 def _read_all(name: str, split: Split) -> tuple[list[Any], list[Any], list[str]]:
-    """Samples, labels and users of all files, row by row."""
+    """Read the samples, labels and users of all files, row by row."""
     samples, classes, owners = [], [], []
     for path in _files_of(name, checks.one_of(split, ("train", "test"), "split")):
         for user, x, y in _users(path):
@@ -52,7 +52,7 @@ def _files_of(name: str, split: str) -> list[Path]:
         if found:
             return found
     put = f"what LEAF's data/{name}/preprocess.sh makes (leaf.cmu.edu) as {name}/{split}/*.json"
-    raise missing(f"LEAF's {name}", put, ", and there is no place to download it")
+    raise missing(f"LEAF's {name}", put, " and cannot be downloaded automatically")
 
 
 def _users(path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
@@ -61,7 +61,7 @@ def _users(path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
         for user, n_samples in zip(content["users"], content["num_samples"], strict=True):
             x, y = content["user_data"][user]["x"], content["user_data"][user]["y"]
             if not len(x) == len(y) == n_samples:
-                raise ValueError(f"num_samples of a user must be {len(x)}, the number of x, and that of y")
+                raise ValueError(f"num_samples of a user must be {len(x)}, the number of both x and y")
             yield user, x, y
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFileError(

@@ -143,17 +143,17 @@ def _check(
         raise InvalidInputError(f"n_clusters must be a square number, for groups of sqrt(k) clusters; got {n_clusters}")
     if points_per_cluster % devices_per_group:
         raise InvalidInputError(
-            f"points_per_cluster must be a multiple of the {devices_per_group} devices that share a cluster, "
-            f"and is {points_per_cluster}"
+            f"points_per_cluster must be a multiple of the {devices_per_group} devices that share a cluster; "
+            f"got {points_per_cluster}"
         )
     if (required_ratio is None) == (separation is None):
-        raise InvalidInputError("give one of required_ratio (c) and separation (in standard deviations)")
+        raise InvalidInputError("give one of required_ratio (c) and separation (in standard deviations), not both")
     for name, value in (("required_ratio", required_ratio), ("separation", separation)):
         if value is not None:
             checks.positive_number(value, name)
     if layout == "equidistant" and n_clusters > n_features:
         raise InvalidInputError(
-            f"equidistant means take at least as many features as clusters, {n_clusters}, and there are {n_features}; "
+            f"equidistant means need at least as many features as clusters, {n_clusters}; got {n_features}; "
             "use layout='random'"
         )
 

@@ -171,8 +171,8 @@ def natural(owners: Any, seed: int = 0, *, min_points: int = 1, n_devices: int |
     if n_devices is not None:
         if checks.positive_integer(n_devices, "n_devices") > len(able):
             raise InvalidInputError(
-                f"n_devices must be at most {len(able):,}, the owners with {min_points} rows or more, "
-                f"and is {n_devices:,}"
+                f"n_devices must be at most {len(able):,}, the number of owners with {min_points} rows or more; "
+                f"got {n_devices:,}"
             )
         able = np.sort(np.random.default_rng(seed).permutation(able)[:n_devices])
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])

@@ -21,7 +21,7 @@ FILE = "shakespeare_lines.csv.gz"
 
 
 def shakespeare_lines(*, window_length: int = WINDOW_LENGTH, n_features: int = 4096) -> Dataset:
-    """Give what every role says, in windows of text, as hashed character n-grams (sparse).
+    """Load what every role says, in windows of text, as hashed character n-grams (sparse).
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def shakespeare_lines(*, window_length: int = WINDOW_LENGTH, n_features: int = 4
 
 
 def read_roles(path: Path) -> dict[tuple[str, str], str]:
-    """All that each (play, speaker) says, in order; headings and stage directions, which have no line number, not."""
+    """Read what each (play, speaker) says, in order, without headings and stage directions (no line number)."""
     try:
         content = gzip.decompress(path.read_bytes()).decode()
         spoken = defaultdict(list)

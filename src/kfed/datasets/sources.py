@@ -1,4 +1,4 @@
-"""Where the files of a data set are: in ``KFED_DATA``, in the user's cache folder, or at the data set's public home."""
+"""Finds the files of a data set: in ``KFED_DATA``, in the user's cache folder, or at the data set's public home."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def locate(name: str, *, progress: bool | None = None) -> dict[str, Path]:
 
 
 def fetch(file: File, *, progress: bool | None = None) -> Path:
-    """Find one file, or download it into the cache folder; either way its checksum is the published one."""
+    """Find one file, or download it into the cache folder; its checksum is verified in both cases."""
     for folder in data_folders():
         path = folder / file.folder / file.name
         if path.is_file():
@@ -128,9 +128,9 @@ def cache_folder() -> Path:
 
 
 def missing(what: str, put: str, why: str) -> MissingDataError:
-    """Say that a file is missing: what it is, where to put it, and why it was not downloaded."""
+    """Make the error for a missing file: what it is, where to put it, and why it was not downloaded."""
     places = [*map(str, data_folders()), *([] if os.environ.get("KFED_DATA") else ["a folder that KFED_DATA names"])]
-    return MissingDataError(f"{what} is not here{why}; put {put} in {' or '.join(places)}")
+    return MissingDataError(f"{what} was not found{why}; put {put} in {' or '.join(places)}")
 
 
 def _download(file: File, progress: bool | None) -> Path:
@@ -147,14 +147,14 @@ def _download(file: File, progress: bool | None) -> Path:
         files.write(path, payload)
         return path
     why = (
-        f" and could not be downloaded ({'; '.join(reasons)})" if reasons else ", and there is no place to download it"
+        f" and could not be downloaded ({'; '.join(reasons)})" if reasons else " and cannot be downloaded automatically"
     )
     put = f"{file.folder}/{file.name} ({file.n_bytes:,} bytes, sha256 {file.sha256})"
     raise missing(f"{file.name} of {file.folder}", put, why)
 
 
 def _read(url: str, file: File, progress: bool | None) -> bytes:
-    """Everything at an address, up to a byte more than there should be."""
+    """Download an address, but at most one byte more than the file should have."""
     payload = bytearray()
     with (
         urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer,
@@ -170,6 +170,6 @@ def _check(payload: bytes, file: File, where: str) -> None:
     found = hashlib.sha256(payload).hexdigest()
     if found != file.sha256:
         raise CorruptFileError(
-            f"{where} must have the sha256 {file.sha256} and {file.n_bytes:,} bytes, "
-            f"and has {found} and {len(payload):,}; delete it, or replace it by the published file"
+            f"{where} must have the sha256 {file.sha256} and {file.n_bytes:,} bytes; got {found} and {len(payload):,}; "
+            "delete it, or replace it by the published file"
         )

@@ -42,7 +42,7 @@ class Dataset:
     n_features = Length("points", 1, "Columns of the table, d.")
 
     def take(self, rows: Array) -> Dataset:
-        """Give some of the rows, in the order asked for.
+        """Return some of the rows, in the given order.
 
         Examples
         --------

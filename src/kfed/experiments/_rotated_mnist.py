@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from kfed._base.array import Array
 from kfed.datasets import mnist
 
-Array = np.ndarray[Any, Any]
 Devices = dict[str, tuple[Array, Array]]
 
 N_ROTATIONS = 4

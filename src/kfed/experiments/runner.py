@@ -1,4 +1,4 @@
-"""Run experiments: finished runs are found again, others done and stored; then a summary, a JSON file and a picture."""
+"""Run experiments: load finished runs, do and store the others, write a summary, a JSON file and a picture."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class ExperimentOutcome:
 
     @property
     def seconds(self) -> float:
-        """How long all runs took, whenever they were done; runs side by side share their time."""
+        """Total time of all runs, including stored ones; parallel runs share their time."""
         return sum(result.seconds for result in self.results) / _n_processes(self.experiment)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything in types that JSON knows."""
+        """Convert to types that JSON knows."""
         about = ("name", "title", "paper", "claim", "measure", "setup_differs")
         return {
             **{name: getattr(self.experiment, name) for name in about},
@@ -127,7 +127,7 @@ def reproduce(
 
 
 def _missing(names: Iterable[str], progress: bool | None) -> dict[str, str]:
-    """Say which of the data sets are not here and cannot be downloaded, and why."""
+    """Say which data sets are missing and cannot be downloaded, and why."""
     reasons = {}
     for name in sorted(names):
         try:
@@ -138,7 +138,7 @@ def _missing(names: Iterable[str], progress: bool | None) -> dict[str, str]:
 
 
 def _possible_runs(experiment: Experiment, preset: str, missing: Mapping[str, str]) -> tuple[list[Axes], str]:
-    """The runs of a preset that can be done here, and why others can't."""
+    """Select the runs of a preset that can be done here; say why others cannot."""
     if experiment.package and find_spec(experiment.package) is None:
         return [], f"it needs {experiment.package}: pip install 'kfed[federated]'"
     why = "; ".join(missing[name] for name in experiment.data_sets if name in missing)
@@ -175,7 +175,7 @@ def _do(run_one: Callable[[Axes, int], dict[str, Any]], store: RunStore, seed: i
 
 
 def _each(do: Callable[[Axes], Result], runs: Sequence[Axes], experiment: Experiment) -> Iterator[Result]:
-    """Do runs one after the other, or side by side in new processes; their results in order."""
+    """Do runs one after the other, or in parallel processes; yield their results in order."""
     if experiment.side_by_side == 1 or not runs:
         yield from map(do, runs)
         return
@@ -189,7 +189,7 @@ def _n_processes(experiment: Experiment) -> int:
 
 
 def _one_thread(package: str) -> None:
-    """Leave the other cores to the other processes; numbers then do not depend on how many cores there are."""
+    """Use one thread, since other processes use the other cores; results then do not depend on the number of cores."""
     if package == "torch":
         import torch
 
@@ -197,7 +197,7 @@ def _one_thread(package: str) -> None:
 
 
 def _draw(experiment: Experiment, results: list[Result], folder: Path) -> Path | None:
-    """Draw the picture; without matplotlib there is none."""
+    """Draw the picture, if matplotlib is installed."""
     try:
         figure = figures.new_figure(*experiment.figure_size)
     except MissingExtraError:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kfed._base.array import Array
 from kfed._base.report import Finding, TextTable, Verdict
-from kfed.experiments._rotated_mnist import LAYOUTS, N_ROTATIONS, Array, Devices, n_held, rotated_mnist
+from kfed.experiments._rotated_mnist import LAYOUTS, N_ROTATIONS, Devices, n_held, rotated_mnist
+from kfed.experiments.drawing import plus_minus
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.metrics import matched_accuracy
 from kfed.simulate import Round
@@ -144,12 +146,12 @@ def _named(place: Place) -> str:
 def _accuracy_row(results: list[Result], place: Place) -> tuple[str, ...]:
     cells = []
     for method in METHODS:
-        cells += [f"{_paper(place)[method]:.1f}", _spread(_values(results, place, method))]
+        cells += [f"{_paper(place)[method]:.1f}", plus_minus(_values(results, place, method))]
     return (_named(place), *cells, _listed(_values(results, place, "IFCA", "models_in_use")))
 
 
 def _variants_row(results: list[Result], place: Place) -> tuple[str, ...]:
-    cells = [_spread(_values(results, place, method)) for method in SHARES]
+    cells = [plus_minus(_values(results, place, method)) for method in SHARES]
     return (_named(place), *cells, _listed(_values(results, place, IFCA_SHARED, "models_in_use")))
 
 
@@ -162,10 +164,6 @@ def _cost_row(results: list[Result], place: Place) -> tuple[str, ...]:
     rules = ("clustering", "clustering_paper_rule")
     shares = [f"{np.mean(_values(results, place, 'k-FED', rule)):.1f}" for rule in rules]
     return (_named(place), *sent, *shares)
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.2f} ± {np.std(values):.2f}"
 
 
 def _listed(counts: Sequence[float]) -> str:

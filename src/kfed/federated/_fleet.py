@@ -100,7 +100,7 @@ def _device(name: str, pair: Any) -> tuple[torch.Tensor, torch.Tensor]:
         shapes = f"{tuple(inputs.shape)} and {tuple(targets.shape)}"
         raise InvalidInputError(f"device {name!r} must have a target for each input; got shapes {shapes}")
     if len(inputs) == 0:
-        raise InvalidInputError(f"device {name!r} has no rows; drop this device")
+        raise InvalidInputError(f"device {name!r} must have at least one row; drop this device")
     return inputs, targets
 
 

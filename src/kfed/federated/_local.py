@@ -22,7 +22,7 @@ from kfed.federated._stack import Loss, Parameters, Stack
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 BATCH_BYTES = 2**24
-"""Bytes of parameters that are trained side by side."""
+"""Bytes of parameters that are trained in one batch."""
 
 
 CLIP_EPSILON = 1e-6
@@ -60,7 +60,7 @@ class LocalResult:
 
 
 def train_locally(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps: LocalSteps, round: int) -> LocalResult:
-    """Train every share from its model; no share sees another."""
+    """Train every share from its model, independently of the others."""
     train = train_batched if steps.batched else train_one_by_one
     with torch.random.fork_rng(devices=[]):  # dropout draws from here; rows are drawn by `draw_rows`
         torch.manual_seed(steps.seed + round)
@@ -96,7 +96,7 @@ def train_batched(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps: Lo
 
 
 def train_one_by_one(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps: LocalSteps, round: int) -> LocalResult:
-    """Train one share after the other, as anyone would write it."""
+    """Train one share after the other, in a plain PyTorch loop."""
     modules, losses = [], []
     for share in shares:
         module = stack.module(share.model).train()
@@ -119,7 +119,7 @@ def train_one_by_one(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps:
 def draw_rows(share: Share, steps: LocalSteps, round: int) -> IntArray:
     """Rows of each step, (n_steps, batch_size): shuffled rows one after the other, shuffled again when all were used.
 
-    They are a function of the seed, the round, the device and the model: not of the company.
+    They depend on the seed, the round, the device and the model, not on the other devices.
     """
     rng = np.random.default_rng([steps.seed, round, share.device, share.model])
     size = min(share.batch_size, len(share.rows))
@@ -155,7 +155,7 @@ def _gathered(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _descend(parameters: Parameters, gradients: Parameters, steps: LocalSteps) -> None:
-    """One gradient step of every share, in place; gradients longer than `clip_norm` are cut to it."""
+    """Take one gradient step for every share, in place; gradients longer than `clip_norm` are scaled down to it."""
     scale = None
     if steps.clip_norm is not None:
         norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()]).norm(dim=0)

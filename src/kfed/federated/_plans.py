@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 
+from kfed._base.array import Array
 from kfed.federated._fleet import Fleet
 from kfed.federated._local import Share
 from kfed.federated._stack import Loss, Stack
 
-Array = np.ndarray[Any, Any]
-
 
 class Plan(Protocol):
-    """What a method does with the devices of a round."""
+    """Decides what the devices of a round train."""
 
     name: str
 
     def models_for(self, device: int) -> int:
-        """How many models are sent to a device."""
+        """Number of models sent to a device."""
 
     def shares(self, stack: Stack, devices: Array, batch_size: int) -> list[Share]:
-        """What each device trains."""
+        """Return what each device trains."""
 
 
 class OneModel:
@@ -36,11 +35,11 @@ class OneModel:
         self._fleet = fleet
 
     def models_for(self, device: int) -> int:  # noqa: ARG002 - the same for all
-        """How many models are sent to a device: one."""
+        """Number of models sent to a device: one."""
         return 1
 
     def shares(self, stack: Stack, devices: Array, batch_size: int) -> list[Share]:  # noqa: ARG002 - the same for all
-        """Give all rows of each device."""
+        """Return all rows of each device."""
         return [Share(int(device), 0, self._fleet.rows(device), batch_size) for device in devices]
 
 
@@ -59,11 +58,11 @@ class ByLabel:
         ]
 
     def models_for(self, device: int) -> int:
-        """How many models are sent to a device: one for each of its labels."""
+        """Number of models sent to a device: one for each of its labels."""
         return len(self._shares[device])
 
     def shares(self, stack: Stack, devices: Array, batch_size: int) -> list[Share]:  # noqa: ARG002 - fixed beforehand
-        """Give the rows of each label of each device."""
+        """Return the rows of each label of each device."""
         return [share for device in devices for share in self._shares_of(int(device), batch_size)]
 
     def _shares_of(self, device: int, batch_size: int) -> list[Share]:
@@ -87,11 +86,11 @@ class LowestLoss:
         self._preferences = np.random.default_rng(seed).random((fleet.n_devices, n_models))
 
     def models_for(self, device: int) -> int:  # noqa: ARG002 - the same for all
-        """How many models are sent to a device: all."""
+        """Number of models sent to a device: all."""
         return self._n_models
 
     def shares(self, stack: Stack, devices: Array, batch_size: int) -> list[Share]:
-        """All rows of each device, for the model that fits them best."""
+        """Return all rows of each device, for the model that fits them best."""
         losses = losses_of_models(stack, self._fleet, devices, self._loss, self._n_loss_rows)
         return [
             Share(int(device), int(model), self._fleet.rows(device), batch_size)
@@ -99,7 +98,7 @@ class LowestLoss:
         ]
 
     def _lowest(self, losses: Array, devices: Array) -> Array:
-        """Model with the lowest loss for each device; the preferred one of several."""
+        """Model with the lowest loss for each device; ties are broken by the preferences."""
         is_lowest = losses == losses.min(axis=1, keepdims=True)
         return np.asarray(np.where(is_lowest, self._preferences[devices], np.inf).argmin(axis=1))
 

@@ -1,4 +1,4 @@
-"""Several models of one form as one: each parameter has a leading axis of models, `torch.func`'s way to batch them."""
+"""`Stack`: several models of one architecture, each parameter with a leading axis of models, as `torch.func` has it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Parameters = dict[str, torch.Tensor]
 """Named parameters, each of shape (n_models, ...)."""
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""Outputs and targets of n rows to n losses."""
+"""Maps outputs and targets of n rows to n losses."""
 
 CHUNK_ROWS = 4096
 """Rows that are evaluated at a time."""
@@ -25,14 +25,14 @@ CHUNK_ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """The form of a model, and the parameters of `n_models` of them; frozen parameters are part of the form."""
+    """One architecture with the parameters of `n_models` models; frozen parameters belong to the architecture."""
 
     form: torch.nn.Module
     parameters: Parameters
 
     @classmethod
     def of(cls, model_factory: Callable[[], torch.nn.Module], n_models: int, seed: int) -> Stack:
-        """Give `n_models` models from the factory, each from random numbers of its own."""
+        """Build `n_models` models with the factory, each with its own random seed."""
         models = []
         with torch.random.fork_rng(devices=[]):
             for model in range(n_models):
@@ -46,12 +46,12 @@ class Stack:
 
     @property
     def n_models(self) -> int:
-        """How many models there are."""
+        """Number of models."""
         return len(next(iter(self.parameters.values())))
 
     @property
     def model_bytes(self) -> int:
-        """Bytes of the parameters of one model: what sending it costs."""
+        """Bytes of the parameters of one model, the cost of sending it."""
         return sum(values[0].numel() * values.element_size() for values in self.parameters.values())
 
     def call(self, parameters: Parameters, inputs: torch.Tensor) -> torch.Tensor:
@@ -60,20 +60,20 @@ class Stack:
         return outputs
 
     def of_model(self, model: int) -> Parameters:
-        """Give the parameters of one model, without the leading axis."""
+        """Return the parameters of one model, without the leading axis."""
         return {name: values[model] for name, values in self.parameters.items()}
 
     def with_parameters(self, parameters: Parameters) -> Stack:
-        """Give the same form with other parameters."""
+        """Return the same architecture with other parameters."""
         return Stack(self.form, parameters)
 
     def all_like(self, model: int) -> Stack:
-        """Give as many copies of one of the models."""
+        """Return a stack whose models are all copies of one of these."""
         same = {name: values[model].expand_as(values).contiguous() for name, values in self.parameters.items()}
         return self.with_parameters(same)
 
     def module(self, model: int) -> torch.nn.Module:
-        """One of the models as a module of its own."""
+        """Return one of the models as a separate module."""
         module = copy.deepcopy(self.form)
         with torch.no_grad():
             for name, values in _trainable(module).items():
@@ -82,7 +82,7 @@ class Stack:
 
     @torch.no_grad()
     def outputs(self, model: int, inputs: torch.Tensor) -> torch.Tensor:
-        """Outputs of one model for many rows, as in use: without dropout."""
+        """Outputs of one model for many rows, in evaluation mode (no dropout)."""
         was_training, parameters = self.form.training, self.of_model(model)
         self.form.eval()
         try:
@@ -92,7 +92,7 @@ class Stack:
 
 
 def average(stack: Stack, trained: Parameters, models: Any, weights: Any) -> Stack:
-    """Replace each model by the weighted mean of what was trained from it; one that nobody trained stays as it is.
+    """Replace each model by the weighted mean of what was trained from it; a model that was not trained is unchanged.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def average(stack: Stack, trained: Parameters, models: Any, weights: Any) -> Sta
 
 
 def check_fits(stack: Stack, inputs: torch.Tensor, targets: torch.Tensor, loss: Loss) -> None:
-    """Raise unless the model takes the inputs, and its outputs fit the targets."""
+    """Raise unless the model accepts the inputs and its outputs fit the targets."""
     try:
         outputs = stack.outputs(0, inputs[:2])
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
@@ -133,7 +133,7 @@ def check_fits(stack: Stack, inputs: torch.Tensor, targets: torch.Tensor, loss: 
 
 
 def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Loss of scores for each class against whole numbers, (n_rows,).
+    """Cross-entropy of the scores of each class against integer targets, (n_rows,).
 
     As in PyTorch, classes are on axis 1 of the outputs; a row with several targets has their mean loss.
     """

@@ -15,11 +15,12 @@ import numpy as np
 import torch
 
 from kfed._base import checks
+from kfed._base.array import Array
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import LowestLoss, OneModel, losses_of_models
 from kfed.federated._stack import Stack, check_fits
 from kfed.federated.engine import FedAvg, Observe, Progress, Run
-from kfed.federated.models import Array, FederatedModels, total
+from kfed.federated.models import FederatedModels, total
 from kfed.federated.selection import Selection
 
 Start = tuple[Run, Progress]
@@ -64,8 +65,8 @@ def fit_ifca(
     Parameters
     ----------
     n_starts, start_rounds : int
-        Start so often from other first parameters, run each start for so many rounds, and go on with the one with the
-        lowest training loss: IFCA depends on where it starts. All starts count as communication. After
+        Run `n_starts` starts from different first parameters for `start_rounds` rounds each, and continue with the one
+        with the lowest training loss: IFCA depends on its start. All starts count as communication. After
         `FedAvg.shared_rounds` the models are copies; each start then lets devices begin with other ones of them.
     devices, n_clusters, model_factory, training, selection, observe, checkpoint, progress
         As in `fit_personalized`.
@@ -99,18 +100,18 @@ def fit_ifca(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IFCAModels(FederatedModels):
-    """Models, and the one that each device chose by its training data in the end."""
+    """Models, and the one that each device chose by its training data at the end."""
 
     choices: dict[str, int]
 
     @property
     def n_models_in_use(self) -> int:
-        """How many models any device chose; IFCA often leaves some behind."""
+        """Number of models that at least one device chose; IFCA often leaves some unused."""
         return len(set(self.choices.values()))
 
 
 def _best_start(starts: list[Start], n_rounds: int) -> Start:
-    """Run every start for some rounds, after those that all share, and give the one with the lowest training loss."""
+    """Run every start for some rounds, after the shared ones, and return the one with the lowest training loss."""
     run, begun = starts[0]
     settings, everyone = run.settings, np.arange(run.fleet.n_devices)
     if settings.shared_rounds:
@@ -126,7 +127,7 @@ def _best_start(starts: list[Start], n_rounds: int) -> Start:
 
 
 def _choices(stack: Stack, fleet: Fleet, training: FedAvg) -> dict[str, int]:
-    """Model with the lowest loss on all training rows of each device, one device at a time: they may be many rows."""
+    """Model with the lowest loss on all training rows of each device; one device at a time, to limit memory."""
     losses = [losses_of_models(stack, fleet, [device], training.loss) for device in range(fleet.n_devices)]
     return dict(zip(fleet.device_ids, np.concatenate(losses).argmin(axis=1).tolist(), strict=True))
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
+from kfed._base.array import Array
 from kfed.federated._fleet import Fleet
 from kfed.federated._stack import Loss, Stack
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Accuracy and loss of test rows, each judged by the model that it goes to.
+    """Accuracy and loss of test rows, each evaluated by its model.
 
     Attributes
     ----------
@@ -52,7 +50,7 @@ class Evaluation:
 
 
 def evaluate(stack: Stack, fleet: Fleet, models: Array, loss: Loss) -> Evaluation:
-    """Judge every row of `fleet` by the model of its entry in `models`, (n_rows,)."""
+    """Evaluate every row of `fleet` by the model of its entry in `models`, (n_rows,)."""
     losses, correct = np.empty(len(models)), np.full(len(models), np.nan)
     for model, rows in _by_model(models, stack.n_models):
         outputs = stack.outputs(model, fleet.inputs[torch.from_numpy(rows)])
@@ -72,7 +70,7 @@ def evaluate(stack: Stack, fleet: Fleet, models: Array, loss: Loss) -> Evaluatio
 
 
 def outputs_of(stack: Stack, inputs: torch.Tensor, models: Array) -> torch.Tensor:
-    """Output for each row of the model that it goes to."""
+    """Return the output of each row's own model."""
     parts = [
         (rows, stack.outputs(model, inputs[torch.from_numpy(rows)]))
         for model, rows in _by_model(models, stack.n_models)

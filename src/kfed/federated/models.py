@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from kfed._base.array import Array
 from kfed.errors import UnknownDeviceError
 from kfed.federated import evaluation
 from kfed.federated._fleet import Devices, Fleet, as_inputs
@@ -16,8 +17,6 @@ from kfed.federated._stack import Loss, Stack
 from kfed.federated.engine import RoundRecord
 from kfed.federated.evaluation import Evaluation
 from kfed.simulate import Communication
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from kfed._base import checks
+from kfed._base.array import Array
 from kfed.device import nearest_centers
 from kfed.errors import FeatureMismatchError
 from kfed.federated._fleet import Devices, Fleet
@@ -25,8 +26,6 @@ from kfed.federated.engine import FedAvg, Observe, Progress, Run
 from kfed.federated.models import FederatedModels, total
 from kfed.federated.selection import Selection
 from kfed.simulate import Communication, Round
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
