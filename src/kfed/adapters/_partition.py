@@ -41,14 +41,14 @@ class Skipped(NamedTuple):
     n_rows: int
 
 
-class Report(NamedTuple):
+class PartitionReport(NamedTuple):
     """What leaves a partition."""
 
     messages: list[bytes]
     skipped: list[Skipped]
 
 
-def partition_messages(frame: Any, plan: PartitionPlan) -> Report:
+def partition_messages(frame: Any, plan: PartitionPlan) -> PartitionReport:
     """Cluster every device of a partition; return their encoded messages, and the devices that were skipped.
 
     Parameters
@@ -59,7 +59,7 @@ def partition_messages(frame: Any, plan: PartitionPlan) -> Report:
     """
     partition = _Partition.of(frame, plan)
     found = partition.clustered(plan)
-    return Report([message.to_bytes() for message in messages_of(found)], partition.skipped)
+    return PartitionReport([message.to_bytes() for message in messages_of(found)], partition.skipped)
 
 
 def labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_column: str) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kfed._base import checks, random, text
 from kfed._base.progress import progress_bar
-from kfed.adapters._partition import PartitionPlan, Report, Skipped, device_names, labelled, partition_messages
+from kfed.adapters._partition import PartitionPlan, PartitionReport, Skipped, device_names, labelled, partition_messages
 from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import EngineError, InvalidInputError, MissingExtraError
 from kfed.server import Aggregation, aggregate, aggregate_tree
@@ -239,7 +239,7 @@ def _messages(
     parts = frame[[plan.device_column, *plan.columns]].to_delayed()
     if client is None:
         plan = replace(plan, n_jobs=None)  # partitions come one after the other, and get all threads
-    report: Report
+    report: PartitionReport
     for report in _run(partition_messages, parts, client, "clustering partitions", plan):
         skipped.extend(report.skipped)
         yield from map(DeviceMessage.from_bytes, report.messages)
