@@ -11,6 +11,7 @@ from scipy import sparse
 import kfed
 from kfed import baselines, metrics
 from kfed.datasets import partition
+from kfed.simulate import Communication
 from worlds import blobs, mixture_world, same_partition
 
 N_FEATURES = 6
@@ -42,7 +43,7 @@ def test_distributed_lloyd_stops_where_nothing_changes_or_when_told_to():
     assert done.steps[-1].cost == pytest.approx(done.steps[-2].cost)
     short = baselines.distributed_lloyd(split.of(points), 4, max_rounds=2)
     assert [step.cost for step in short.steps] == [step.cost for step in done.steps[:2]]
-    assert short.sent.n_rounds == 3  # the first draws the centers
+    assert short.sent.rounds == 3  # the first draws the centers
 
 
 def test_how_rows_are_spread_changes_what_is_sent_but_not_what_distributed_lloyd_finds():
@@ -50,16 +51,16 @@ def test_how_rows_are_spread_changes_what_is_sent_but_not_what_distributed_lloyd
     few, many = (baselines.distributed_lloyd(np.array_split(points, n), 4) for n in (2, 12))
     np.testing.assert_array_equal(few.labels, many.labels)
     np.testing.assert_allclose(few.centers, many.centers, rtol=1e-4)
-    assert few.sent.n_bytes < many.sent.n_bytes
-    assert few.sent.n_rounds == many.sent.n_rounds
+    assert few.sent.bytes_total < many.sent.bytes_total
+    assert few.sent.rounds == many.sent.rounds
 
 
 def test_a_round_of_distributed_lloyd_is_one_message_up_and_one_down_for_each_device():
     points, split = fleet()
     one, two = (baselines.distributed_lloyd(split.of(points), 4, max_rounds=n).sent for n in (1, 2))
-    assert (two.n_messages - one.n_messages, one.n_messages) == (2 * split.n_devices, 2 * split.n_devices + 4)
+    assert (two.messages - one.messages, one.messages) == (2 * split.n_devices, 2 * split.n_devices + 4)
     centers = 4 * N_FEATURES * 4  # four centers in single precision, up and down
-    assert two.n_bytes - one.n_bytes > 2 * split.n_devices * centers
+    assert two.bytes_total - one.bytes_total > 2 * split.n_devices * centers
 
 
 def test_sparse_rows_give_what_dense_ones_give():
@@ -75,8 +76,8 @@ def test_sparse_rows_give_what_dense_ones_give():
 def test_pooling_sends_at_least_the_rows_themselves():
     points, split = fleet()
     sent = baselines.centralized(split.of(points), 4).sent
-    assert (sent.n_rounds, sent.n_messages) == (1, 2 * split.n_devices)
-    assert sent.n_bytes > points.nbytes + 8 * len(points)
+    assert (sent.rounds, sent.messages) == (1, 2 * split.n_devices)
+    assert sent.bytes_total > points.nbytes + 8 * len(points)
 
 
 def test_one_round_counts_the_bytes_of_every_message_and_every_answer():
@@ -87,8 +88,9 @@ def test_one_round_counts_the_bytes_of_every_message_and_every_answer():
         for local, name in zip(world.clusterings(measure_deviation=False), world.ids, strict=True)
     ]
     answers = kfed.aggregate(messages, world.n_clusters)
-    expected = sum(len(m.to_bytes()) + len(answers.identity(m.device_id).to_bytes()) for m in messages)
-    assert done.sent == baselines.Sent(1, 2 * len(messages), expected)
+    up = sum(len(message.to_bytes()) for message in messages)
+    down = sum(len(answers.identity(name).to_bytes()) for name in world.ids)
+    assert done.sent == Communication(rounds=1, bytes_down=down, bytes_up=up, messages=2 * len(messages))
     assert same_partition(np.concatenate(world.targets), done.labels)
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.cluster
-import kfed.device.rows
+import kfed.device.batches
+import kfed.device.blocked_rows
 import kfed.theory.deviation_bounds
 from kfed.theory import Bounds, Presence, caveats, is_met_in_text_only, largest_eigenvalue
 from worlds import few_examples, gatherings, mixture_world, rotation, theorem_world
@@ -141,8 +141,8 @@ def test_the_intervals_contain_the_truth(played):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_the_intervals_contain_the_truth_of_devices_walked_in_blocks(dtype, offset, monkeypatch):
-    monkeypatch.setattr(kfed.device.cluster, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 2**12)
+    monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**12)
     world = mixture_world(4, 8, points_per_cluster=400)
     assert_contains_the_truth(play([(own + offset).astype(dtype) for own in world.points], [2] * 6, 4))
 
@@ -296,7 +296,7 @@ def test_clusters_that_are_too_near_are_named_with_how_much_is_missing():
     assert certificate.verdict.startswith("not guaranteed: ")
     worst = np.nanmin(certificate.attained.upper)
     r, s = np.argwhere(certificate.attained.upper == worst)[0]
-    assert f"{r} and {s} (at most {worst:.2g} of it)" in certificate.verdict
+    assert f"{r} and {s} (at most {worst:.2g} of the distance)" in certificate.verdict
     assert "wrong" not in certificate.verdict
 
 
@@ -355,7 +355,7 @@ def test_a_device_that_split_a_cluster_is_not_what_the_theorem_is_about():
         [*pair((1e5, 0.0), sums_of_squares=[5, 5], spectral_deviation=2.5), split], 2
     ).certificate()
     assert certificate.verdict == (
-        "not guaranteed: 1 of 3 devices ('c') sent several centers of one cluster, so they looked for too many"
+        "not guaranteed: 1 of 3 devices ('c') sent several centers of one cluster; use a smaller n_local_clusters there"
     )
 
 
@@ -371,7 +371,7 @@ def test_a_cluster_without_points_is_named_and_has_no_ratios():
     result = kfed.aggregate(messages, 3)
     assert 0 in result.cluster_sizes
     certificate, empty = result.certificate(), result.cluster_sizes.argmin()
-    assert f"no points are in cluster {empty}; ask for fewer clusters" in certificate.verdict
+    assert f"no points in cluster {empty}; use a smaller n_clusters" in certificate.verdict
     assert np.isnan(certificate.separation_ratios.upper[empty]).all()
     assert np.isnan(certificate.distances[empty]).all()
 
@@ -430,7 +430,7 @@ def test_a_certificate_never_changes():
 
 @pytest.mark.parametrize("required_ratio", [0, -1.0, np.inf, np.nan, "100", None, True])
 def test_a_required_ratio_must_be_a_number_above_zero(required_ratio):
-    with pytest.raises(kfed.InvalidInputError, match="required_ratio must be a number greater than zero"):
+    with pytest.raises(kfed.InvalidInputError, match="required_ratio must be a finite number greater than zero"):
         kfed.aggregate(pair(), 1).certificate(required_ratio)
 
 
@@ -442,7 +442,7 @@ def test_pairs_that_only_the_words_of_the_theorem_cover_are_noted():
     for (r, s), share in {(0, 1): 2.0, (0, 2): 4.9, (1, 2): 5.1}.items():  # the root of 100 / 4 is 5
         attained[[r, s], [s, r]] = share
     assert np.argwhere(np.triu(is_met_in_text_only(attained, presence))).tolist() == [[0, 2]]
-    assert any(note.startswith("1 inactive pairs") for note in caveats(presence, attained))
+    assert any(note.startswith("1 inactive pair is far enough apart") for note in caveats(presence, attained))
 
 
 # Presence -------------------------------------------------------------------------------------------------------

@@ -224,8 +224,8 @@ def test_partitions_without_rows_are_passed_over(client, table):
 
 
 def test_only_messages_leave_a_partition(table):
-    plan = _partition.Plan("sensor", tuple(COLUMNS), np.dtype(float), N_LOCAL, 3, True, 0)
-    report = _partition.messages_of(table, plan)
+    plan = _partition.PartitionPlan("sensor", tuple(COLUMNS), np.dtype(float), N_LOCAL, 3, True, 0)
+    report = _partition.partition_messages(table, plan)
     for payload in report.messages:
         message = kfed.DeviceMessage.from_bytes(payload)
         assert message.counts.min() >= 3

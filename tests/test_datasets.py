@@ -355,7 +355,7 @@ def test_a_mixture_has_groups_of_sqrt_k_components_on_m0_devices_each():
         ({"n_clusters": 15, "separation": 1.0}, "n_clusters must be a square"),
         ({"n_clusters": 16}, "give one of required_ratio"),
         ({"n_clusters": 16, "separation": 1.0, "required_ratio": 1.0}, "give one of required_ratio"),
-        ({"n_clusters": 16, "separation": -1.0}, "separation must be a number greater than zero"),
+        ({"n_clusters": 16, "separation": -1.0}, "separation must be a finite number greater than zero"),
         ({"n_clusters": 16, "separation": 1.0, "points_per_cluster": 7}, "must be a multiple of the 5 devices"),
         ({"n_clusters": 25, "separation": 1.0}, "use layout='random'"),
         ({"n_clusters": 16, "separation": 1.0, "layout": "grid"}, "layout must be one of"),

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.cluster
-import kfed.device.rows
+import kfed.device.batches
+import kfed.device.blocked_rows
 from kfed._base import seeding
-from kfed.device import local_kmeans
-from kfed.device.rows import BlockedRows, DenseRows, SparseRows
+from kfed.device import algorithm1, lloyd_step, projection
+from kfed.device.blocked_rows import BlockedRows
+from kfed.device.dense_rows import DenseRows
+from kfed.device.sparse_rows import SparseRows
 from worlds import blobs
 
 
@@ -33,7 +35,7 @@ def lifted(coordinates):
 
 def test_the_projection_is_not_centered():
     points = np.array([[100.0, -2.0], [100.1, -1.0], [99.9, 0.0], [100.1, 1.0], [99.9, 2.0]])
-    projected = local_kmeans.project(rows_of(points), 1, np.full((1, 4), 0.5))[0, 0]
+    projected = projection.project(rows_of(points), 1, np.full((1, 4), 0.5))[0, 0]
     np.testing.assert_allclose(np.ptp(projected), 0.2, rtol=0.05)  # along (1, 0); centered, it would span 4
 
 
@@ -51,8 +53,8 @@ def test_the_projection_is_on_the_top_right_singular_vectors_of_the_points_as_th
         "sparse": lambda: SparseRows(scipy.sparse.csr_array(points), weights),
         "blocked": lambda: BlockedRows(points, weights),
     }[kind]()
-    uniforms = rng.random((1, local_kmeans._n_started(n_clusters)))
-    projected = local_kmeans.project(rows, n_clusters, uniforms)[0, :-2].T
+    uniforms = rng.random((1, projection.n_started(n_clusters)))
+    projected = projection.project(rows, n_clusters, uniforms)[0, :-2].T
     top = np.linalg.svd(np.sqrt(weights[0])[:, None] * points, full_matrices=False)[2][:n_clusters]
     expected = points @ top.T
     np.testing.assert_allclose(distances(projected), distances(expected), atol=1e-3)
@@ -68,7 +70,7 @@ def test_bases_are_orthonormal_and_a_vector_that_repeats_others_is_near_zero_in_
     vectors = np.random.default_rng(0).normal(size=(7, 4, 30)) * scale
     vectors[0, 3] = vectors[0, 0] - 2 * vectors[0, 1]
     vectors[1, 2] = 0
-    bases = local_kmeans._orthonormal(vectors.astype(dtype)).astype(float)
+    bases = projection._orthonormal(vectors.astype(dtype)).astype(float)
     products = np.matmul(bases, bases.transpose(0, 2, 1))
     expected = np.tile(np.eye(4), (7, 1, 1))
     expected[1, 2, 2] = 0
@@ -81,16 +83,16 @@ def test_bases_are_orthonormal_and_a_vector_that_repeats_others_is_near_zero_in_
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_change_of_scale_by_a_power_of_two_changes_no_digit_of_a_basis(dtype):
     vectors = np.random.default_rng(0).normal(size=(6, 4, 10)).astype(dtype)
-    bases = local_kmeans._orthonormal(vectors)
+    bases = projection._orthonormal(vectors)
     for exponent in (-60, -20, 20, 60):
-        np.testing.assert_array_equal(local_kmeans._orthonormal(np.ldexp(vectors, exponent)), bases)
+        np.testing.assert_array_equal(projection._orthonormal(np.ldexp(vectors, exponent)), bases)
     vectors[2, 3] = 0  # one device with a vector that must be brought to size leaves the others alone
-    np.testing.assert_array_equal(local_kmeans._orthonormal(vectors)[[0, 1, 3, 4, 5]], bases[[0, 1, 3, 4, 5]])
+    np.testing.assert_array_equal(projection._orthonormal(vectors)[[0, 1, 3, 4, 5]], bases[[0, 1, 3, 4, 5]])
 
 
 def test_the_inverses_of_cholesky_factors_leave_out_a_row_that_adds_nothing():
     square = np.array([[4.0, 2.0, 2.0], [2.0, 1.0, 1.0], [2.0, 1.0, 10.0]])
-    found = local_kmeans._inverse_factors(np.stack([square, np.diag([4.0, 9.0, 16.0])]))
+    found = projection._inverse_factors(np.stack([square, np.diag([4.0, 9.0, 16.0])]))
     np.testing.assert_allclose(found[0] @ square @ found[0].T, np.diag([1.0, 0.0, 1.0]), atol=1e-12)
     np.testing.assert_allclose(found[1], np.diag([1 / 2, 1 / 3, 1 / 4]))
 
@@ -115,8 +117,8 @@ def test_the_approximation_finds_far_apart_places_whatever_the_draws():
     places = np.array([0.0, 100.0, 10_000.0, 10_100.0])
     points = np.repeat(places, 5)[:, None] + np.tile(np.arange(5.0), 4)[:, None]
     for seed in range(50):
-        uniforms = np.random.default_rng(seed).random((1, seeding.n_draws(4, local_kmeans.N_TRIES)))
-        seeds = local_kmeans.approximate_centers(rows_of(points), lifted(points - points.mean()), 4, uniforms)
+        uniforms = np.random.default_rng(seed).random((1, seeding.n_draws(4, algorithm1.N_TRIES)))
+        seeds = algorithm1.approximate_centers(rows_of(points), lifted(points - points.mean()), 4, uniforms)
         np.testing.assert_allclose(np.sort(seeds[0, :, 0]) + points.mean(), places + 2, atol=1e-6)
 
 
@@ -127,7 +129,7 @@ def test_core_sets_use_projected_points_and_average_the_original_ones():
     projected = [[0.0], [1.0], [2.5], [2.6], [9.0], [10.0]]  # seeds at 0 and 10: 3 * 2.5 <= 7.5, and 3 * 2.6 > 7.4
     originals = np.array([[1.0, 50.0], [2.0, -50.0], [6.0, 3.0], [1e6, 1e6], [70.0, 8.0], [90.0, 4.0]])
     seeds = np.array([[[0.0], [10.0]]])
-    centers = local_kmeans.core_means(rows_of(originals), lifted(projected), seeds)
+    centers = algorithm1.core_means(rows_of(originals), lifted(projected), seeds)
     np.testing.assert_allclose(centers[0], [[3.0, 1.0], [80.0, 6.0]])
 
 
@@ -135,14 +137,14 @@ def test_a_point_of_the_core_set_counts_as_much_as_it_weighs():
     originals = np.array([[1.0], [4.0], [90.0]])
     seeds = np.array([[[0.0], [10.0]]])
     rows = rows_of(originals, weights=[1.0, 2.0, 1.0])
-    centers = local_kmeans.core_means(rows, lifted([[0.0], [0.0], [10.0]]), seeds)
+    centers = algorithm1.core_means(rows, lifted([[0.0], [0.0], [10.0]]), seeds)
     np.testing.assert_allclose(centers[0], [[3.0], [90.0]])
 
 
 def test_a_seed_whose_core_set_is_empty_takes_the_points_nearest_to_it():
     projected = [[0.0], [4.0], [6.0]]  # the core of the seed at 10 is empty: 6 is 4 away from it and 6 from the other
     originals = np.array([[0.0, 1.0], [5.0, 5.0], [7.0, 7.0]])
-    centers = local_kmeans.core_means(rows_of(originals), lifted(projected), np.array([[[0.0], [10.0]]]))
+    centers = algorithm1.core_means(rows_of(originals), lifted(projected), np.array([[[0.0], [10.0]]]))
     np.testing.assert_allclose(centers[0], [[0.0, 1.0], [7.0, 7.0]])
 
 
@@ -151,7 +153,7 @@ def test_a_seed_whose_core_set_is_empty_takes_the_points_nearest_to_it():
 
 def test_lloyd_on_five_points():
     points = [[0.0], [1.0], [2.0], [10.0], [11.0]]
-    found = local_kmeans.lloyd(rows_of(points), np.array([[[0.0], [2.0]]]), 300)
+    found = algorithm1.lloyd(rows_of(points), np.array([[[0.0], [2.0]]]), 300)
     assert found.labels[0].tolist() == [0, 0, 0, 1, 1]
     np.testing.assert_allclose(found.centers[0], [[1.0], [10.5]])
 
@@ -170,8 +172,8 @@ def test_the_answer_is_a_fixed_point_of_lloyd(seed, shape, n_clusters, grid, kin
     weights = rng.uniform(0.1, 3, shape[0]) if weighted else None
     with pytest.MonkeyPatch.context() as patch:
         if kind == "blocked":
-            patch.setattr(kfed.device.cluster, "LARGE_BYTES", 0)
-            patch.setattr(kfed.device.rows, "BLOCK_BYTES", 256)
+            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+            patch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 256)
         given_points = scipy.sparse.csr_array(points) if kind == "sparse" else points
         local = kfed.cluster_device(given_points, n_clusters, sample_weight=weights, random_state=seed)
     check_facts(local, points, weights)
@@ -236,7 +238,7 @@ def test_distances_to_centers_are_precise_whatever_they_are_small_against(offset
     points = (centers[[[0], [1]], labels] + spread * rng.normal(size=(2, 64, 40))).astype(np.float32)
     points[:, 0] = centers[[0, 1], labels[:, 0]]
     rows = DenseRows(points, np.ones((2, 64), np.float32))
-    excess = np.take_along_axis(local_kmeans.comparisons(rows, centers), labels[:, None], axis=1)[:, 0]
+    excess = np.take_along_axis(lloyd_step.comparisons(rows, centers), labels[:, None], axis=1)[:, 0]
     excess[1] = np.nan  # not known
     expected = ((points.astype(float) - centers[[[0], [1]], labels].astype(float)) ** 2).sum(axis=2)
     for found in (rows.squared_residuals(centers, labels), rows.squared_residuals(centers, labels, excess)):
@@ -259,7 +261,7 @@ def test_points_are_compared_with_every_center_whatever_their_offset(n_clusters)
     centers = 1e3 + rng.normal(size=(4, n_clusters, 20))
     points = 1e3 + rng.normal(size=(4, 50, 20))
     squares = ((points[:, None] - centers[:, :, None]) ** 2).sum(axis=3)
-    found = local_kmeans.comparisons(DenseRows(points, np.ones((4, 50))), centers)
+    found = lloyd_step.comparisons(DenseRows(points, np.ones((4, 50))), centers)
     np.testing.assert_allclose(found, squares - squares[:, :1], atol=1e-8)
 
 
@@ -285,8 +287,8 @@ DEGENERATE = {
 def test_degenerate_points_have_a_defined_answer(case, kind, monkeypatch):
     points, n_clusters, n_filled = DEGENERATE[case]
     if kind == "blocked":
-        monkeypatch.setattr(kfed.device.cluster, "LARGE_BYTES", 0)
-        monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 100)
+        monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+        monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 100)
     made = {"sparse": scipy.sparse.csr_matrix, "float32": lambda p: p.astype(np.float32)}.get(kind, np.asarray)(points)
     for seed in range(5):
         local = kfed.cluster_device(made, n_clusters, random_state=seed)
@@ -399,7 +401,7 @@ SECRET = 271828.1828
 
 BAD_POINTS = {
     "not a number": ([[1.0, SECRET], [np.nan, 1.0]], "finite.*row 1, column 0"),
-    "infinite": ([[1.0, SECRET], [1.0, np.inf], [-np.inf, 1.0]], "2 of its rows.*row 1, column 1"),
+    "infinite": ([[1.0, SECRET], [1.0, np.inf], [-np.inf, 1.0]], "2 rows hold NaN.*row 1, column 1"),
     "sparse and not a number": (scipy.sparse.csr_array([[SECRET, np.nan]]), "finite"),
     "no rows": (np.empty((0, 3)), "at least one row"),
     "no sparse rows": (scipy.sparse.csr_array((0, 3)), "at least one row"),
@@ -408,7 +410,7 @@ BAD_POINTS = {
     "three axes": (np.full((2, 2, 2), SECRET), "two axes"),
     "a number": (SECRET, "two axes"),
     "one sparse axis": (scipy.sparse.coo_array([SECRET, 0.0]), "two axes"),
-    "ragged": ([[SECRET, 2.0], [3.0]], "as many in each row"),
+    "ragged": ([[SECRET, 2.0], [3.0]], "equally many in each row"),
     "text": ([["271828.1828", "2"]], "numbers"),
     "names in a column": (np.array([["secret 271828.1828", 1.0]], dtype=object), "must be numbers"),
     "complex": ([[SECRET + 1j]], "numbers"),

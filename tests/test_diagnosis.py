@@ -61,14 +61,14 @@ def test_clusters_far_enough_apart_are_guaranteed():
 
 def test_a_number_of_clusters_that_centers_do_not_show_is_warned_of(world):
     found = diagnose(kfed.aggregate(world.messages(), 6))
-    assert any(text.startswith("6 clusters were asked for, and the centers clearly show 9") for text in found.warnings)
+    assert any(text.startswith("6 clusters were asked for, but the centers clearly show 9") for text in found.warnings)
     assert not any("were asked for" in text for text in diagnose(kfed.aggregate(world.messages(), 9)).warnings)
 
 
 def test_more_clusters_than_centers_could_show_are_said_to_be_too_many_to_judge():
     sent = [message(f"{i}", [100 * i, 0], [100 * i + 100, 0]) for i in range(3)]
     warnings = diagnose(kfed.aggregate(sent, 4)).warnings
-    assert "4 clusters were asked for, and the centers are too few to tell: they could show 3 at most" in warnings
+    assert "4 clusters were asked for, but the centers are too few to tell: they can show at most 3" in warnings
 
 
 def test_the_page_holds_its_pictures_and_asks_nothing_of_a_network(clusters, tmp_path):
@@ -157,9 +157,9 @@ def test_devices_whose_points_fail_are_named(world):
     points = [own.copy() for own in world.points]
     points[2][:40] = points[2][60]
     found = diagnose_data(kfed.separation_report(points, list(world.targets)))
-    grid = next(grid for grid in found.grids if grid.title.startswith("Devices"))
-    assert grid.rows[0][0] == "2"
-    assert len(grid.rows) <= diagnosis.N_DEVICES_NAMED
+    table = next(table for table in found.tables if table.title.startswith("Devices"))
+    assert table.rows[0][0] == "2"
+    assert len(table.rows) <= diagnosis.N_DEVICES_NAMED
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,15 @@ def test_devices_whose_points_fail_are_named(world):
     [
         ([], "give either one file"),
         (["--data", "site0.csv"], "give either one file"),
-        (["--data", "site0.csv", "--data", "site1.csv", "--labels", "labels0.csv"], "one --labels for each --data"),
-        (["--data", "site0.csv", "--labels", "truth.csv", "--id-column", "patient"], "must be a label for each of"),
-        (["--data", "site1.csv", "--labels", "labels0.csv", "--id-column", "patient"], "in their order, and does not"),
+        (
+            ["--data", "site0.csv", "--data", "site1.csv", "--labels", "labels0.csv"],
+            "for each --data; got 1 for 2",
+        ),
+        (
+            ["--data", "site0.csv", "--labels", "truth.csv", "--id-column", "patient"],
+            "must be one label for each row",
+        ),
+        (["--data", "site1.csv", "--labels", "labels0.csv", "--id-column", "patient"], "must name the rows of"),
         (["--data", "all.csv", "--labels", "truth.csv", "--device-column", "ward"], "there is no column 'ward'"),
         (["clusters.kfed", "--html", "page.html", "--plot", "page.txt"], "must end in .png, .svg or .pdf"),
         (["all.csv"], "all.csv"),

@@ -14,10 +14,10 @@ from kfed.cli import app
 from kfed.experiments import (
     EXPERIMENTS,
     Experiment,
+    ExperimentSummary,
     Finding,
     Result,
-    Summary,
-    Table,
+    TextTable,
     choosing_k,
     communication,
     get,
@@ -66,7 +66,9 @@ class Toy:
     def summarize(results):
         total = sum(r["sum"] for r in results)
         finding = Finding("the sum is 8 | or more", "8", str(total), "reproduced" if total >= 8 else "not reproduced")
-        return Summary((finding,), (Table("Sums", ("a", "sum"), tuple((str(r["a"]), str(r["sum"])) for r in results)),))
+        return ExperimentSummary(
+            (finding,), (TextTable("Sums", ("a", "sum"), tuple((str(r["a"]), str(r["sum"])) for r in results)),)
+        )
 
 
 def which_process(axes, seed):
@@ -193,7 +195,7 @@ def test_seeds_depend_on_names_and_values_of_axes_and_on_nothing_else():
 
 
 def test_an_unknown_experiment_lists_the_known_ones():
-    with pytest.raises(kfed.InvalidInputError, match=f"no experiment 'table9'; there are {', '.join(EXPERIMENTS)}"):
+    with pytest.raises(kfed.InvalidInputError, match=f"experiment 'table9'; choose from {', '.join(EXPERIMENTS)}"):
         get("table9")
 
 
@@ -375,8 +377,8 @@ def test_json_is_all_that_is_printed(invoke, no_data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["table9"], "there is no experiment 'table9'; there are toy, needy"),
-        ([], "name an experiment, or all: toy, needy"),
+        (["table9"], "unknown experiment 'table9'; choose from toy, needy"),
+        ([], "name at least one experiment, or all; the experiments are toy, needy"),
         (["toy", "needy"], "put mnist/train-images-idx3-ubyte.gz"),
     ],
 )
@@ -395,5 +397,5 @@ def test_a_page_that_cannot_be_written_is_an_error_before_any_work(invoke, tmp_p
 
 
 def test_the_example_in_the_docstring_names_what_there_is():
-    for name in ("Experiment", "Finding", "Summary", "Table", "grid", "seed_of"):
+    for name in ("Experiment", "Finding", "ExperimentSummary", "TextTable", "grid", "seed_of"):
         assert hasattr(experiment_module, name)

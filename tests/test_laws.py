@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import kfed
 import kfed._base.geometry
-import kfed.device.cluster
-import kfed.device.rows
+import kfed.device.batches
+import kfed.device.blocked_rows
 from worlds import (
     assert_same_clustering,
     blobs,
@@ -28,8 +28,8 @@ FIELDS = ("labels", "counts", "withheld")
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Every device of more than 2 kB is large, and is walked in blocks of 1 kB."""
-    monkeypatch.setattr(kfed.device.cluster, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**10)
 
 
 # Order ----------------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_more_threads_do_not_change_an_aggregation(rule, monkeypatch):
 def test_more_threads_do_not_change_a_large_device(small_blocks, shape, dtype):
     points = blobs(*shape, 5, seed=1, gap=1.5, dtype=dtype)
     weights = np.random.default_rng(2).uniform(0.1, 3, len(points))
-    assert kfed.device.cluster.is_large(points)
+    assert kfed.device.batches.is_large(points)
     one, two, three = (
         kfed.cluster_device(points, 4, sample_weight=weights, random_state=0, n_jobs=n) for n in (1, 2, 3)
     )
@@ -96,7 +96,7 @@ def test_more_threads_do_not_change_a_large_device(small_blocks, shape, dtype):
 
 def test_more_threads_do_not_change_a_fleet(small_blocks):
     fleet = [blobs(10 + 13 * i, 6, 4, seed=i, gap=2) for i in range(14)]
-    assert len({kfed.device.cluster.is_large(points) for points in fleet}) == 2
+    assert len({kfed.device.batches.is_large(points) for points in fleet}) == 2
     one, two, three = (kfed.cluster_fleet(fleet, 3, random_state=0, n_jobs=n) for n in (1, 2, 3))
     for first, second, third in zip(one, two, three, strict=True):
         assert_same_clustering(first, second)
@@ -109,8 +109,8 @@ def test_a_large_device_walked_in_blocks_gets_the_answer_of_a_small_one(monkeypa
     points = blobs(*shape, 5, seed=3, dtype=dtype)
     weights = np.random.default_rng(4).integers(1, 4, len(points))
     whole = kfed.cluster_device(points, n_clusters, sample_weight=weights, random_state=0)
-    monkeypatch.setattr(kfed.device.cluster, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**10)
     blocked = kfed.cluster_device(points, n_clusters, sample_weight=weights, random_state=0)
     for field in FIELDS:
         np.testing.assert_array_equal(getattr(whole, field), getattr(blocked, field))
@@ -275,6 +275,40 @@ def test_a_late_device_changes_nobodys_label(rule, gathering, data):
     distances = ((late.centers[:, None].astype(float) - result.cluster_centers.astype(float)) ** 2).sum(axis=2)
     chosen = distances[np.arange(len(distances)), np.asarray(identity)]
     np.testing.assert_allclose(chosen, distances.min(axis=1, initial=np.inf), rtol=1e-12)
+
+
+# Answers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(gathering=gatherings(min_devices=2), data=st.data())
+def test_an_answer_is_the_identity_if_aggregated_the_nearest_if_late_and_refused_if_changed(rule, gathering, data):
+    sent, n_clusters = gathering
+    result = kfed.aggregate(sent, n_clusters, rule=rule)
+    for message in sent:
+        assert result.answer(kfed.DeviceMessage.from_bytes(message.to_bytes())) == result.identity(message.device_id)
+    known = data.draw(st.sampled_from(sent))
+    late = renamed(known, "a device of another name")
+    assert result.answer(late) == result.assign(late)
+    changed = kfed.DeviceMessage(known.device_id, [*known.centers, known.centers.sum(axis=0)], [*known.counts, 1])
+    with pytest.raises(kfed.DuplicateDeviceError, match="was aggregated with another message"):
+        result.answer(changed)
+    assert result.assign(changed).device_id == known.device_id  # who knows that it is late may still say so
+
+
+def renamed(message, device_id):
+    statistics = (message.centers, message.counts, message.sums_of_squares, message.spectral_deviation)
+    return kfed.DeviceMessage(device_id, *statistics, message.feature_names)
+
+
+def test_a_changed_device_that_was_taken_out_first_is_late():
+    places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    sent = [kfed.DeviceMessage(name, places + i / 10, [20] * 3) for i, name in enumerate("abc")]
+    changed = kfed.DeviceMessage("a", places[:2], [5, 5])
+    result = kfed.aggregate(sent, 3)
+    with pytest.raises(kfed.DuplicateDeviceError):
+        result.answer(changed)
+    assert result.without("a").answer(changed) == result.without("a").assign(changed)
 
 
 # Removal --------------------------------------------------------------------------------------------------------

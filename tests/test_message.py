@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import stat
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 import kfed
 from kfed._base import files
-from worlds import blobs, messages
+from kfed.wire import MessageBatch
+from worlds import blobs, gatherings, messages
 
 MESSAGE = kfed.DeviceMessage(
     "Krankenhaus 7 ☂", [[0.1, 0.2], [3.5, -4.25]], [30, 12], [1.5, 0.5], 2.25, ["height", "größe"]
@@ -154,6 +156,67 @@ def test_a_message_made_by_hand_is_checked(case):
     fields = {"device_id": "a", "centers": [[1.0, 2.0], [3.0, 4.0]], "counts": [3, 4]}
     with pytest.raises(kfed.InvalidInputError):
         kfed.DeviceMessage(**{**fields, **BAD_FIELDS[case]})
+
+
+# Many at once ---------------------------------------------------------------------------------------------------
+
+
+@given(gathering=gatherings(), data=st.data())
+def test_many_messages_read_at_once_are_the_batch_of_each_read_alone(gathering, data):
+    payloads = [message.to_bytes() for message in data.draw(st.permutations(gathering[0]))]
+    at_once, alone = MessageBatch.of_bytes(payloads), MessageBatch.of(map(kfed.DeviceMessage.from_bytes, payloads))
+    for name, column in vars(alone).items():
+        found = getattr(at_once, name)
+        if isinstance(column, np.ndarray):
+            np.testing.assert_array_equal(found, column, name)
+            assert found.dtype == column.dtype, name
+            assert not found.flags.writeable, name
+        else:
+            assert found == column, name
+
+
+def test_the_same_message_twice_counts_once_and_two_that_differ_are_refused_at_once_too():
+    payload = MESSAGE.to_bytes()
+    assert MessageBatch.of_bytes([payload, payload]).n_devices == 1
+    other = kfed.DeviceMessage(MESSAGE.device_id, [[1.0, 2.0]], [3])
+    with pytest.raises(kfed.DuplicateDeviceError):
+        MessageBatch.of_bytes([payload, other.to_bytes()])
+    with pytest.raises(kfed.FeatureMismatchError):
+        MessageBatch.of_bytes([payload, kfed.DeviceMessage("b", [[1.0, 2.0, 3.0]], [3]).to_bytes()])
+
+
+@given(flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), min_size=1, max_size=3))
+def test_damaged_bytes_are_refused_at_once_where_they_are_refused_alone(flips):
+    damaged = bytearray(MESSAGE.to_bytes())
+    for place, bits in flips:
+        damaged[place % len(damaged)] ^= bits
+    payload, sound = bytes(damaged), kfed.DeviceMessage("sound", [[1.0, 2.0]], [3]).to_bytes()
+    try:
+        alone = MessageBatch.of(map(kfed.DeviceMessage.from_bytes, [payload, sound]))
+    except kfed.KFedError as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            MessageBatch.of_bytes([payload, sound])
+    else:
+        assert MessageBatch.of_bytes([payload, sound]).device_ids == alone.device_ids
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [np.nan, 0, 1, 1, 1],
+        [0, 1e101, 1, 1, 1],
+        [0, 0, 0, 1, 1],
+        [0, 0, 2.0**54, 1, 1],
+        [0, 0, 1, -1, 1],
+        [0, 0, 1, 1, np.inf],
+    ],
+)
+def test_a_value_that_no_device_may_send_is_found_among_many(row):
+    good = [kfed.DeviceMessage(f"{i}", [[0.0, 1.0]], [5], [1.0], 1.0).to_bytes() for i in range(20)]
+    values = np.array([row], np.float64)
+    bad = forged(table(values.shape, name="kfed1:bad"), values.tobytes())
+    with pytest.raises(kfed.MessageError, match="'bad' is not valid"):
+        MessageBatch.of_bytes([*good, bad, *good[:0]])
 
 
 # Bytes that are not sound ---------------------------------------------------------------------------------------

@@ -7,10 +7,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.cluster
-import kfed.device.rows
-from kfed.device.local_kmeans import Solution, lloyd
-from kfed.device.rows import BlockedRows, DenseRows
+import kfed.device.batches
+import kfed.device.blocked_rows
+from kfed.device.algorithm1 import lloyd
+from kfed.device.blocked_rows import BlockedRows
+from kfed.device.dense_rows import DenseRows
+from kfed.device.lloyd import Solution
+from kfed.device.settings import DeviceSettings
+from kfed.device.withholding import measure
 from worlds import few_examples
 
 
@@ -60,8 +64,8 @@ def form(points, kind):
 def test_no_center_in_a_message_gives_away_a_row(points, n_clusters, min_cluster_size, seed, kind, max_iterations):
     with pytest.MonkeyPatch.context() as patch:
         if kind == "blocked":
-            patch.setattr(kfed.device.cluster, "LARGE_BYTES", 0)
-            patch.setattr(kfed.device.rows, "BLOCK_BYTES", 64)
+            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+            patch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 64)
         made = form(points, kind)
         local = kfed.cluster_device(
             made, n_clusters, random_state=seed, min_cluster_size=min_cluster_size, max_iterations=max_iterations
@@ -170,7 +174,7 @@ def test_where_lloyd_was_cut_short_a_row_of_another_cluster_may_equal_a_center_t
     centers = np.array([[[6.0], [77.25]]])
     rows = DenseRows(points[None], np.ones((1, 8)))
     solution = Solution(labels, centers, np.array([1]), np.array([settled]))
-    facts = kfed.device.cluster._measure(rows, solution, 2, kfed.device.cluster.Settings())
+    facts = measure(rows, solution, 2, DeviceSettings())
     assert facts.withheld[0].tolist() == [not settled, False]
 
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from kfed.experiments import Finding, Outcome, Summary, Table, reproduce
+from kfed.experiments import ExperimentOutcome, ExperimentSummary, Finding, TextTable, reproduce
 from kfed.experiments.pages import tally, write_html, write_markdown
 from test_experiments import Toy
 
@@ -16,8 +16,10 @@ def outcomes(tmp_path):
     toy = Toy(claim="a < b & c > d", title="Toys & <b>more</b>").experiment
     done = next(iter(reproduce([toy], tmp_path / "out", progress=False)))
     missed = Finding("one | two", "*1*", "2", "not reproduced", "it is <i>not</i>")
-    failing = replace(done, summary=Summary((missed, *done.summary.findings), (Table("T", ("x",), (("1|2",),)),)))
-    return [done, failing, Outcome(toy, "quick", 0, skipped="no data; put it there")]
+    failing = replace(
+        done, summary=ExperimentSummary((missed, *done.summary.findings), (TextTable("T", ("x",), (("1|2",),)),))
+    )
+    return [done, failing, ExperimentOutcome(toy, "quick", 0, skipped="no data; put it there")]
 
 
 class Page(HTMLParser):

@@ -202,7 +202,7 @@ def test_blocks_and_threads_do_not_change_the_answer(monkeypatch):
     whole = separation_report(world.points, world.targets, n_jobs=1)
     monkeypatch.setattr(kfed.separation.problem, "_BLOCK_ELEMENTS", 64)
     monkeypatch.setattr(kfed.theory.conditions, "_BLOCK_ELEMENTS", 64)
-    monkeypatch.setattr(kfed.device.rows, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 512)
     assert_same_report(separation_report(world.points, world.targets, n_jobs=3), whole)
 
 
@@ -256,9 +256,11 @@ def test_clusters_that_are_too_near_are_named_with_how_much_is_missing():
     words = np.array(["ash", "beech", "cedar", "date"])
     report = separation_report(world.points, [words[own] for own in world.targets])
     assert report.clusters == tuple(words)
-    assert report.verdict.startswith("not guaranteed: 6 of 6 pairs of clusters are nearer than the main theorem asks: ")
+    assert report.verdict.startswith(
+        "not guaranteed: 6 of 6 pairs of clusters are nearer than the main theorem requires: "
+    )
     r, s = np.unravel_index(np.nanargmin(report.attained), (4, 4))
-    assert f"{words[r]} and {words[s]} ({report.attained[r, s]:.2g} of it)" in report.verdict
+    assert f"{words[r]} and {words[s]} ({report.attained[r, s]:.2g} of the distance)" in report.verdict
 
 
 def test_points_that_fail_locally_leave_a_guarantee_for_most():
@@ -337,27 +339,27 @@ LABELS = [0, 0, 1, 1, 2, 2]
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        ((POINTS, LABELS[:5]), {}, "target_labels must have one label for each of 6 points"),
-        ((POINTS, [LABELS]), {}, "target_labels must have one label for each of 6 points"),
-        (([POINTS, POINTS], [LABELS, LABELS[:2]]), {}, "each of 6 points of device 1"),
-        (([POINTS, POINTS], [LABELS]), {}, "an array for each of 2 tables"),
-        (([POINTS, POINTS], LABELS), {}, "an array for each of 2 tables"),
+        ((POINTS, LABELS[:5]), {}, r"target_labels must have shape \(6,\), one label for each point"),
+        ((POINTS, [LABELS]), {}, r"target_labels must have shape \(6,\), one label for each point"),
+        (([POINTS, POINTS], [LABELS, LABELS[:2]]), {}, r"target_labels of device 1 must have shape \(6,\)"),
+        (([POINTS, POINTS], [LABELS]), {}, "a list of 2 arrays, one for each table"),
+        (([POINTS, POINTS], LABELS), {}, "a list of 2 arrays, one for each table"),
         (([POINTS, POINTS], np.zeros((2, 6))), {}, "must be a list"),
-        (([POINTS, POINTS], [LABELS, LABELS], [0] * 12), {}, "groups must be left out"),
+        (([POINTS, POINTS], [LABELS, LABELS], [0] * 12), {}, "groups must be None"),
         (([], []), {}, "at least one table"),
-        (([POINTS, POINTS[:, :1]], [LABELS, LABELS]), {}, "table 0 has 2 where table 1 has 1"),
+        (([POINTS, POINTS[:, :1]], [LABELS, LABELS]), {}, "got 2 in table 0 and 1 in table 1"),
         ((POINTS, LABELS, [0, 1]), {}, "groups must have one label for each of 6 rows"),
-        ((POINTS, [0, 0, 1, 1, 2, np.nan]), {}, "must not be missing"),
-        ((POINTS, ["a", "a", "b", "b", "b", None]), {}, "none missing"),
+        ((POINTS, [0, 0, 1, 1, 2, np.nan]), {}, "target_labels must be finite"),
+        ((POINTS, ["a", "a", "b", "b", "b", None]), {}, "without missing values"),
         ((POINTS, LABELS), {"n_clusters": 4}, "cluster 3 has none"),
         (
             (POINTS, [0, 0, 2, 2, 3, 3]),
             {"n_clusters": 4},
-            "every cluster must have a point on some device, and cluster 1",
+            "cluster 1 has none",
         ),
         ((POINTS, LABELS), {"n_clusters": 2}, "whole numbers from 0 to 1"),
         ((POINTS, LABELS), {"n_clusters": 0}, "n_clusters must be"),
-        ((POINTS, LABELS), {"required_ratio": -3}, "required_ratio must be a number greater than zero"),
+        ((POINTS, LABELS), {"required_ratio": -3}, "required_ratio must be a finite number greater than zero"),
         ((np.full((6, 2), np.nan), LABELS), {}, "points must be finite"),
     ],
 )
@@ -435,7 +437,7 @@ def test_a_picture_goes_where_it_is_told(tmp_path):
 
     report, ax = separation_report(POINTS, LABELS), Figure().add_subplot()
     assert report.plot(ax=ax) is ax
-    with pytest.raises(kfed.InvalidInputError, match="a picture must end in"):
+    with pytest.raises(kfed.InvalidInputError, match="picture must end in"):
         report.plot(tmp_path / "ratios.txt")
 
 

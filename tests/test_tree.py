@@ -218,5 +218,5 @@ def test_settings_that_make_no_tree_are_refused(options, match):
 
 
 def test_what_is_no_message_is_refused():
-    with pytest.raises(kfed.InvalidInputError, match="one is a str"):
+    with pytest.raises(kfed.InvalidInputError, match="got a str"):
         kfed.aggregate_tree(["hello"], 1)

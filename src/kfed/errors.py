@@ -4,21 +4,21 @@
 
     KFedError
     ├── InvalidInputError (ValueError)     an argument or a table is not what it must be
-    │   ├── FeatureMismatchError           two parties do not speak of the same features
+    │   ├── FeatureMismatchError           two parties have different features
     │   ├── TooFewCentersError             more clusters asked for than device centers came
-    │   ├── NoReliableKError               k was to be found, and the device centers do not show it
+    │   ├── NoReliableKError               the device centers do not show how many clusters there are
     │   └── DuplicateDeviceError           two different messages claim one device id
-    ├── MessageError (ValueError)          bytes that are not a sound kfed file
+    ├── MessageError (ValueError)          bytes that are not a valid kfed file
     │   └── VersionError                   a kfed file of a version this kfed does not read
-    ├── UnknownDeviceError (LookupError)   an aggregation was asked for a device it never met
-    ├── OutputExistsError (OSError)        a file would be overwritten without leave
-    ├── MissingDataError (OSError)         a data set is neither here nor could it be downloaded
+    ├── UnknownDeviceError (LookupError)   a device that was not aggregated was asked for
+    ├── OutputExistsError (OSError)        the file exists; pass --force to overwrite it
+    ├── MissingDataError (OSError)         a data set is not here and could not be downloaded
     ├── CorruptFileError (ValueError)      a file of a data set is not the one that was published
     ├── MissingExtraError (ImportError)    an optional dependency is not installed
-    ├── EngineError (RuntimeError)         a cluster or network that work was handed to went away
-    └── DivergedError (ArithmeticError)    training came to a loss that is not a number
+    ├── EngineError (RuntimeError)         a cluster of workers or a network went away
+    └── DivergedError (ArithmeticError)    the training loss is not a number
 
-    AggregationWarning (UserWarning)       clusters were found, and should be looked at before they are relied upon
+    AggregationWarning (UserWarning)       the clusters need a look before anyone relies on them
 
 No text of an error holds a value of a data row: it names the row and the column.
 """
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 
 class KFedError(Exception):
-    """Whatever kfed raises on purpose."""
+    """Base of all errors that kfed raises on purpose."""
 
 
 class InvalidInputError(KFedError, ValueError):
@@ -35,7 +35,7 @@ class InvalidInputError(KFedError, ValueError):
 
 
 class FeatureMismatchError(InvalidInputError):
-    """Two parties do not speak of the same features."""
+    """Two parties have different features."""
 
 
 class TooFewCentersError(InvalidInputError):
@@ -43,7 +43,7 @@ class TooFewCentersError(InvalidInputError):
 
 
 class NoReliableKError(InvalidInputError):
-    """The number of clusters was to be found, and the device centers do not show it clearly."""
+    """The device centers do not show clearly how many clusters there are."""
 
 
 class DuplicateDeviceError(InvalidInputError):
@@ -51,7 +51,7 @@ class DuplicateDeviceError(InvalidInputError):
 
 
 class MessageError(KFedError, ValueError):
-    """Bytes that are not a sound kfed file."""
+    """Bytes that are not a valid kfed file."""
 
 
 class VersionError(MessageError):
@@ -59,15 +59,15 @@ class VersionError(MessageError):
 
 
 class UnknownDeviceError(KFedError, LookupError):
-    """An aggregation was asked for a device it never met."""
+    """A device that was not aggregated was asked for."""
 
 
 class OutputExistsError(KFedError, OSError):
-    """A file would be overwritten without leave."""
+    """A file exists already, and overwriting was not asked for."""
 
 
 class MissingDataError(KFedError, OSError):
-    """A data set is neither on this machine nor could it be downloaded."""
+    """A data set is not on this machine and could not be downloaded."""
 
 
 class CorruptFileError(KFedError, ValueError):
@@ -75,7 +75,7 @@ class CorruptFileError(KFedError, ValueError):
 
 
 class EngineError(KFedError, RuntimeError):
-    """A cluster or network that work was handed to went away."""
+    """A cluster of workers or a network went away."""
 
 
 class MissingExtraError(KFedError, ImportError):
@@ -83,8 +83,8 @@ class MissingExtraError(KFedError, ImportError):
 
 
 class DivergedError(KFedError, ArithmeticError):
-    """Training came to a loss that is not a number."""
+    """The training loss is not a number."""
 
 
 class AggregationWarning(UserWarning):
-    """Clusters were found, and should be looked at before they are relied upon."""
+    """The clusters need a look before anyone relies on them."""

@@ -29,10 +29,10 @@ def kmeans_cost(points: Any, centers: Any, labels: Any = None) -> float:
     >>> kmeans_cost(points, centers=[[0.0], [5.0]], labels=[0, 1, 1])
     16.0
     """
-    points, centers = checks.points(points), checks.points(centers, "centers")
+    points, centers = checks.finite_table(points), checks.finite_table(centers, "centers")
     if points.shape[1] != centers.shape[1]:
         raise InvalidInputError(
-            f"centers must have the {points.shape[1]} features of the points, and have {centers.shape[1]}"
+            f"centers must have the {points.shape[1]} features of the points; got {centers.shape[1]}"
         )
     dtype = np.result_type(points, centers)
     points, centers = points.astype(dtype, copy=False), centers.astype(dtype, copy=False)

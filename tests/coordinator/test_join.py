@@ -1,48 +1,29 @@
 """`kfed join`: the whole life of a device in one command, and no row of it on the wire."""
 
 import csv
-import io
 import json
 import socket
 import stat
 import subprocess
 import threading
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-import typer
 from coordinators import KFED, MEANS, SECRET, Caller, message, messages
 
 import kfed
-from kfed.cli import app
+from consoles import SITES, run, write_sites
 from kfed.coordinator.client import CoordinatorError, DeviceClient, Line, StillGathering
-
-COMMAND = typer.main.get_command(app)
-SITES = {"north": (0, 1), "south": (1, 2), "east": (2, 3), "west": (0, 3)}
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with the tables of four sites."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    for site, groups in SITES.items():
-        rows = np.concatenate([rng.normal(MEANS[group], 1.0, size=(20, 2)) for group in groups])
-        lines = [f"{site}-row-{i:02},{x!r},{y!r}" for i, (x, y) in enumerate(rows.tolist())]
-        Path(f"{site}.csv").write_text("\n".join(["row,x,y", *lines, ""]))
+    write_sites(".", MEANS, ["row", "x", "y"], 1.0)
     return tmp_path
-
-
-def run(*arguments, code=0):
-    """Run a command in this process; gives what it said."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as left:
-        COMMAND([str(argument) for argument in arguments])
-    assert (left.value.code or 0) == code, err.getvalue()
-    return out.getvalue() if code == 0 else err.getvalue()
 
 
 def join_arguments(url, site, *more):

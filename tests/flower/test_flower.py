@@ -14,7 +14,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricR
 from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
 
-from kfed.adapters import flower_server
+from kfed.adapters import flower_round
 from kfed.adapters.flower import (
     ClusteredFedAvg,
     KFedSelection,
@@ -95,7 +95,7 @@ class Nodes:
 
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch):
-    monkeypatch.setattr(flower_server, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(flower_round, "POLL_SECONDS", 0.01)
     for name in ("_run_id", "_task_id", "_node_id"):  # what Flower sets where an app runs
         monkeypatch.setattr(TaskIdentity, name, 1)
 
@@ -146,13 +146,13 @@ def test_no_row_is_in_what_nodes_reply():
         ({7: np.ones((9, 5)) * np.arange(9)[:, None] @ np.ones((5, 6))}, {}, "6 features"),
         ({7: OSError("no disk")}, {}, "it raised OSError"),
         ({7: None}, {7: lambda message: Message(Error(1, "it broke"), reply_to=message)}, "its app failed"),
-        ({7: None}, {7: said(message=b"garbage")}, "no message of a device"),
-        ({7: None}, {7: said(message="text")}, "no message of a device"),
-        ({7: None}, {7: said()}, "no message of a device"),
+        ({7: None}, {7: said(message=b"garbage")}, "no valid message"),
+        ({7: None}, {7: said(message="text")}, "no valid message"),
+        ({7: None}, {7: said()}, "no valid message"),
         (
             {7: None},
             {7: said(message=kfed.DeviceMessage("8", np.zeros((1, 5)), [9]).to_bytes())},
-            "it must speak for itself",
+            "its device id is '8'",
         ),
         ({7: None}, {7: lambda message: Message(RecordDict(), reply_to=message)}, "no k-FED record"),
     ],
@@ -197,7 +197,7 @@ def test_a_second_answer_of_one_node_does_not_stand_for_another_in_the_quorum():
 def test_a_node_that_the_network_has_lost_is_named_and_the_rest_goes_on():
     outcome = run_round(Nodes(deaf=NODES[:1]), settings_of())
     assert list(outcome.failed) == NODES[:1]
-    assert "took no message" in outcome.failed[NODES[0]]
+    assert "did not accept" in outcome.failed[NODES[0]]
     assert outcome.aggregation.messages.n_devices == 3
 
 
@@ -255,7 +255,18 @@ def test_a_late_node_with_other_features_is_named(tmp_path):
     path = tmp_path / "clusters.kfed"
     run_round(Nodes(), settings_of(output=path))
     outcome = run_round(Nodes({5: np.random.default_rng(0).normal(size=(9, 3))}), settings_of(output=path, watch=0.3))
-    assert "has 5 where '5' has 3" in outcome.failed[5]
+    assert "has 5 and '5' has 3" in outcome.failed[5]
+
+
+def test_a_node_whose_message_changed_since_the_round_is_refused_and_named(tmp_path):
+    path = tmp_path / "clusters.kfed"
+    run_round(Nodes(), settings_of(output=path))
+    grid = Nodes({NODES[0]: points_of(NODES[0]) + 1.0})
+    outcome = run_round(grid, settings_of(output=path))
+    assert list(outcome.failed) == NODES[:1]
+    assert "another message" in outcome.failed[NODES[0]]
+    assert labels_of(grid.context(NODES[0])) is None
+    assert set(outcome.late) == set(NODES[1:])
 
 
 def test_each_node_is_asked_once_however_long_the_server_watches():
@@ -267,14 +278,14 @@ def test_each_node_is_asked_once_however_long_the_server_watches():
 
 
 def test_if_no_node_replies_it_is_an_error():
-    with pytest.raises(kfed.EngineError, match="of 4 that were asked none did"):
+    with pytest.raises(kfed.EngineError, match="4 were asked, 0 failed"):
         run_round(Nodes(silent=NODES), settings_of(deadline=0.1))
 
 
 def test_an_identity_before_the_clustering_is_refused_in_words():
     message = Message(RecordDict({"kfed": ConfigRecord()}), dst_node_id=1, message_type="query.identity")
     reply = client_app(lambda context: None, 2)(message, Context(1, 1, {}, RecordDict(), {}))
-    assert "must be asked to cluster before" in reply.content["kfed"]["error"]
+    assert "before it was asked to cluster" in reply.content["kfed"]["error"]
 
 
 @pytest.mark.parametrize("options", [{"quorum": 0}, {"quorum": 2}, {"min_nodes": 0}, {"rule": "x"}])
@@ -406,7 +417,7 @@ def test_a_loss_under_another_name_is_an_error_that_says_which_there_are():
     grid = Nodes()
     grid.app = learner(lambda node: 0.0)
     strategy = KFedSelection(HighestLoss(), NODES, n_train=1, loss_key="eval_loss", fraction_evaluate=0.0)
-    with pytest.raises(kfed.InvalidInputError, match=r"'eval_loss'.* says loss, num-examples; give loss_key"):
+    with pytest.raises(kfed.InvalidInputError, match=r"'eval_loss'.* got loss, num-examples; set loss_key"):
         strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
 
 

@@ -1,4 +1,4 @@
-"""`Array`, the one alias for NumPy arrays, and what makes an array read-only."""
+"""`Array`, the one alias for NumPy arrays, and two ways to make an array read-only."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-"""An array of any dtype; its shape stands where it is born."""
+"""An array of any dtype; a comment or docstring gives its shape where it is created."""
 
 
 def readonly(array: Array) -> Array:
-    """Make `array` itself read-only, and return it."""
+    """Make `array` read-only in place, and return it."""
     array.flags.writeable = False
     return array
 

@@ -17,7 +17,7 @@ def means_by_label(
     weights: Array | None = None,
     n_jobs: int | None = None,
 ) -> Array:
-    """Mean of the points of each label, summed in float64; a label that no point has keeps its place in `otherwise`.
+    """Mean of the points of each label, summed in float64; a label without points keeps its row of `otherwise`.
 
     Parameters
     ----------

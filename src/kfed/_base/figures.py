@@ -1,4 +1,4 @@
-"""Figures without global state: made, checked and saved; what is drawn on them is up to the callers."""
+"""Make and save Matplotlib figures without global state; callers draw on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = ("png", "svg", "pdf")
 
 
 def axes_for(ax: Axes | None, path: str | os.PathLike[str] | None, width: float, height: float) -> Axes:
-    """Return `ax`, or axes on a new figure: one without a window if it is to be saved at `path`."""
+    """Return `ax`, or axes on a new figure, which has no window if it will be saved at `path`."""
     if path is not None:
         check_format(path)
     if ax is not None:
@@ -28,7 +28,7 @@ def axes_for(ax: Axes | None, path: str | os.PathLike[str] | None, width: float,
 
 
 def saved(ax: Axes, path: str | os.PathLike[str] | None) -> Axes:
-    """Return `ax`, after its figure was saved at `path`, if one is given."""
+    """Save the figure of `ax` at `path`, if one is given, and return `ax`."""
     if path is not None:
         save_figure(ax.figure, path)  # type: ignore[arg-type]
     return ax
@@ -43,7 +43,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure, whole or not at all."""
+    """Write a figure to a file, which is replaced as a whole."""
     kind = check_format(path)
     picture = io.BytesIO()
     figure.savefig(picture, format=kind, dpi=150)
@@ -51,15 +51,15 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def check_format(path: str | os.PathLike[str]) -> str:
-    """Find the format that a picture's name asks for, if it is one that we write."""
+    """Return the format of a picture by its file name, or raise unless it can be written."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        raise InvalidInputError(f"{path}: a picture must end in .png, .svg or .pdf")
+        raise InvalidInputError(f"{path}: the file name of a picture must end in .png, .svg or .pdf")
     return kind
 
 
 def require_matplotlib() -> None:
-    """Raise `MissingExtraError` unless pictures can be drawn."""
+    """Raise `MissingExtraError` unless Matplotlib is installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:

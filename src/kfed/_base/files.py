@@ -1,11 +1,12 @@
-"""Bytes and files: safetensors in and out, and writing that is whole or not at all."""
+"""Bytes and files: safetensors encoded and decoded, and files written atomically."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,12 +14,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from kfed._base.array import Array
-from kfed.errors import MessageError, OutputExistsError, VersionError
+from kfed.errors import KFedError, MessageError, OutputExistsError, VersionError
 
 Loaded = TypeVar("Loaded")
 
 MAX_BYTES = 2**30
-"""Files larger than this are refused before they are read."""
+"""Larger files are rejected before they are read."""
 
 _COMPACT_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
@@ -29,7 +30,7 @@ def encode(arrays: Mapping[str, Array], facts: Mapping[str, Any] | None = None) 
 
 
 def encode_table(name: str, table: Array, facts: Mapping[str, Any] | None = None) -> bytes:
-    """Pack one table of floats as `encode` does, to bytes that do not depend on the version of safetensors."""
+    """Pack one table of floats as `encode` does, into bytes that do not depend on the version of safetensors."""
     entry = {"dtype": f"F{8 * table.itemsize}", "shape": table.shape, "data_offsets": (0, table.nbytes)}
     entries = {"__metadata__": _metadata(facts), name: entry} if facts else {name: entry}
     header = _COMPACT_JSON.encode(entries).encode()
@@ -43,9 +44,9 @@ def _metadata(facts: Mapping[str, Any] | None) -> dict[str, str] | None:
 
 
 def decode(payload: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Unpack what `encode` packed; raises `MessageError` on anything else.
+    """Unpack what `encode` packed; raise `MessageError` on anything else.
 
-    Nothing is run and nothing is trusted: safetensors checks that shapes fit the bytes before any memory is taken.
+    No code in the bytes is run, and safetensors checks that shapes fit the bytes before it allocates memory.
     """
     try:
         arrays = load(payload)
@@ -54,25 +55,25 @@ def decode(payload: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
         facts = json.loads(json.loads(header).get("__metadata__", {}).get("kfed", "{}")) if has_facts else {}
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise MessageError(
-            "these bytes are not a kfed file, or only a part of one; ask for the file to be sent again"
+            "these bytes are not a kfed file, or not a complete one; ask the sender to send it again"
         ) from error
     return arrays, facts if isinstance(facts, dict) else {}
 
 
 def check_kind(facts: Mapping[str, Any], kind: str, version: int) -> None:
-    """Raise unless `facts` say that the bytes are of this kind and version."""
-    found = facts.get("kind", "something else")
+    """Raise unless `facts` name this kind and version."""
+    found = facts.get("kind")
     if found != kind:
-        raise MessageError(f"this is not a kfed {kind} but {found}; give a file that holds a kfed {kind}")
+        raise MessageError(f"expected a kfed {kind}; got {f'a kfed {found}' if found else 'bytes of unknown kind'}")
     if facts.get("version") != version:
         raise VersionError(
-            f"this {kind} has format version {facts.get('version', 'none')}, and this kfed reads version {version}; "
-            "use the kfed that wrote it, or upgrade"
+            f"this {kind} has format version {facts.get('version', 'none')}; this kfed reads version {version}: "
+            "upgrade kfed, or use the version that wrote the file"
         )
 
 
 def read(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
-    """The bytes of a file, unless it is too large to be a kfed file."""
+    """Read a file, or raise if it is too large to be a kfed file."""
     size = Path(path).stat().st_size
     if size > max_bytes:
         raise MessageError(f"{path} has {size:,} bytes; a kfed file has at most {max_bytes:,}")
@@ -80,22 +81,31 @@ def read(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def naming(path: str | os.PathLike[str], load_it: Callable[[], Loaded]) -> Loaded:
-    """Call `load_it`, and let an error about what is in the file name the file."""
+    """Call `load_it`, and put the path in front of any `MessageError`."""
     try:
         return load_it()
     except MessageError as error:
         raise type(error)(f"{os.fspath(path)}: {error}") from error
 
 
+@contextmanager
+def about(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an error from within name the file that it is about."""
+    try:
+        yield
+    except KFedError as error:
+        raise type(error)(f"{os.fspath(path)}: {error}") from error
+
+
 def reason_of(error: Exception) -> str:
-    """Put an error in one sentence that names the file."""
+    """Describe an error in one sentence that names the file."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or type(error).__name__).lower()}"
     return str(error)
 
 
 def write(path: str | os.PathLike[str], payload: bytes, *, overwrite: bool = True, private: bool = False) -> None:
-    """Write a file whole or not at all; `private` files can be read by their owner only."""
+    """Write a file atomically; `private` files can be read by their owner only."""
     target = Path(path)
     if not overwrite:
         check_free(target)
@@ -114,9 +124,9 @@ def write(path: str | os.PathLike[str], payload: bytes, *, overwrite: bool = Tru
 
 
 def check_free(path: str | os.PathLike[str]) -> None:
-    """Raise if there is a file at `path`."""
+    """Raise if a file exists at `path`."""
     if Path(path).exists():
-        raise OutputExistsError(f"{path} exists already; choose another name, or allow it to be overwritten (--force)")
+        raise OutputExistsError(f"{path} exists already; choose another name, or pass --force to overwrite it")
 
 
 def _umask() -> int:

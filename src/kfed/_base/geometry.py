@@ -1,8 +1,8 @@
-"""Distances between points and centers: the textbook's, and a fast one that knows how wrong it can be.
+"""Distances between points and centers: direct ones, and fast ones with a bound on their error.
 
-The textbook's squared distance is the sum of squared differences in float64. A matrix product in the points'
-own dtype is many times faster but rounds; its error has a bound, so what it leaves undecided is asked again,
-in the end of the textbook. The answers are the textbook's, on any machine and with any number of threads.
+The direct squared distance is the sum of squared differences in float64. A matrix product in the points' own dtype is
+many times faster but rounds more. Its error has a bound, so comparisons within that bound are repeated more exactly, in
+the end directly. The answers are those of the direct distances, on any machine and with any number of threads.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Points = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
 
 _DIRECT_ELEMENTS = 2**16  # differences held at once: half a megabyte
-_TWICE_SQUARED = 4.001  # 2 ** 2, and a little for the textbook's rounding
+_TWICE_SQUARED = 4.001  # 2 ** 2, and a little for the rounding of direct distances
 _BLOCK_ELEMENTS = 2**20  # coordinates, or products, that one worker holds at once: four megabytes in float32
 
 
 def squared_distances(points: Points, centers: Points) -> NDArray[np.float64]:
-    """Squared distances by direct differences in float64: what every faster answer here agrees with.
+    """Squared distances by direct differences in float64; every faster way here agrees with them.
 
-    Each entry depends on its point and its center alone, to the last bit, whatever else is in the call.
+    Each entry depends on its point and its center only, to the last bit.
 
     Parameters
     ----------
@@ -51,21 +51,21 @@ def squared_distances(points: Points, centers: Points) -> NDArray[np.float64]:
 
 
 class Near(NamedTuple):
-    """For each point a center, not always the nearest, and at most how far it is."""
+    """For each point some center, not always the nearest, and an upper bound on its distance."""
 
     labels: NDArray[np.int32]  # (n_points,)
     upper: NDArray[np.float64]  # (n_points,), bounds on the squared distance
 
     def of(self, rows: Rows | slice) -> Near:
-        """What is known of some points."""
+        """The same for some points."""
         return Near(self.labels[rows], self.upper[rows])
 
     def put(self, rows: Rows | slice, known: Near) -> None:
-        """Put other knowledge of some points in the place of this."""
+        """Replace what is known of some points."""
         self.labels[rows], self.upper[rows] = known
 
     def update(self, labels: Rows | int, upper: Points) -> None:
-        """Take over centers whose bounds are lower: not where they are not a number."""
+        """Take over the centers whose bounds are lower; NaN never is."""
         is_nearer = upper < self.upper
         np.copyto(self.labels, labels, where=is_nearer, casting="same_kind")
         np.copyto(self.upper, upper, where=is_nearer)
@@ -74,9 +74,9 @@ class Near(NamedTuple):
 def nearest(points: Points, centers: Points, n_jobs: int | None = None, near: Near | None = None) -> NDArray[np.intp]:
     """Index of the nearest center of each point, ties to the lowest: the argmin of `squared_distances`.
 
-    One blocked matrix product. Points whose two best centers lie within its rounding are asked again: those of
-    float32 by a product in float64, those of float64 directly. A point known to be less than half as far from a center
-    as every other center is needs no asking.
+    One blocked matrix product. Points whose two best centers lie within its rounding are compared again: in float32
+    by a product in float64, in float64 directly. A point that is known to be less than half as far from a center as
+    that center is from every other one is not compared at all.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def nearest(points: Points, centers: Points, n_jobs: int | None = None, near: Ne
     n_jobs : int, optional
         Number of threads, by default one per core. It does not change the answer.
     near : Near, optional
-        What is known before. It does not change the answer.
+        What is known already. It does not change the answer.
 
     Returns
     -------
@@ -114,10 +114,11 @@ def nearest(points: Points, centers: Points, n_jobs: int | None = None, near: Ne
 
 
 def _unknown(near: Near, centers: Moved) -> Rows:
-    """Points for which some other center is not sure to be more than twice as far from the near one as the point is.
+    """Points whose nearest center does not follow from `near`.
 
-    If they are most, or centers are so many that to tell takes as long, all points.
+    All points, if that is most of them or if there are so many centers that finding out takes as long.
     """
+    # If |x - a| < |a - b| / 2, then |x - b| >= |a - b| - |x - a| > |x - a|: squared, 4 |x - a|^2 < |a - b|^2.
     n_points = len(near.labels)
     if 4 * len(centers.coordinates) > n_points:
         return np.arange(n_points)
@@ -139,7 +140,7 @@ def _gaps(centers: Moved) -> Points:
 
 
 def _nearest_by_product(points: Moved, centers: Moved) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Nearest centers by lower bounds, and for which points no other center can be as near."""
+    """Nearest centers by lower bounds, and for which points the answer is certain."""
     with np.errstate(over="ignore", invalid="ignore"):  # where a margin is not a number
         bounds = product_distances(points.coordinates, centers.coordinates, centers.half_norms(-1))
         rows, labels = np.arange(len(bounds)), bounds.argmin(axis=1)
@@ -159,35 +160,35 @@ def _nearest_more_exactly(points: Points, centers: Points) -> NDArray[np.intp]:
 def product_distances(left: Points, right: Points, half_norms: Points) -> Points:
     """Half of each squared distance by one matrix product, less half the squared norm of one side.
 
-    ``|x - c|^2 / 2 = |x|^2 / 2 + |c|^2 / 2 - x . c``: `half_norms` is of the side that varies in a comparison,
-    shaped to broadcast; the other side's, the same for all that are compared, is left to the caller. Where they are
-    not a number, the product may overflow: the caller says that this is expected.
+    ``|x - c|^2 / 2 = |x|^2 / 2 + |c|^2 / 2 - x . c``: `half_norms` belong to the side that varies in a comparison,
+    shaped to broadcast; those of the other side do not change it, and are left out. Where they are NaN the product
+    may overflow, and the caller silences that warning.
     """
     products: Points = left @ right.T  # (n_left, n_right)
     return np.subtract(half_norms, products, out=products)
 
 
 class Moved(NamedTuple):
-    """Points as seen from an origin amid the data, where they are small and a product rounds little."""
+    """Points relative to an origin amid the data, where they are small and a product rounds little."""
 
     coordinates: Points  # (n_points, n_features)
-    norms: Points  # (n_points,), squared; not a number where a product could overflow
+    norms: Points  # (n_points,), squared; NaN where a product could overflow
 
     def margins(self) -> Points:
-        """Share of each point in the error of a squared distance by product."""
+        """Each point's part of the error bound of a squared distance by product."""
         return margins(self.norms, self.coordinates.shape[1])
 
     def half_norms(self, side: int) -> Points:
-        """Half norms less (`side` -1) or plus (+1) the margin, so that distances from them are sure bounds."""
+        """Half norms minus (`side` -1) or plus (+1) the margin; distances from them are lower or upper bounds."""
         return (self.norms + side * self.margins()) / 2
 
 
 def margins(norms: Points, n_features: int) -> Points:
-    """Share of points with these squared norms in the error of a squared distance by product.
+    """Each point's part of the error bound of a squared distance by product, from its squared norm.
 
-    It counts epsilons of the dtype, each two roundings: the inner product and the norms lose half of `n_features`
-    each, the move and the sums a few, the textbook `n_features` of its own; a tenth more covers terms of second order,
-    and the smallest normal number what underflows.
+    In epsilons of the dtype, each two roundings: the inner product and the norms lose half of `n_features` each, the
+    move and the sums a few, the direct distance `n_features` of float64. A tenth more covers terms of second order, and
+    the smallest normal number covers underflow.
     """
     limits = np.finfo(norms.dtype)
     epsilon = float(limits.eps) + float(np.finfo(np.float64).eps)
@@ -195,7 +196,7 @@ def margins(norms: Points, n_features: int) -> Points:
 
 
 def move(points: Points, origin: Points | None) -> Moved:
-    """See points from an origin: an offset that they share, however large, costs no precision afterwards."""
+    """Points relative to an origin; a common offset, however large, costs no precision afterwards."""
     coordinates = shift(points, origin)
     norms = np.einsum("nf,nf->n", coordinates, coordinates)
     norms[norms > np.finfo(norms.dtype).max / 4] = np.nan
@@ -203,15 +204,15 @@ def move(points: Points, origin: Points | None) -> Moved:
 
 
 def shift(points: Points, origin: Points | None) -> Points:
-    """Coordinates of points as seen from an origin, or as they are, and then not to be written to."""
+    """Coordinates relative to an origin; without one, the points themselves, which must not be written to."""
     if origin is None:
         return points
-    with np.errstate(over="ignore"):  # then the norm overflows too
+    with np.errstate(over="ignore"):  # then the norm overflows, too
         return points - origin
 
 
 def origin_amid(points: Points) -> Points | None:
-    """Where points look small from: the mean of a sample, or where they are seen from already if that is near it."""
+    """An origin near the points: the mean of a sample, or None if zero is near enough."""
     sample = points[:: 1 + len(points) // 256].astype(np.float64)
     mean = sample.mean(axis=0)
     is_far = mean @ mean > sample.var(axis=0).sum()
@@ -219,7 +220,7 @@ def origin_amid(points: Points) -> Points | None:
 
 
 def middle(points: Points) -> Points:
-    """Mean of points in their own dtype, to serve as an origin."""
+    """Mean of the points in their own dtype, for use as an origin."""
     mean: Points = points.mean(axis=0, dtype=np.float64).astype(points.dtype)
     return mean
 

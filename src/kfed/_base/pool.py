@@ -1,4 +1,4 @@
-"""Worker threads with one BLAS thread each: the answer never depends on how many there are.
+"""Worker threads with one BLAS thread each; results never depend on the number of workers.
 
 NumPy releases the interpreter's lock inside its kernels, so threads are enough, and they share memory. Work is cut
 into blocks whose size does not depend on the number of workers, and results come back in the order of the blocks.
@@ -31,7 +31,7 @@ def map_in_order(
     function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None = None
 ) -> Iterator[Result]:
     """Yield ``function(item)`` in the order of `items`, computed by `n_jobs` threads (default: one per core)."""
-    n_workers = 1 if _worker.is_one else min(n_jobs or available_cores(), len(items))
+    n_workers = 1 if _this_thread.is_worker else min(n_jobs or available_cores(), len(items))
     with one_blas_thread():
         if n_workers <= 1:
             yield from map(function, items)
@@ -41,23 +41,23 @@ def map_in_order(
 
 @functools.cache
 def _executor(n_workers: int) -> ThreadPoolExecutor:
-    """Threads that wait for work, since starting them takes as long as a small task."""
-    return ThreadPoolExecutor(n_workers, thread_name_prefix="kfed", initializer=_worker.enlist)
+    """A pool that is kept, since starting threads takes as long as a small task."""
+    return ThreadPoolExecutor(n_workers, thread_name_prefix="kfed", initializer=_this_thread.become_worker)
 
 
-class _Worker(threading.local):
-    """Whether this thread is a worker, which does its work by itself: waiting for others could take forever."""
+class _ThreadRole(threading.local):
+    """Whether this thread is a worker of the pool: a worker runs its maps inline, to avoid a deadlock."""
 
-    is_one = False
+    is_worker = False
 
-    def enlist(self) -> None:
-        """Make this thread a worker."""
-        self.is_one = True
+    def become_worker(self) -> None:
+        """Mark this thread as a worker."""
+        self.is_worker = True
 
 
-_worker = _Worker()
+_this_thread = _ThreadRole()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_executor.cache_clear)  # a child has none of the threads
+    os.register_at_fork(after_in_child=_executor.cache_clear)  # a forked child has none of the threads
 
 
 def blocks(n_rows: int, rows_per_block: int) -> list[slice]:
@@ -67,7 +67,7 @@ def blocks(n_rows: int, rows_per_block: int) -> list[slice]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread while any caller is inside; the last one out restores what was before."""
+    """Limit BLAS to one thread while any caller is inside; the last one to leave restores the limit."""
     _blas.enter()
     try:
         yield
@@ -76,7 +76,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _BlasLimit:
-    """A limit that several threads can share."""
+    """A limit that several threads share, counted like a lock that can be entered more than once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -105,6 +105,6 @@ _blas = _BlasLimit()
 
 
 def consume(results: Iterable[object]) -> None:
-    """Run a lazy map for its effects."""
+    """Exhaust an iterator, for its side effects."""
     for _ in results:
         pass

@@ -1,4 +1,4 @@
-"""A progress bar for long work: on a terminal, after a moment, and never in a pipe."""
+"""A progress bar for long work: shown on a terminal after a moment, and not in a pipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 1.0
 
 @contextmanager
 def progress_bar(description: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with each advance; a bar shows if `show`, or on a terminal if that is None."""
+    """Yield a function to call with each advance; show the bar if `show`, or on a terminal if that is None."""
     if show is False or (show is None and not sys.stderr.isatty()):
         yield lambda _: None
         return

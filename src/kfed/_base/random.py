@@ -1,8 +1,8 @@
-"""Random numbers that are a function of (seed, device id): no device's draws depend on its company.
+"""Random numbers that are a function of (seed, device id): a device's draws do not depend on other devices.
 
-A fleet draws for thousands of devices at once, and making one `numpy.random.Generator` a device would cost more than
-clustering it. So a device has a 64-bit key, and its draws are the SplitMix64 sequence that starts there (Steele, Lea
-and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), computed for all keys in one expression.
+A fleet draws for thousands of devices at once, and making a `numpy.random.Generator` for each would take a good part of
+the time of clustering it. So a device has a 64-bit key, and its draws are the SplitMix64 sequence that starts there
+(Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), computed for all keys at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 def as_seed(random_state: RandomState) -> int:
-    """Turn what scikit-learn calls `random_state` into one integer."""
+    """Turn a `random_state`, as in scikit-learn, into one integer."""
     if random_state is None:
         return secrets.randbits(64)
     if isinstance(random_state, np.random.Generator):
@@ -32,13 +32,13 @@ def as_seed(random_state: RandomState) -> int:
         return int(random_state.randint(2**31 - 1))
     if not isinstance(random_state, (int, np.integer)):
         raise InvalidInputError(
-            f"random_state must be a whole number, a NumPy generator or None, and is a {type(random_state).__name__}"
+            f"random_state must be a whole number, a NumPy generator or None; got a {type(random_state).__name__}"
         )
     return int(random_state)
 
 
 def device_keys(seed: int, device_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """One 64-bit key for each device, a function of the seed and of its id alone."""
+    """One 64-bit key for each device, a function of the seed and the device's id only."""
     prefix = hashlib.blake2b(str(seed).encode(), digest_size=8)
     digests = {}
     for device_id in set(device_ids):

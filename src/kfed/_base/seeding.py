@@ -13,11 +13,11 @@ import numpy as np
 from kfed._base.array import Array
 
 CORESET_SIZE = 2**15
-"""Points that seeds are looked for among; a problem with more is represented by a sample of this size."""
+"""A problem with more points than this is seeded from a sample of this size."""
 
 
 def lift(lifted: Array) -> Array:
-    """Fill the last two rows of a stack whose other rows hold coordinates; centered ones, so that it is precise."""
+    """Fill in |x|^2 and 1, given a stack whose other rows hold coordinates; center them first, for precision."""
     np.einsum("bdn,bdn->bn", lifted[:, :-2], lifted[:, :-2], out=lifted[:, -2])
     lifted[:, -1] = 1
     return lifted
@@ -26,7 +26,7 @@ def lift(lifted: Array) -> Array:
 def squared_distances(lifted: Array, centers: Array) -> Array:
     """Squared distances of lifted points to `centers` (n_problems, m, n_features): (n_problems, m, n_points).
 
-    Rounding may leave those near zero a little below it.
+    Rounding may make a distance near zero slightly negative.
     """
     query = np.empty((*centers.shape[:2], centers.shape[2] + 2), centers.dtype)
     np.multiply(centers, -2, out=query[:, :, :-2])
@@ -48,7 +48,7 @@ def n_draws(n_clusters: int, n_tries: int) -> int:
 def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, uniforms: Array) -> Array:
     """Seeds of several tries, as indices of points (n_problems, n_tries, n_clusters).
 
-    Each next seed is the best of a few candidates, which are drawn in proportion to the cost of the points so far.
+    Each next seed is the best of a few candidates, drawn in proportion to the points' squared distances to the seeds.
     """
     problems, tries = np.arange(len(lifted))[:, None], np.arange(n_tries)
     first, rest = np.split(uniforms, [n_tries], axis=1)
@@ -68,9 +68,12 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
 def draw(mass: Array, uniforms: Array) -> Array:
     """Indices drawn in proportion to `mass` (..., n_points), one for each of `uniforms` (..., m).
 
-    Each draw descends a binary tree of sums of mass: to the right if more is drawn than the left holds. Where rounding
-    leads it to a point without mass, the heaviest is drawn.
+    Each draw descends a binary tree of sums, one level at a time for all draws of all problems.
     """
+    # At a node of mass L + R the draw holds a remainder 0 <= r < L + R. It goes left if r < L, else right with
+    # r - L < R, so the inequality holds at every node down to the leaf: leaf i is reached just if u * total lies in
+    # [S_i, S_i + mass_i), with S_i the mass before it, which has the chance mass_i / total. Rounding can break the
+    # inequality by a few eps of the total, and end at a leaf without mass; then the heaviest point is drawn.
     levels = _pairwise_sums(mass)
     remaining = uniforms * levels[-1]
     drawn = root = np.arange(levels[-1].size).reshape(levels[-1].shape)
@@ -86,7 +89,7 @@ def draw(mass: Array, uniforms: Array) -> Array:
 
 
 def _pairwise_sums(mass: Array) -> list[Array]:
-    """`mass` (..., n) with zeros up to a power of two, the sums of its pairs, the sums of pairs of those, to one."""
+    """Levels of a tree of sums: `mass` (..., n) padded with zeros to a power of two, sums of pairs, ..., the total."""
     n_points = mass.shape[-1]
     padded = np.zeros((*mass.shape[:-1], 1 << (n_points - 1).bit_length()), mass.dtype)
     padded[..., :n_points] = mass
@@ -103,10 +106,10 @@ def stratified(uniforms: Array) -> Array:
 
 
 def coreset(lifted: Array, weights: Array, size: int = CORESET_SIZE) -> tuple[Array, Array]:
-    """Points and weights to seed from: all of them or, of large problems, a lightweight coreset of each.
+    """Points and weights to seed from: all of them, or a lightweight coreset of each large problem.
 
-    Half of a point's chance to be in it is its share of the weight, half its share of the cost about the mean, so that
-    small clusters far out are in it too (Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight
+    A point is sampled half by its share of the weight and half by its share of the squared distances to the mean, so
+    that small clusters far out are sampled too (Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight
     coresets", KDD 2018).
     """
     if weights.shape[1] <= size:
@@ -131,8 +134,31 @@ def _n_candidates(n_clusters: int) -> int:
 
 
 def _with_each(candidates: Array, lifted: Array, weights: Array, costs: Array) -> tuple[Array, Array]:
-    """Cost of every point if its try took each of its candidates, (*candidates.shape, n_points), and of all points."""
+    """Cost of every point with each candidate as the next seed, (*candidates.shape, n_points), and their sums."""
     distances = squared_distances(lifted, points_at(lifted, candidates.reshape(len(candidates), -1)))
     by_try = distances.reshape(*candidates.shape, -1)
     np.minimum(by_try, costs[:, :, None], out=by_try)
     return by_try, np.matmul(distances, weights[:, :, None]).reshape(candidates.shape)
+
+
+def sample_by_cost(costs: Array, weights: Array, size: int, uniforms: Array) -> tuple[Array, Array]:
+    """Rows of a lightweight coreset, and the weight that each stands for; see `coreset`.
+
+    Parameters
+    ----------
+    costs : array of shape (n_points,)
+        Squared distance of each point to the mean.
+    weights : array of shape (n_points,)
+    size : int
+        Rows to sample; one may come twice.
+    uniforms : array of shape (size,)
+        Random numbers in [0, 1). One in each of `size` equal parts of the total chance is drawn by each of them, so
+        the sample follows the order of the rows evenly and yet falls in step with no period of it.
+    """
+    mass = weights.astype(np.float64)
+    cost = mass * costs
+    chance = mass / mass.sum() + cost / max(cost.sum(), np.finfo(np.float64).tiny)
+    cumulative = np.cumsum(chance)
+    marks = stratified(uniforms) * cumulative[-1]
+    rows = np.minimum(np.searchsorted(cumulative, marks, side="right"), len(mass) - 1)
+    return rows, (2 / size) * mass[rows] / chance[rows]

@@ -1,52 +1,115 @@
-"""How a report reads: lists that name the first few, tables whose columns line up, values that JSON knows."""
+"""Plain text: a report in lines, lists that name the first few, sentences; and values in types that JSON knows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
+from kfed._base.report import Block, Conclusion, Notes, Paragraph, TextTable
+
 MOST_NAMED = 5
-"""Of a longer list, a text names the first few."""
+"""How many names of a longer list are shown."""
 
 
-def listed(names: Sequence[str]) -> str:
-    """Name the first few.
+def listed(names: Sequence[str], limit: int = MOST_NAMED) -> str:
+    """List the first few names, and count the rest.
 
     Examples
     --------
     >>> listed(["a", "b"]), listed("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')
     """
-    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines whose columns line up: the first to the left, numbers to the right.
+def quoted(names: Sequence[str], limit: int = 8) -> str:
+    """Quote the first few for a sentence.
 
     Examples
     --------
-    >>> table([("pairs", "number"), ("active", "3")])
-    ['pairs   number', 'active       3']
+    >>> quoted(["visit_date", "sex"]), quoted("abcd", limit=2)
+    ("'visit_date' and 'sex'", "'a', 'b' and 2 more")
     """
-    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
-    return [
-        "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))])
-        for name, *cells in rows
-    ]
+    if 1 < len(names) <= limit:
+        return f"{listed(list(map(repr, names[:-1])), limit)} and {names[-1]!r}"
+    return listed(list(map(repr, names)), limit)
 
 
-def facts(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines of a name and a value each, all to the left."""
-    width = max(len(name) for name, _ in rows)
-    return [f"{name.ljust(width)}  {value}" for name, value in rows]
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Write a number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "row"), plural(2000, "row"), plural(2, "identity", "identities")
+    ('1 row', '2,000 rows', '2 identities')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def render(blocks: Iterable[Block]) -> str:
+    """Write a report as plain text, with an empty line between blocks. Pictures are left out.
+
+    Examples
+    --------
+    >>> print(render([Conclusion("guaranteed", True), TextTable("", ("pairs", "number"), (("active", "3"),))]))
+    guaranteed
+    <BLANKLINE>
+    pairs   number
+    active       3
+    """
+    return "\n\n".join("\n".join(lines) for lines in map(_lines, blocks) if lines)
+
+
+@singledispatch
+def _lines(block: Block) -> list[str]:  # noqa: ARG001
+    return []
+
+
+@_lines.register
+def _(block: Conclusion) -> list[str]:
+    return [block.text, *block.meaning]
+
+
+@_lines.register
+def _(block: Paragraph) -> list[str]:
+    return [f"{block.label}: {block.text}" if block.label else block.text]
+
+
+@_lines.register
+def _(block: Notes) -> list[str]:
+    return [f"{block.label}: {text}" for text in block.texts]
+
+
+@_lines.register
+def _(block: TextTable) -> list[str]:
+    rows = [block.headings, *block.rows] if block.has_headings else block.rows
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = (
+        [cell.rjust(width) if block.is_number(i) else cell.ljust(width) for i, (cell, width) in enumerate(columns)]
+        for columns in (zip(row, widths, strict=True) for row in rows)
+    )
+    return [block.title] * bool(block.title) + ["  ".join(cells).rstrip() for cells in aligned]
+
+
+def sentence(text: str) -> str:
+    """Begin with a capital letter and end with a full stop; k' keeps its small letter.
+
+    Examples
+    --------
+    >>> sentence("two clusters are too near"), sentence("k' is 3.")
+    ('Two clusters are too near.', "k' is 3.")
+    """
+    first = text[:1] if text.startswith("k'") else text[:1].upper()
+    return f"{first}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def plain(value: Any) -> Any:
-    """Give a value in types that JSON knows; a number that is not finite becomes None.
+    """Convert a value to types that JSON knows; a number that is not finite becomes None.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -10,16 +10,17 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
-from kfed.device import LocalClustering, cluster_fleet
+from kfed.device import LocalClustering
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
+from kfed.simulate import cluster_devices, messages_of
 
 NO_DEVICE = "(no device)"
 """What rows whose device is null are reported under."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class PartitionPlan:
     """How the devices of every partition are clustered: the same plan gives a device the same answer anywhere."""
 
     device_column: str
@@ -47,21 +48,21 @@ class Report(NamedTuple):
     skipped: list[Skipped]
 
 
-def messages_of(frame: Any, plan: Plan) -> Report:
+def partition_messages(frame: Any, plan: PartitionPlan) -> Report:
     """Cluster every device of a partition; the bytes of a message for each, and those that had to be left out.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         All rows of the devices in it.
-    plan : Plan
+    plan : PartitionPlan
     """
     partition = _Partition.of(frame, plan)
     found = partition.clustered(plan)
-    return Report([local.to_message(name).to_bytes() for name, local in found.items()], partition.skipped)
+    return Report([message.to_bytes() for message in messages_of(found)], partition.skipped)
 
 
-def labelled(frame: Any, plan: Plan, clusters: Aggregation, label_column: str) -> Any:
+def labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_column: str) -> Any:
     """Give the frame a column with the global cluster of each row, null for devices that were left out.
 
     The devices are clustered again, which gives what it gave before: nothing of them had to be kept.
@@ -88,7 +89,7 @@ class _Partition:
     skipped: list[Skipped]
 
     @classmethod
-    def of(cls, frame: Any, plan: Plan) -> _Partition:
+    def of(cls, frame: Any, plan: PartitionPlan) -> _Partition:
         """Group the rows by device, in their order, and judge each device by itself."""
         points = np.ascontiguousarray(frame[list(plan.columns)].to_numpy(plan.dtype, na_value=np.nan))
         order, spans = _rows_by_device(frame[plan.device_column])
@@ -102,19 +103,17 @@ class _Partition:
             [Skipped(name, reason, _length(spans[name])) for name, reason in faults.items() if reason is not None],
         )
 
-    def clustered(self, plan: Plan) -> dict[str, LocalClustering]:
+    def clustered(self, plan: PartitionPlan) -> dict[str, LocalClustering]:
         """Algorithm 1 on every device."""
-        found = cluster_fleet(
+        return cluster_devices(
             {name: self.points[span] for name, span in self.spans.items()},
             plan.n_local_clusters,
+            feature_names=plan.columns,
             random_state=plan.seed,
             min_cluster_size=plan.min_cluster_size,
             measure_deviation=plan.measure_deviation,
             n_jobs=plan.n_jobs,
-            progress=False,
         )
-        named = (replace(local, feature_names=plan.columns) for local in found)
-        return dict(zip(self.spans, named, strict=True))
 
 
 def device_names(values: Any) -> list[str]:
@@ -139,13 +138,13 @@ def _length(span: slice) -> int:
     return int(span.stop - span.start)
 
 
-def _fault(name: str, points: Array, plan: Plan) -> str | None:
+def _fault(name: str, points: Array, plan: PartitionPlan) -> str | None:
     """Why a device can't be used, without a value of its rows."""
     if name == NO_DEVICE:
         return f"column {plan.device_column!r} is null in {len(points):,} rows of a partition; say whose they are"
     try:
         checks.device_id(name)
-        checks.points(points, f"points of device {name!r}")
+        checks.finite_table(points, f"points of device {name!r}")
     except InvalidInputError as error:
         return str(error)
     return None

@@ -15,7 +15,7 @@ import numpy as np
 
 from kfed._base import checks, random, text
 from kfed._base.progress import progress_bar
-from kfed.adapters._partition import Plan, Report, Skipped, device_names, labelled, messages_of
+from kfed.adapters._partition import PartitionPlan, Report, Skipped, device_names, labelled, partition_messages
 from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import EngineError, InvalidInputError, MissingExtraError
 from kfed.server import Aggregation, aggregate, aggregate_tree
@@ -28,7 +28,7 @@ try:
     from distributed.client import FutureCancelledError
     from distributed.comm.core import CommClosedError
 except ImportError as error:  # pragma: no cover
-    raise MissingExtraError("clustering on Dask needs it: pip install 'kfed[dask]'") from error
+    raise MissingExtraError("kfed.adapters.dask needs Dask: pip install 'kfed[dask]'") from error
 
 _LOST = (CancelledError, FutureCancelledError, CommClosedError, KilledWorker, TimeoutError)
 
@@ -40,7 +40,7 @@ MAX_ROWS = 2**40
 
 
 class PartitionWarning(UserWarning):
-    """Something about the partitions that their owner should know: rows were moved, or devices left out."""
+    """Rows were moved between partitions, or devices were left out."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,7 +83,7 @@ def cluster_partitions(
         The table, or Parquet files that Dask reads (any fsspec URL). If rows of a device are in several partitions,
         they are brought together first, and a `PartitionWarning` says so.
     device_column : str
-        Which device a row is of.
+        Column with the device of each row.
     columns : sequence of str
         The features.
     n_local_clusters : int or "auto"
@@ -91,18 +91,18 @@ def cluster_partitions(
     n_clusters : int
         Number of global clusters, k.
     client : distributed.Client, optional
-        The cluster that works; by default the active one, or the threads of this process.
+        The Dask cluster to use; by default the active one, or the threads of this process.
     rule : {"paper", "robust"}
         As in `kfed.aggregate`.
     fan_in : int, optional
         Aggregate by way of regions of this many devices, see `kfed.aggregate_tree`: for more devices than messages fit
         in memory.
     random_state : int
-        The seed, from which labels are found again.
+        The seed. Labels are computed again from it.
     min_cluster_size, measure_deviation
         As in `kfed.cluster_device`.
     label_column : str
-        What the column of labels is to be called.
+        Name of the new column of labels.
 
     Returns
     -------
@@ -112,12 +112,12 @@ def cluster_partitions(
     Raises
     ------
     EngineError
-        If the cluster goes away.
+        If the Dask cluster is lost.
 
     Warns
     -----
     PartitionWarning
-        If rows had to be moved, and if devices were left out; the others go on.
+        If rows had to be moved, or devices were left out.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def cluster_partitions(
     """
     frame = frame_or_path if isinstance(frame_or_path, dd.DataFrame) else _read(frame_or_path)
     _check_columns(frame, device_column, columns, label_column)
-    plan = Plan(
+    plan = PartitionPlan(
         device_column,
         tuple(columns),
         _dtype(frame, columns),
@@ -164,8 +164,8 @@ def cluster_partitions(
 def _read(path: str | os.PathLike[str]) -> Any:
     if not isinstance(path, str | os.PathLike):
         raise InvalidInputError(
-            f"frame_or_path must be a Dask frame, a path or a URL, and is a {type(path).__name__}; "
-            "dask.dataframe.from_pandas makes a Dask frame of one in memory"
+            f"frame_or_path must be a Dask frame, a path or a URL; got a {type(path).__name__}; "
+            "dask.dataframe.from_pandas turns a pandas frame into a Dask frame"
         )
     return dd.read_parquet(os.fspath(path))
 
@@ -178,13 +178,12 @@ def _check_columns(frame: Any, device_column: str, columns: Sequence[str], label
     missing = [name for name in (device_column, *columns) if name not in there]
     if missing:
         raise InvalidInputError(
-            f"the table must have the columns that are asked for, and lacks {text.listed(list(map(repr, missing)))}; "
-            f"it has {text.listed(there)}"
+            f"the table has no column {text.listed(list(map(repr, missing)))}; its columns are {text.listed(there)}"
         )
     if device_column in columns:
-        raise InvalidInputError(f"columns must not hold the device column {device_column!r}; leave it out")
+        raise InvalidInputError(f"columns must not include the device column {device_column!r}")
     if label_column in there:
-        raise InvalidInputError(f"label_column must be a new name, and the table has {label_column!r}; give another")
+        raise InvalidInputError(f"label_column must be a new name; the table already has {label_column!r}")
 
 
 def _dtype(frame: Any, columns: Sequence[str]) -> np.dtype[Any]:
@@ -192,7 +191,7 @@ def _dtype(frame: Any, columns: Sequence[str]) -> np.dtype[Any]:
     for name in columns:
         if getattr(frame.dtypes[name], "kind", "O") not in "fiub":
             raise InvalidInputError(
-                f"columns must be numbers, and {name!r} has dtype {frame.dtypes[name]}; encode it as numbers first"
+                f"columns must be numbers; {name!r} has dtype {frame.dtypes[name]}: encode it as numbers first"
             )
     return np.dtype(np.float32 if all(frame.dtypes[name] == np.float32 for name in columns) else np.float64)
 
@@ -207,8 +206,8 @@ def _with_whole_devices(frame: Any, device_column: str, client: Client | None) -
         return frame
     warnings.warn(
         f"{len(spanning):,} of {len(seen):,} devices have rows in several partitions "
-        f"({text.listed(sorted(spanning))}), so those rows are moved (a shuffle); "
-        f"a table that is written by {device_column!r} needs none",
+        f"({text.listed(sorted(spanning))}), so those rows are shuffled; a table partitioned by {device_column!r} "
+        "needs no shuffle",
         PartitionWarning,
         stacklevel=3,
     )
@@ -233,13 +232,15 @@ def _in_order(frame: Any) -> Any:
     return frame.sort_values(ROW_NUMBER, kind="stable").drop(columns=ROW_NUMBER)
 
 
-def _messages(frame: Any, plan: Plan, client: Client | None, skipped: list[Skipped]) -> Iterator[DeviceMessage]:
+def _messages(
+    frame: Any, plan: PartitionPlan, client: Client | None, skipped: list[Skipped]
+) -> Iterator[DeviceMessage]:
     """Messages of all devices, partition by partition; those left out are added to `skipped`."""
     parts = frame[[plan.device_column, *plan.columns]].to_delayed()
     if client is None:
         plan = replace(plan, n_jobs=None)  # partitions come one after the other, and get all threads
     report: Report
-    for report in _run(messages_of, parts, client, "clustering partitions", plan):
+    for report in _run(partition_messages, parts, client, "clustering partitions", plan):
         skipped.extend(report.skipped)
         yield from map(DeviceMessage.from_bytes, report.messages)
 
@@ -274,8 +275,8 @@ def _gathered(client: Client, tasks: list[Any]) -> Iterable[Any]:
             done += 1
     except _LOST as error:
         raise EngineError(
-            f"the Dask cluster must stay until the work is done, and {client} went away after {done} of {len(tasks)} "
-            f"partitions ({type(error).__name__}); nothing was written: start a cluster and run it again"
+            f"lost the Dask cluster {client} after {done} of {len(tasks)} partitions ({type(error).__name__}); nothing "
+            "was written: start a cluster and run it again"
         ) from error
 
 
@@ -283,13 +284,12 @@ def _warn_of(skipped: list[Skipped]) -> None:
     if skipped:
         reasons = [f"{one.device_id!r}: {one.reason}" for one in skipped]
         warnings.warn(
-            f"{len(skipped):,} devices were left out, and the others went on ({text.listed(reasons)}); "
-            "`skipped` names them all",
+            f"devices left out: {len(skipped):,} ({text.listed(reasons)}); `skipped` lists all of them",
             PartitionWarning,
             stacklevel=3,
         )
 
 
-def _labelled(frame: Any, plan: Plan, clusters: Aggregation, label_column: str) -> Any:
+def _labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_column: str) -> Any:
     meta = frame._meta.assign(**{label_column: np.zeros(0, np.int64)}).astype({label_column: "Int64"})
     return frame.map_partitions(labelled, plan, dask.delayed(clusters), label_column, meta=meta)

@@ -11,10 +11,11 @@ from kfed.errors import MissingExtraError
 try:
     import flwr  # noqa: F401
 except ImportError as error:
-    raise MissingExtraError("k-FED on Flower needs it: pip install 'kfed[flower]'") from error
+    raise MissingExtraError("kfed.adapters.flower needs Flower: pip install 'kfed[flower]'") from error
 
 from kfed.adapters.flower_client import client_app, labels_of
-from kfed.adapters.flower_server import Outcome, Settings, run_round, server_app
+from kfed.adapters.flower_round import Outcome, Settings
+from kfed.adapters.flower_server import run_round, server_app
 from kfed.adapters.flower_strategies import ClusteredFedAvg, KFedSelection
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The device's side of k-FED as a Flower `ClientApp`: two queries, of which the first gives a message for the server.
+"""The device's side of k-FED as a Flower `ClientApp` that answers two queries.
 
 query.cluster    points ──> LocalClustering (kept in the node's state) ──> the bytes of a DeviceMessage
 query.identity   the bytes of an Identity ──> labels (kept in the node's state) ──> how many rows got one
@@ -31,13 +31,13 @@ def client_app(
     min_cluster_size: int = MIN_CLUSTER_SIZE,
     on_labels: Callable[[Context, Array], object] | None = None,
 ) -> ClientApp:
-    """Make the app that runs on every node, or teach an app that is there to answer the two queries.
+    """Make the app that runs on every node, or add the two queries to an existing app.
 
     Parameters
     ----------
     load_points : callable
-        ``load_points(context)`` gives the points of this node, (n_points, n_features); `context.node_config` and
-        `context.run_config` say which. They do not leave the node.
+        ``load_points(context)`` returns the points of this node, (n_points, n_features), found with
+        `context.node_config` and `context.run_config`. They do not leave the node.
     n_local_clusters : int or "auto"
         k^(z).
     app : ClientApp, optional
@@ -45,8 +45,8 @@ def client_app(
     random_state, min_cluster_size
         As in `kfed.cluster_device`.
     on_labels : callable, optional
-        ``on_labels(context, labels)`` is called when the answer came, with the global cluster of every point. They are
-        in ``context.state["kfed-labels"]``, too, see `labels_of`.
+        ``on_labels(context, labels)`` is called with the global cluster of every point when the answer arrives. The
+        labels are kept in ``context.state["kfed-labels"]``, too, see `labels_of`.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def client_app(
     """
     app = ClientApp() if app is None else app
 
-    @app.query(CLUSTER, mods=[_telling])
+    @app.query(CLUSTER, mods=[_report_errors])
     def cluster(message: Message, context: Context) -> Message:
         name = str(context.node_id)
         local = cluster_device(
@@ -67,7 +67,7 @@ def client_app(
         context.state[RECORD] = ConfigRecord({"local": local.to_bytes()})
         return _reply(message, {"message": local.to_message(name).to_bytes()})
 
-    @app.query(IDENTITY, mods=[_telling])
+    @app.query(IDENTITY, mods=[_report_errors])
     def identity(message: Message, context: Context) -> Message:
         labels = _local(context).induced_labels(Identity.from_bytes(_bytes(message.content, "identity")))
         context.state[LABELS] = ArrayRecord([labels])
@@ -79,26 +79,26 @@ def client_app(
 
 
 def labels_of(context: Context) -> Array | None:
-    """Give the global cluster of every point of this node, (n_points,); None before the answer came."""
+    """Give the global cluster of every point of this node, (n_points,); None before the answer arrived."""
     record = context.state.get(LABELS)
     return None if record is None else np.asarray(record.to_numpy_ndarrays()[0])
 
 
-def _telling(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
-    """Tell the server what this node could not do. Only the text of a kfed error is known to hold no value of a row."""
+def _report_errors(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
+    """Reply with the error if a query fails. Only kfed's own error texts are sent: they hold no value of a row."""
     try:
         return call_next(message, context)
     except KFedError as error:
         return _reply(message, {"error": str(error)})
     except Exception as error:  # Flower would send its text
         log(ERROR, "k-FED: this node failed", exc_info=error)
-        return _reply(message, {"error": f"it raised {type(error).__name__}; its own log says more"})
+        return _reply(message, {"error": f"it raised {type(error).__name__}; see the log of this node"})
 
 
 def _local(context: Context) -> LocalClustering:
     record = context.state.get(RECORD)
     if record is None:
-        raise InvalidInputError("this node must be asked to cluster before it is told its identity, and was not")
+        raise InvalidInputError("this node got an identity before it was asked to cluster")
     return LocalClustering.from_bytes(record["local"])
 
 
@@ -111,6 +111,6 @@ def _bytes(content: RecordDict, name: str) -> bytes:
     value = record.get(name) if isinstance(record, ConfigRecord) else None
     if not isinstance(value, bytes):
         raise InvalidInputError(
-            f"a k-FED message must hold {name!r} as bytes, and holds none; use the same kfed on both"
+            f"the k-FED message holds no {name!r} as bytes; use the same version of kfed on server and nodes"
         )
     return value

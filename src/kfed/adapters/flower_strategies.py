@@ -1,15 +1,15 @@
-"""What clusters of nodes are good for in training: one model for each, or clients that are not copies of each other.
+"""Training with the clusters of nodes: one model for each cluster, or clients that are not copies of each other.
 
-Both are Flower's `FedAvg` in all but whom they send which model, and run with an ordinary PyTorch `ClientApp`.
+Both differ from Flower's `FedAvg` only in who is sent which model, and run with an ordinary PyTorch `ClientApp`.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from logging import INFO, WARNING
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -21,6 +21,7 @@ from flwr.serverapp.strategy.strategy_utils import aggregate_arrayrecords
 from kfed._base import text
 from kfed._base.array import Array
 from kfed.errors import InvalidInputError
+from kfed.federated import Selection
 
 
 class ClusteredFedAvg(FedAvg):
@@ -29,21 +30,21 @@ class ClusteredFedAvg(FedAvg):
     Parameters
     ----------
     clusters : mapping of int to int
-        The cluster of each node, such as `Outcome.clusters` of a round of k-FED. Other nodes take no part.
+        The cluster of each node, such as `Outcome.clusters` of a round of k-FED. Other nodes do not take part.
     **options
         As of `flwr.serverapp.strategy.FedAvg`.
 
     Attributes
     ----------
     models : dict of int to ArrayRecord
-        The model of each cluster, after `start`. All begin with `initial_arrays`. Flower's `Result.arrays` has room for
-        one, and holds the first of them.
+        The model of each cluster, after `start`. All begin as `initial_arrays`. Flower's `Result.arrays` holds the
+        first of them.
     """
 
     def __init__(self, clusters: Mapping[int, int], **options: Any) -> None:
         super().__init__(**options)
         if not clusters:
-            raise InvalidInputError("clusters must name the cluster of at least one node, and names none")
+            raise InvalidInputError("clusters must hold at least one node; got none")
         self.clusters = dict(clusters)
         self.models: dict[int, ArrayRecord] = {}
 
@@ -63,7 +64,7 @@ class ClusteredFedAvg(FedAvg):
         config: ConfigRecord,
         grid: Grid,
     ) -> Iterable[Message]:
-        """Send the nodes of this round the models of their clusters, to judge."""
+        """Send the nodes of this round the models of their clusters, to evaluate."""
         nodes = self._sampled(server_round, grid, self.fraction_evaluate, self.min_evaluate_nodes)
         return self._messages(nodes, server_round, config, MessageType.EVALUATE)
 
@@ -72,7 +73,7 @@ class ClusteredFedAvg(FedAvg):
         server_round: int,  # noqa: ARG002 - Flower's signature
         replies: Iterable[Message],
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Average the models of each cluster; a cluster that nobody replied for keeps its own."""
+        """Average the models of each cluster; a cluster without replies keeps its model."""
         valid, _ = self._check_and_log_replies(list(replies), is_train=True)
         if not valid:
             return None, None
@@ -83,7 +84,7 @@ class ClusteredFedAvg(FedAvg):
         return next(iter(self.models.values())), metrics
 
     def _sampled(self, server_round: int, grid: Grid, fraction: float, at_least: int) -> list[int]:
-        """A fraction of the nodes that are there, the same whenever the same nodes are there in that round."""
+        """Draw a fraction of the connected nodes; the draw depends on the round and these nodes alone."""
         if fraction == 0.0:
             return []
         there = _wait_for(grid, self.clusters, max(at_least, self.min_available_nodes))
@@ -101,13 +102,6 @@ class ClusteredFedAvg(FedAvg):
         ]
 
 
-class Selection(Protocol):
-    """Whatever picks the clients of a round: the selections of `kfed.federated` do."""
-
-    def select(self, round: int, n: int, losses: Callable[[Array], Any]) -> Array:
-        """Positions of `n` distinct clients; asks for the losses of those it considers."""
-
-
 class KFedSelection(FedAvg):
     """Federated averaging whose clients are picked at random, by power of choice, or by k-FED + power of choice.
 
@@ -118,11 +112,11 @@ class KFedSelection(FedAvg):
     node_ids : sequence of int
         The node that each position of the selection stands for.
     n_train : int
-        Nodes that train in a round. One that is picked and not there is passed over.
+        Nodes that train in a round. One that is picked but not connected is passed over.
     loss_key : str
-        What the nodes' evaluate function calls its loss. Only candidates are asked for it, before each round.
+        Name of the loss in the metrics of the nodes' evaluate function. Only candidates are asked, before each round.
     loss_timeout : float
-        Seconds to wait for losses. A candidate that is not there, or does not say, is taken last.
+        Seconds to wait for losses. A candidate that is not connected, or does not reply, is taken last.
     **options
         As of `flwr.serverapp.strategy.FedAvg`.
 
@@ -160,12 +154,12 @@ class KFedSelection(FedAvg):
 
         picked = [self.node_ids[position] for position in self.selection.select(server_round, self.n_train, losses)]
         for node in (node for node in picked if node not in there):
-            log(WARNING, "KFedSelection: node %d was picked for round %d and is not there", node, server_round)
+            log(WARNING, "KFedSelection: node %d was picked for round %d but is not connected", node, server_round)
         self.selected.append([node for node in picked if node in there])
         return self._construct_messages(record, self.selected[-1], MessageType.TRAIN)
 
     def _losses(self, grid: Grid, record: RecordDict, nodes: list[int], there: set[int]) -> Array:
-        """Losses of the present model on these nodes; the smallest number for a node that does not say."""
+        """Losses of the current model on these nodes; the smallest number for a node that does not reply."""
         asked = self._construct_messages(record, [node for node in nodes if node in there], MessageType.EVALUATE)
         replies = grid.send_and_receive(asked, timeout=self.loss_timeout)
         found = {reply.metadata.src_node_id: self._loss(reply) for reply in replies if reply.has_content()}
@@ -175,14 +169,14 @@ class KFedSelection(FedAvg):
         metrics = {key: value for record in reply.content.metric_records.values() for key, value in record.items()}
         if self.loss_key not in metrics:
             raise InvalidInputError(
-                f"the nodes' evaluate function must reply with a metric {self.loss_key!r}, and that of node "
-                f"{reply.metadata.src_node_id} says {text.listed(sorted(metrics)) or 'nothing'}; give loss_key"
+                f"node {reply.metadata.src_node_id} replied without the metric {self.loss_key!r}; got "
+                f"{text.listed(sorted(metrics)) or 'no metrics'}; set loss_key to the name of the loss"
             )
         return float(metrics[self.loss_key])
 
 
 def _wait_for(grid: Grid, nodes: Iterable[int], at_least: int) -> list[int]:
-    """Nodes that are there, sorted, once there are so many of them, or all."""
+    """Wait until `at_least` of these nodes are connected, or all of them; return those, sorted."""
     wanted = set(nodes)
     while len(there := wanted & set(grid.get_node_ids())) < min(at_least, len(wanted)):
         log(INFO, "Waiting for nodes to connect: %d of %d", len(there), len(wanted))

@@ -1,10 +1,10 @@
-"""What the two sides of k-FED on Flower call things: names of queries and of records. Imports neither side."""
+"""Names that both sides of k-FED on Flower use, for queries and records."""
 
 CLUSTER, IDENTITY = "cluster", "identity"
-"""The queries: cluster your points and send a message; here is which global cluster each local one is."""
+"""The queries: cluster your points and reply with a message; label your rows by this identity."""
 
 RECORD = "kfed"
-"""The record of a message that holds what is said, and of a node's state that holds its local clustering."""
+"""The record of a message with its content, and of a node's state with its local clustering."""
 
 LABELS = "kfed-labels"
-"""The record of a node's state that holds the global cluster of each of its points."""
+"""The record of a node's state with the global cluster of each of its points."""

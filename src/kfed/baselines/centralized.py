@@ -10,7 +10,8 @@ import numpy as np
 
 from kfed._base import checks, files
 from kfed._base.array import Array
-from kfed.baselines.sent import Sent, pool
+from kfed.baselines.pooling import pool
+from kfed.simulate import Communication
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +23,13 @@ class Centralized:
     centers : array of shape (n_clusters, n_features)
     labels : array of int, shape (n_points,)
         Of all devices' points in a row.
-    sent : Sent
+    sent : Communication
         All rows up; the labels down.
     """
 
     centers: Array = field(repr=False)
     labels: Array = field(repr=False)
-    sent: Sent
+    sent: Communication
 
 
 def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_init: int = 1) -> Centralized:
@@ -46,7 +47,7 @@ def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_ini
     --------
     >>> rng = np.random.default_rng(0)
     >>> done = centralized([rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9], n_clusters=2)
-    >>> np.bincount(done.labels).tolist(), done.sent.n_rounds, done.sent.n_messages
+    >>> np.bincount(done.labels).tolist(), done.sent.rounds, done.sent.messages
     ([30, 20], 1, 4)
     """
     from sklearn.cluster import KMeans
@@ -55,7 +56,8 @@ def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_ini
     labels = model.labels_.astype(np.int64)
     ends = np.cumsum([points.shape[0] for points in devices])[:-1]
     down = (files.encode({"labels": own}) for own in np.split(labels, ends))
-    return Centralized(model.cluster_centers_, labels, Sent.round(map(rows_message, devices), down))
+    sent = Communication.of_round(map(rows_message, devices), down)
+    return Centralized(model.cluster_centers_, labels, sent)
 
 
 def rows_message(points: Any) -> bytes:

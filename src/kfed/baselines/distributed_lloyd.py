@@ -14,7 +14,8 @@ import numpy as np
 from kfed._base import checks, files, geometry
 from kfed._base.array import Array
 from kfed._base.pool import one_blas_thread
-from kfed.baselines.sent import Sent, pool
+from kfed.baselines.pooling import pool
+from kfed.simulate import Communication
 from kfed.wire import DeviceMessage
 
 
@@ -26,12 +27,12 @@ class Step:
     ----------
     cost : float
         The k-means cost of the clustering that the devices found in this round.
-    sent : Sent
+    sent : Communication
         What was communicated from the start until now.
     """
 
     cost: float
-    sent: Sent
+    sent: Communication
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class DistributedLloyd:
     steps: tuple[Step, ...] = field(repr=False)
 
     @property
-    def sent(self) -> Sent:
+    def sent(self) -> Communication:
         """What was communicated in all."""
         return self.steps[-1].sent
 
@@ -75,7 +76,7 @@ def distributed_lloyd(
     --------
     >>> rng = np.random.default_rng(0)
     >>> done = distributed_lloyd([rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9], n_clusters=2)
-    >>> [round(step.cost) for step in done.steps], done.sent.n_rounds
+    >>> [round(step.cost) for step in done.steps], done.sent.rounds
     ([89, 89], 3)
     """
     pooled, ends = pool(devices), np.cumsum([points.shape[0] for points in devices])[:-1]
@@ -88,7 +89,7 @@ def distributed_lloyd(
             labels = _nearest(pooled, centers)  # each device its own; at once here, since it is the same
             local = [_means(*own, n_clusters) for own in zip(devices, np.split(labels, ends), strict=True)]
             down = [files.encode({"centers": centers})] * len(devices)
-            sent += Sent.round((_message(means, counts) for means, counts in local), down)
+            sent += Communication.of_round((_message(means, counts) for means, counts in local), down)
             centers, explained = _combine(local, centers)  # on the server
             steps.append(Step(norms - explained, sent))
             if np.array_equal(labels, before):
@@ -97,10 +98,10 @@ def distributed_lloyd(
     return DistributedLloyd(centers, labels, tuple(steps))
 
 
-def _first_centers(points: Any, n_clusters: int, rng: np.random.Generator) -> tuple[Array, Sent]:
+def _first_centers(points: Any, n_clusters: int, rng: np.random.Generator) -> tuple[Array, Communication]:
     """Rows drawn at random from all devices, each sent by its own."""
     drawn = _dense(points[np.sort(rng.permutation(points.shape[0])[:n_clusters])])
-    return drawn, Sent.round((files.encode({"row": row}) for row in drawn), ())
+    return drawn, Communication.of_round((files.encode({"row": row}) for row in drawn), ())
 
 
 def _nearest(points: Any, centers: Array) -> Array:

@@ -40,13 +40,13 @@ def _print_version(wanted: bool) -> None:
 def _kfed(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and leave."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
     """Find the groups in data that never leaves its devices, in one round: k-FED."""
 
 
 def main() -> None:
-    """Run the command line, which says itself what the library would warn of."""
+    """Run the command line; it prints the warnings of an aggregation itself."""
     warnings.simplefilter("ignore", AggregationWarning)
     app()

@@ -1,11 +1,10 @@
-"""What the commands share: where text goes, how an error reads, and which files may be written."""
+"""What all commands share: where text goes, how errors are shown, and which files may be written."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +14,9 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from kfed._base import files
+from kfed._base.files import about as about
 from kfed._base.files import reason_of
+from kfed._base.text import plural as plural
 from kfed.errors import InvalidInputError, KFedError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
@@ -23,19 +24,19 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist
 
 
 def number_or_auto(text: str) -> int | Literal["auto"]:
-    """Read a number of clusters, or the wish to have it found."""
+    """Read a number of clusters, or the word auto."""
     if text == "auto":
         return "auto"
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
-    raise typer.BadParameter(f"must be a whole number above zero, or auto, and is {text!r}")
+    raise typer.BadParameter(f"must be a whole number of at least 1, or auto; got {text!r}")
 
 
 class Commands(TyperGroup):
-    """The commands, with every error of a caller in one paragraph on stderr."""
+    """The commands; an error that the caller can cause is one line on stderr, without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; exit with 1 if it cannot do what was asked."""
+        """Run a command; exit with 1 on such an error."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -44,12 +45,12 @@ class Commands(TyperGroup):
             note(reason_of(error))
             raise typer.Exit(1) from None
         except MemoryError:
-            note("there is not enough memory for this; ask for fewer clusters, or take fewer rows at a time")
+            note("not enough memory; ask for fewer clusters, or use fewer rows at a time")
             raise typer.Exit(1) from None
 
 
 def note(text: str) -> None:
-    """Say something to the person, not to the pipe."""
+    """Print a line on stderr, for people; stdout may be a pipe."""
     typer.echo(f"kfed: {text}", err=True)
 
 
@@ -58,11 +59,11 @@ def say(*parts: Any) -> None:
     console = Console(highlight=False, emoji=False, soft_wrap=True)
     for part in parts:
         console.print(part)
-    console.file.flush()  # into a file, too, as it happens
+    console.file.flush()  # so that a log file shows it at once
 
 
 def print_json(result: Any) -> None:
-    """Print a result for programs."""
+    """Print a result as JSON, for programs."""
     typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
 
 
@@ -77,31 +78,19 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str
     return built
 
 
-@contextmanager
-def about(path: Path) -> Iterator[None]:
-    """Let an error from within name the file that it is about."""
-    try:
-        yield
-    except KFedError as error:
-        raise type(error)(f"{path}: {error}") from error
-
-
 def claim(outputs: Sequence[Path], *, inputs: Sequence[str | os.PathLike[str]] = (), force: bool) -> None:
     """Raise unless all outputs can be written and none of them is an input."""
     for output in outputs:
         if any(output.exists() and os.path.exists(path) and os.path.samefile(output, path) for path in inputs):
-            raise InvalidInputError(f"{output} is read by this command, and would be overwritten; choose another name")
+            raise InvalidInputError(f"{output} is an input of this command; choose another name for the output")
         if output.is_dir() or not output.parent.is_dir():
-            raise InvalidInputError(f"{output} cannot be written: its folder must exist, and it must not be one itself")
+            raise InvalidInputError(
+                f"{output} cannot be written: its folder must exist, and it must not be a folder itself"
+            )
         if not force:
             files.check_free(output)
 
 
-def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """Write a number with its noun: 1 row, 2 rows."""
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
-
-
 def printable(name: str) -> str:
-    """Make a name that came from elsewhere harmless on a terminal."""
+    """Escape a name that holds control characters, which could drive the terminal."""
     return name if name.isprintable() else repr(name)

@@ -1,4 +1,4 @@
-"""`kfed demo`: the whole method on bundled data, with what was sent and how good the answer is."""
+"""`kfed demo`: the whole method on bundled data, what was sent, and how good the clusters are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def demo(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help=f"The picture; by default {DEFAULT_PICTURE}, written anew."
+            "-o", "--output", metavar="FILE", help=f"The picture; by default {DEFAULT_PICTURE}, which is overwritten."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Decides the split and every random choice.")] = 0,
@@ -33,7 +33,7 @@ def demo(
 ) -> None:
     """Cluster handwritten digits on 100 simulated devices in one round, and compare with central k-means.
 
-    Every device holds images of two digits. A few seconds; nothing is downloaded.
+    Every device holds images of two digits. It takes a few seconds and downloads nothing.
     """
     from kfed._base.figures import check_format
     from kfed.experiments.demo import run_demo
@@ -81,7 +81,7 @@ def _text(facts: dict[str, Any]) -> list[Any]:
         ),
         (
             "centers",
-            f"{facts['n_device_centers']:,}, and {facts['n_withheld']} withheld (too few images)",
+            f"{facts['n_device_centers']:,} sent, {facts['n_withheld']} withheld (too few images)",
         ),
         ("time", f"{facts['seconds']:.2f} s for all devices and the server"),
     ]
@@ -92,7 +92,7 @@ def _text(facts: dict[str, Any]) -> list[Any]:
         table("What was sent", ["", ""], sent, left=2),
         "",
         table("How good the clusters are", _HEADINGS, [_row(q, facts["quality"][-1]) for q in facts["quality"]]),
-        "Cost is relative to the last line, and lower is better; in the other columns 1.000 means the true digits.",
+        "Cost is relative to the last line; lower is better. In the other columns 1.000 means exactly the true digits.",
         *([f"  [green]wrote[/]  {escape(facts['picture'])}"] if facts["picture"] else []),
     ]
 

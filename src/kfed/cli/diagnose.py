@@ -11,17 +11,16 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say, table
-from kfed.cli.site import on_scale
+from kfed._base.text import quoted
+from kfed.cli._report import on_terminal
+from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.insight import Diagnosis, diagnose_data
 from kfed.insight import diagnose as diagnose_aggregation
 from kfed.separation import separation_report
 from kfed.server import Aggregation
-from kfed.site import Table, open_table, read_column, read_table, shown
+from kfed.site import Table, open_table, read_column, read_table
 from kfed.wire import load
-
-_COLORS = {True: "green", False: "yellow", None: "cyan"}
 
 
 def register(app: typer.Typer) -> None:
@@ -40,18 +39,19 @@ def diagnose(
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(metavar="TABLE", help="Rows that are at hand, to be judged with --labels; again for each device."),
+        typer.Option(metavar="TABLE", help="A table of rows, judged with --labels; repeat for each device."),
     ] = None,
     labels: Annotated[
         list[Path] | None,
         typer.Option(metavar="TABLE", help="The cluster of each row: the last column, as `kfed label` writes it."),
     ] = None,
     device_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of the one --data file that says whose row it is.")
+        str | None,
+        typer.Option(metavar="NAME", help="Column of the one --data file that names the device."),
     ] = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to judge; by default all.")] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to use; by default all.")] = None,
     id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of --data that is no feature: which row this is.")
+        str | None, typer.Option(metavar="NAME", help="Column of --data with row identifiers; not used as a feature.")
     ] = None,
     scale: Annotated[
         Path | None, typer.Option(metavar="FILE", help="JSON with the agreed shift and scale of each column.")
@@ -68,10 +68,10 @@ def diagnose(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Say how far clusters can be relied upon: the verdict, what it rests on, and what to look at.
+    """Judge how far clusters can be relied upon: the verdict, its reasons, and what to look at.
 
-    Of an aggregation it needs only what the sites sent. Of rows with labels it measures the paper's conditions
-    themselves, and which rows fail them.
+    An aggregation is judged by what the sites sent. Rows with labels are judged by the paper's conditions, measured
+    on the rows themselves.
     """
     given = [path for path in (clusters, *(data or []), *(labels or []), scale) if path is not None]
     outputs = [path for path in (page, plot) if path is not None]
@@ -87,8 +87,9 @@ def diagnose(
         raise InvalidInputError(
             "give either one file that `kfed aggregate` wrote, or tables with --data and as many with --labels"
         )
+    title = f"Diagnosis of {given[0].name}"
     if page is not None:
-        files.write(page, found.to_html(f"Diagnosis of {given[0].name}"), overwrite=force)
+        files.write(page, found.to_html(title), overwrite=force)
     if plot is not None:
         from kfed._base.figures import save_figure
 
@@ -96,11 +97,12 @@ def diagnose(
     if as_json:
         print_json({"verdict": found.verdict, "is_guaranteed": found.is_guaranteed} | found.details)
     else:
-        say(*_text(found, outputs))
+        say(*on_terminal(found.report(title).blocks()))
+        say(*(f"  [green]wrote[/]  {escape(str(path))}" for path in outputs))
 
 
 def _check_pictures(plot: Path | None) -> None:
-    """Find out before the work, not after it, that pictures cannot be drawn."""
+    """Raise before the work starts if pictures cannot be drawn."""
     from kfed._base.figures import check_format, require_matplotlib
 
     if plot is not None:
@@ -117,17 +119,17 @@ def _of_data(
     scale: Path | None,
     required_ratio: float,
 ) -> Diagnosis:
-    """Read tables and labels in pairs, one pair a device, or one pair with a column that names devices."""
+    """Read pairs of tables and labels: one pair for each device, or one pair with a column that names the devices."""
     if len(data) != len(labels):
-        raise InvalidInputError(f"there must be one --labels for each --data, and there are {len(labels)}")
+        raise InvalidInputError(f"give one --labels for each --data; got {len(labels)} for {len(data)}")
     if device_column is not None and len(data) > 1:
-        raise InvalidInputError("--device-column goes with one --data, which holds the rows of all devices")
+        raise InvalidInputError("--device-column needs exactly one --data, with the rows of all devices")
     chosen = None if columns is None else next(csv.reader([columns]))
     named: Any = None if device_column is None else read_column(data[0], device_column)
     tables = [_rows(path, chosen, id_column, device_column, scale) for path in data]
     for path, rows in zip(data, tables, strict=True):
         if rows.names != tables[0].names:
-            raise FeatureMismatchError(f"{path}: the columns must be those of {data[0]}, and are {shown(rows.names)}")
+            raise FeatureMismatchError(f"{path}: the columns must be those of {data[0]}; got {quoted(rows.names)}")
     target = np.concatenate([_labels(*each) for each in zip(labels, tables, data, strict=True)])
     target = target.astype(int) if all(map(str.isdecimal, target)) else target
     stems = [path.stem for path in data]
@@ -140,31 +142,20 @@ def _of_data(
 def _rows(
     path: Path, columns: list[str] | None, id_column: str | None, device_column: str | None, scale: Path | None
 ) -> Table:
-    """The rows of a table, without the columns that are no features."""
+    """Read a table without the columns that are not features."""
     if columns is None and device_column is not None:
         columns = [name for name in open_table(path).names if name not in (id_column, device_column)]
-    return on_scale(read_table(path, columns=columns, id_column=id_column), scale)
+    return read_table(path, columns=columns, id_column=id_column, scale=scale)
 
 
 def _labels(path: Path, rows: Table, data: Path) -> Any:
-    """One label a row, in the order of the rows."""
+    """Read one label for each row, in the order of the rows."""
     labels = np.array(read_column(path))
     if len(labels) != len(rows):
         raise InvalidInputError(
-            f"{path}: there must be a label for each of {len(rows):,} rows of {data}, and there are {len(labels):,}"
+            f"{path}: there must be one label for each row of {data}; got {len(labels):,} labels for {len(rows):,} rows"
         )
     named_too = rows.id_column is not None and rows.id_column in open_table(path).names
     if named_too and read_column(path, rows.id_column) != rows.row_ids:
-        raise InvalidInputError(f"{path}: {rows.id_column!r} must name the rows of {data} in their order, and does not")
+        raise InvalidInputError(f"{path}: {rows.id_column!r} must name the rows of {data}, in the same order")
     return labels
-
-
-def _text(found: Diagnosis, outputs: list[Path]) -> list[Any]:
-    color = _COLORS[found.is_guaranteed]
-    parts: list[Any] = [f"[bold {color}]{escape(found.verdict)}[/]", "", escape(found.meaning)]
-    parts += [f"\n{escape(found.evidence)}"] if found.evidence else []
-    parts += [f"\n[bold]warning:[/] {escape(text)}" for text in found.warnings]
-    parts += ["", table(None, ["", ""], found.facts, left=2)]
-    parts += [table(grid.title, grid.headings, grid.rows) for grid in found.grids]
-    parts += [f"[dim]note: {escape(text)}[/]" for text in found.notes]
-    return parts + [f"  [green]wrote[/]  {escape(str(path))}" for path in outputs]

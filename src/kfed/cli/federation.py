@@ -13,9 +13,9 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed.cli._options import CaFile, Insecure
 from kfed.cli._terminal import Force, Json, claim, plural, print_json, say, table
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
-from kfed.cli.join import CaFile, Insecure
 from kfed.errors import InvalidInputError
 
 DEFAULT_URL = "http://127.0.0.1:8765"

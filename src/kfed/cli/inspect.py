@@ -1,4 +1,4 @@
-"""`kfed inspect`: what is in a kfed file, in plain words, for the person who is asked to send it."""
+"""`kfed inspect`: what a kfed file holds, in plain words, for the person who is asked to send it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from kfed._base.array import Array
+from kfed._base.text import listed
 from kfed.cli._terminal import Json, about, plural, print_json, printable, say, table
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
@@ -35,13 +35,15 @@ def inspect(
     centers: Annotated[bool, typer.Option("--centers", help="Show the centers, too.")] = False,
     scale: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="JSON with the agreed shift and scale, to show centers in the former units."),
+        typer.Option(
+            metavar="FILE", help="JSON with the shift and scale of each column, to show centers in original units."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is in a file, what is not, and who may have it."""
+    """Show what a file holds, what it does not hold, and who may have it."""
     if scale is not None and not centers:
-        raise InvalidInputError("--scale is for the centers; add --centers to see them")
+        raise InvalidInputError("--scale applies to the centers; add --centers to show them")
     found = describe(load(file, DeviceMessage, Aggregation, Identity, LocalFile))
     if scale is not None:
         found = _in_units(found, scale)
@@ -52,14 +54,14 @@ def inspect(
     say(f"[bold]{escape(str(file))}[/] ({facts['bytes']:,} bytes) is {escape(found.title)}")
     say("", "It holds:", *(f"  - {escape(line)}" for line in found.holds))
     say("", "It does not hold:", *(f"  - {escape(line)}" for line in found.lacks))
-    say(*(f"\n[bold red]Beware:[/] {escape(line)}" for line in found.warnings))
+    say(*(f"\n[bold red]Warning:[/] {escape(line)}" for line in found.warnings))
     if centers:
         say("", _centers_table(found))
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a file is, in words and in facts."""
+    """What a file holds, in words and in facts."""
 
     title: str
     holds: list[str]
@@ -72,7 +74,7 @@ class Description:
 
 @singledispatch
 def describe(document: Any) -> Description:
-    """Describe what `kfed.files.load` gave."""
+    """Describe a value that was read from a file."""
     raise NotImplementedError(type(document).__name__)
 
 
@@ -86,18 +88,18 @@ def _(message: DeviceMessage) -> Description:
     if counts:
         holds.append(f"how many rows each group has: {sum(counts):,} in all, {min(counts):,} in the smallest")
     if message.sums_of_squares is not None:
-        holds.append("how far the rows of each group lie from their center: one sum of squares a group")
+        holds.append("how far the rows of each group are from its center: one sum of squares for each group")
     if message.spectral_deviation is not None:
-        holds.append("how far all rows lie from their centers: one number, the largest singular value")
+        holds.append("how far all rows are from their centers: one number, the largest singular value")
     if message.feature_names is not None:
         holds.append(f"the names of the columns: {_listed(message.feature_names)}")
     lacks = [
         "any row",
-        "ids of rows, or which row is in which group",
+        "ids of rows, or the group of any row",
         "groups that the device withheld as too small",
     ]
     return Description(
-        f"the message of device {message.device_id!r}: this, and nothing else, leaves it",
+        f"the message of device {message.device_id!r}: nothing else leaves it",
         holds,
         lacks,
         _warnings(counts),
@@ -119,18 +121,18 @@ def _(message: DeviceMessage) -> Description:
 @describe.register
 def _(kept: LocalFile) -> Description:
     clustering = kept.clustering
-    n_withheld = int(np.count_nonzero(clustering.withheld & (clustering.counts > 0)))
+    n_withheld = kept.n_withheld
     holds = [
         f"the name of the device: {kept.device_id!r}",
-        f"which group each of {plural(clustering.n_points, 'row')} is in",
-        f"{_centers(clustering.centers)} and their counts, {n_withheld} of them withheld from the message",
+        f"the group of each row ({plural(clustering.n_points, 'row')})",
+        f"{_centers(clustering.centers)} with their counts, {n_withheld} of them withheld from the message",
     ]
     if kept.row_ids is not None:
         holds.append(f"the ids of the rows, from column {kept.id_column!r}")
     if clustering.feature_names is not None:
         holds.append(f"the names of the columns: {_listed(clustering.feature_names)}")
     return Description(
-        f"the local file of device {kept.device_id!r}: it stays there, to label its rows later",
+        f"the local file of device {kept.device_id!r}: it stays there, and labels the rows later",
         holds,
         ["the rows themselves"],
         ["do not send this file: the center of a withheld group can be a row"] if n_withheld else [],
@@ -153,16 +155,16 @@ def _(kept: LocalFile) -> Description:
 @describe.register
 def _(identity: Identity) -> Description:
     return Description(
-        f"the answer to device {identity.device_id!r}, and for it alone",
+        f"the answer to device {identity.device_id!r}, meant for it alone",
         [
             f"the name of the device: {identity.device_id!r}",
-            f"which shared cluster each of {plural(len(identity), 'group')} that it sent is in",
+            f"the shared cluster of each group that it sent ({plural(len(identity), 'group')})",
             f"{_centers(identity.cluster_centers)}, those of the shared clusters",
         ],
         [
             "any row",
             "names or counts of other devices",
-            "their centers, but for a cluster that only one of them has",
+            "their centers, except where a cluster is that of one device alone",
         ],
         [],
         {
@@ -190,8 +192,8 @@ def _(result: Aggregation) -> Description:
         holds,
         ["any row"],
         [
-            "who has this file sees the centers of every device; "
-            "`kfed aggregate --identities` makes answers without them"
+            "whoever has this file sees the centers of every device; "
+            "`kfed aggregate --identities` writes answers without them"
         ],
         {
             "kind": "aggregation",
@@ -214,21 +216,20 @@ def _centers(centers: Array) -> str:
     return f"{plural(n_centers, 'center')} of {plural(n_features, 'number')} ({centers.dtype})"
 
 
-def _listed(names: tuple[str, ...], limit: int = 20) -> str:
-    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
-    return ", ".join(map(printable, names[:limit])) + more
+def _listed(names: tuple[str, ...]) -> str:
+    return listed(list(map(printable, names)), limit=20)
 
 
 def _warnings(counts: list[float]) -> list[str]:
     if counts and min(counts) < 2:
-        return ["there is a group of one row, and its center is that row; do not send this file"]
+        return ["a group has one row, so its center is that row; do not send this file"]
     if counts and min(counts) < FEW_ROWS:
-        return ["there is a group of two rows, whose average says much about each"]
+        return ["a group has two rows, so its center says much about each of them"]
     return []
 
 
 def _in_units(found: Description, scale: Path) -> Description:
-    """The same, with centers as they were before the rows were put on a scale."""
+    """The same, with the centers in the original units of the columns."""
     names = found.names or [str(position) for position in range(found.centers.shape[1])]
     agreed = read_scale(scale)
     with about(scale):
@@ -236,7 +237,7 @@ def _in_units(found: Description, scale: Path) -> Description:
 
 
 def _centers_table(found: Description) -> Table:
-    """Give each feature a line and each center a column."""
+    """A table with a line for each feature and a column for each center."""
     n_centers, n_features = found.centers.shape
     names = found.names or [f"feature {position}" for position in range(n_features)]
     lines = [

@@ -1,4 +1,4 @@
-"""`kfed join` and `kfed leave`: the whole life of a device of a coordinator."""
+"""`kfed join` and `kfed leave`: a site of a coordinator, from its first message until it leaves."""
 
 from __future__ import annotations
 
@@ -11,21 +11,9 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._site_options import (
-    Columns,
-    DeviceId,
-    Float32,
-    Header,
-    IdColumn,
-    LocalClusters,
-    MinClusterSize,
-    Scale,
-    Seed,
-    WeightColumn,
-)
+from kfed.cli._labels import write_labels
+from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say
-from kfed.cli.site import cluster, label_facts, label_text, labels_csv, read_rows
-from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.site import LocalFile
 from kfed.wire import Identity
@@ -35,12 +23,8 @@ if TYPE_CHECKING:
 
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="Holds the join token; else KFED_JOIN_TOKEN does."),
+    typer.Option("--token-file", metavar="FILE", help="File with the join token; by default it is in KFED_JOIN_TOKEN."),
 ]
-CaFile = Annotated[
-    Path | None, typer.Option("--cafile", metavar="FILE", help="Certificates to trust, for a coordinator with TLS.")
-]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Talk to another machine without TLS.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,66 +32,58 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="`kfed join https://clinics.example --federation clinics --data north.csv -k 4 -o labels.csv`\n\n"
         "`kfed join ... --no-wait`, and later `kfed label north.local --clusters north.ticket -o labels.csv`"
-    )(join)
+    )(with_option_groups(join))
     app.command(epilog="`kfed leave north.ticket`")(leave)
 
 
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the coordinator is.")],
     federation: Annotated[str, typer.Option(metavar="NAME", help="The federation to join.")],
-    data: Annotated[Path, typer.Option(metavar="TABLE", help="The rows of this site: .csv, .parquet or .npy.")],
-    n_local_clusters: LocalClusters,
-    device_id: DeviceId = None,
+    data: Annotated[Path, typer.Option(metavar="TABLE", help=TABLE_HELP)],
+    site: SiteOptions,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file for the cluster of each row.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file to write: the cluster of each row.")
     ] = None,
     token_file: TokenFile = None,
     token: Annotated[str | None, typer.Option(envvar="KFED_JOIN_TOKEN", hidden=True)] = None,
     ticket_file: Annotated[
         Path | None,
-        typer.Option("--ticket", metavar="FILE", help="Kept by this site; by default it is called as the table."),
+        typer.Option(
+            "--ticket",
+            metavar="FILE",
+            help="Where to keep the proof that this site joined; by default named like the table.",
+        ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for the clusters.")] = True,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="How long to wait for the clusters; else forever.")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="How long to wait for the clusters; by default for ever."),
     ] = None,
-    patience: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to try a coordinator that does not answer.")
-    ] = 300.0,
+    patience: Patience = 300.0,
     replace: Annotated[bool, typer.Option("--replace", help="Replace what this site sent before.")] = False,
-    columns: Columns = None,
-    id_column: IdColumn = None,
-    weight_column: WeightColumn = None,
-    scale: Scale = None,
-    min_cluster_size: MinClusterSize = MIN_CLUSTER_SIZE,
-    seed: Seed = 0,
-    header: Header = None,
-    float32: Float32 = False,
     cafile: CaFile = None,
     insecure: Insecure = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Cluster the rows of this site, send a few centers once, wait, and label the rows. No row leaves this machine.
+    """Cluster the rows of this site, send a few centers to a coordinator, wait, and label the rows.
 
-    It may be stopped and run again at any time: what was sent is not sent twice.
+    No row leaves this machine. The command may be stopped and run again at any time: nothing is sent twice.
     """
     from kfed.coordinator.client import Ticket
 
-    name = data.stem if device_id is None else device_id
     ticket_path = Path(f"{data.stem}.ticket") if ticket_file is None else ticket_file
     local_path = ticket_path.with_suffix(".local")
     if wait and output is None:
-        raise InvalidInputError("-o must say where to write the cluster of each row; or do not wait (--no-wait)")
-    inputs = [path for path in (data, scale, token_file, cafile) if path is not None]
+        raise InvalidInputError("give a file for the labels with -o, or do not wait for them (--no-wait)")
+    inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
     claim([] if wait else [local_path], inputs=inputs, force=force or ticket_path.exists())
     join_token = _token(token, token_file)
-    asked = Ticket.new(url, federation, name, cafile, insecure)
+    asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience) as line:
-        rows = read_rows(data, columns, id_column, weight_column, scale, header=header, float32=float32)
-        kept = cluster(rows, n_local_clusters, name, seed, min_cluster_size)
+        kept = site.cluster(data)
         ticket = Ticket.for_device(ticket_path, asked)
         if not wait:
             files.write(local_path, kept.to_bytes(), private=True)
@@ -116,19 +92,17 @@ def join(
         if not isinstance(answer, Identity) and wait:
             answer = _wait(client, answer, timeout)
     if isinstance(answer, Identity) and output is not None:
-        _label(kept, answer, output, force=force, as_json=as_json)
+        write_labels(kept, answer, kept.labels(answer), output, force=force, as_json=as_json)
     else:
         _say_sent(kept, answer, ticket_path, local_path, as_json=as_json)
 
 
 def leave(
     ticket: Annotated[Path, typer.Argument(metavar="TICKET", help="The .ticket that `kfed join` kept.")],
-    patience: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to try a coordinator that does not answer.")
-    ] = 300.0,
+    patience: Patience = 300.0,
     as_json: Json = False,
 ) -> None:
-    """Have this site forgotten: the clusters become those that there would be had it never joined."""
+    """Leave a federation: the clusters become what they would be had this site never joined."""
     from kfed.coordinator.client import CLUSTERING_SECONDS, Ticket
 
     kept = Ticket.load(ticket)
@@ -142,12 +116,12 @@ def _token(token: str | None, file: Path | None) -> str:
     if file is not None:
         return file.read_text(encoding="utf-8").strip()
     if token is None:
-        raise InvalidInputError("a join token is needed; give a file that holds it by --token-file, or KFED_JOIN_TOKEN")
+        raise InvalidInputError("a join token is needed; give its file with --token-file, or set KFED_JOIN_TOKEN")
     return token
 
 
 def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -> Identity:
-    """Ask again whenever the coordinator says so, until there are clusters."""
+    """Ask again until there are clusters, as often as the coordinator allows."""
     from kfed.coordinator.client import CoordinatorError
 
     given_up_at = None if timeout is None else time.monotonic() + timeout
@@ -157,19 +131,12 @@ def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -
             said = answer.in_words
             note(f"sent; {said}")
         if given_up_at is not None and time.monotonic() > given_up_at:
-            raise CoordinatorError(f"{answer.in_words}; the message is sent, run the same command again later")
+            raise CoordinatorError(f"{answer.in_words}; the message has arrived, so run the same command again later")
         time.sleep(max(0.5, answer.retry_after) * random.uniform(0.8, 1.2))
         asked = client.identity()
         if isinstance(asked, Identity):
             return asked
         answer = asked
-
-
-def _label(kept: LocalFile, answer: Identity, output: Path, *, force: bool, as_json: bool) -> None:
-    labels = kept.labels(answer)
-    files.write(output, labels_csv(kept, labels).encode(), overwrite=force)
-    facts = label_facts(kept, answer, labels, output)
-    print_json(facts) if as_json else say(*label_text(facts))
 
 
 def _say_sent(kept: LocalFile, answer: Any, ticket: Path, local: Path, *, as_json: bool) -> None:

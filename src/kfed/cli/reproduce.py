@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from kfed.cli._terminal import Json, claim, note, print_json, say, table
+from kfed._base.report import Findings, TextTable
+from kfed.cli._report import on_terminal
+from kfed.cli._terminal import Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
 
 DEFAULT_FOLDER = Path("kfed-reproduction")
-VERDICT_STYLES = {"reproduced": "green", "exceeded": "green", "not reproduced": "red"}
 
 
 def register(app: typer.Typer) -> None:
@@ -24,23 +26,24 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or `all`.")] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs, for a first look.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Also write report.html, one file with everything.")] = False,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for results, which are found again there.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for results; finished runs there are reused.")
     ] = DEFAULT_FOLDER,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a page, with its pictures beside it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a Markdown page, with its pictures beside it."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Decides every random choice.")] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do finished runs again.")] = False,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished runs.")] = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce tables and figures of the paper, with its numbers beside ours.
 
-    Every finished run is kept in the folder, so that the command goes on where it was interrupted. Data sets are looked
-    for in the folder that `KFED_DATA` names, then in the cache, and else downloaded.
+    Every finished run is kept in the folder, so an interrupted command continues where it stopped. Data sets are
+    looked up in the folder named by `KFED_DATA`, then in the cache, and downloaded if missing.
     """
     from kfed.experiments import EXPERIMENTS, get
     from kfed.experiments import reproduce as run
@@ -49,7 +52,7 @@ def reproduce(
         _print_list(as_json)
         return
     if not names:
-        raise InvalidInputError(f"name an experiment, or all: {', '.join(EXPERIMENTS)}")
+        raise InvalidInputError(f"name at least one experiment, or all; the experiments are {', '.join(EXPERIMENTS)}")
     everything = "all" in names
     chosen = list(EXPERIMENTS.values()) if everything else [get(name) for name in dict.fromkeys(names)]
     claim([markdown] if markdown else [], force=True)
@@ -72,27 +75,24 @@ def _print_list(as_json: bool) -> None:
         about = ("name", "title", "paper", "claim", "data_sets")
         print_json([{name: getattr(experiment, name) for name in about} for experiment in EXPERIMENTS.values()])
         return
-    rows = [(e.name, e.paper, escape(e.claim), ", ".join(e.data_sets) or "nothing") for e in EXPERIMENTS.values()]
-    say(table(None, ["name", "paper", "claim", "data sets"], rows, left=4))
+    rows = tuple((e.name, e.paper, e.claim, ", ".join(e.data_sets) or "nothing") for e in EXPERIMENTS.values())
+    say(*on_terminal([TextTable("", ("name", "paper", "claim", "data sets"), rows, n_words=4)]))
 
 
-def _text(outcome: Any) -> list[Any]:
-    """Render one experiment: its claims, and its tables."""
-    experiment = outcome.experiment
-    heading = f"[bold]{experiment.name}[/]: {escape(experiment.title)} ({escape(experiment.paper)})"
+def _text(outcome: Any) -> Iterator[Any]:
+    """Render one experiment: its tables, then its claims."""
+    from kfed.experiments.pages import section_of
+
+    experiment, section = outcome.experiment, section_of(outcome)
+    yield f"[bold]{experiment.name}[/]: {escape(experiment.title)} ({escape(experiment.paper)})"
     if outcome.skipped:
         note(f"{experiment.name} is skipped: {outcome.skipped}")
-        return [heading, "[yellow]skipped[/]", ""]
+        yield "[yellow]skipped[/]"
     if outcome.left_out:
         note(f"some runs of {experiment.name} are left out: {outcome.left_out}")
-    rows = [
-        (escape(f.claim), escape(f.paper), escape(f.ours), f"[{VERDICT_STYLES[f.verdict]}]{f.verdict}[/]")
-        for f in outcome.summary.findings
-    ]
-    reasons = [f"  {escape(f.claim)}: {escape(f.reason)}" for f in outcome.summary.findings if f.reason]
-    done = f"{len(outcome.results)} runs ({outcome.n_found} found), {outcome.seconds:.0f} s"
-    tables = [table(t.title, list(t.headings), t.rows) for t in outcome.summary.tables]
-    return [heading, *tables, table(done, ["claim", "paper", "ours", "verdict"], rows, left=4), *reasons, ""]
+    for kind in (TextTable, Findings):
+        yield from on_terminal(block for block in section.blocks if isinstance(block, kind))
+    yield ""
 
 
 def _write_pages(outcomes: list[Any], report: Path | None, markdown: Path | None) -> list[Path]:

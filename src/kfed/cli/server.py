@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -15,18 +14,22 @@ from rich.markup import escape
 from kfed._base.files import write
 from kfed.cli._terminal import Force, Json, about, claim, note, number_or_auto, plural, print_json, say, table
 from kfed.errors import InvalidInputError
-from kfed.server import Aggregation, Inbox, read_messages
+from kfed.server import RULES, Aggregation, Inbox, read_messages
 from kfed.server import aggregate as aggregate_messages
 from kfed.wire import DeviceMessage, Identity, load
 
 
-class Rule(StrEnum):
-    """How centers are grouped."""
+def rule_name(text: str) -> str:
+    """Read the name of a rule."""
+    if text not in RULES:
+        raise typer.BadParameter(f"must be one of {', '.join(RULES)}; got {text!r}")
+    return text
 
-    paper = "paper"
-    robust = "robust"
-    regions = "regions"
 
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the device centers (.png, .svg or .pdf).")]
+IdentityFile = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write the identity of this site.")
+]
 
 MAX_NAME = 120
 
@@ -35,12 +38,12 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
         epilog="`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
-        "`kfed aggregate *.kfed -k auto --rule robust`   where k is not known, and some rows are bad\n\n"
+        "`kfed aggregate *.kfed -k auto --rule robust`   if k is not known and some rows are bad\n\n"
         "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
-        "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region speaks as one device\n\n"
-        "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and what the regions say is grouped\n\n"
-        "clusters.kfed holds the centers of all devices. Where they should not see each other's, send each "
-        "its identity instead: answers/site7.identity holds the global centers alone."
+        "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region, as one device\n\n"
+        "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and a server above the regions\n\n"
+        "clusters.kfed holds the centers of all devices. If they should not see those of each other, send each "
+        "its identity instead: answers/site7.identity holds only the shared clusters."
     )(aggregate)
     app.command(
         epilog="`kfed assign late.kfed --clusters clusters.kfed`\n\n"
@@ -57,45 +60,45 @@ def aggregate(
             "--n-clusters",
             metavar="N|auto",
             parser=number_or_auto,
-            help="Number of shared clusters; auto finds it, or says that it can't be told.",
+            help="Number of shared clusters; auto finds it, or says that the centers do not show it.",
         ),
     ],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the aggregation.")
     ] = Path("clusters.kfed"),
     rule: Annotated[
-        Rule,
+        str,
         typer.Option(
-            help="The paper's Algorithm 2; one that stray centers do not derail; "
-            "or one for messages of regions (--message), which may have several centers of one cluster."
+            metavar="|".join(RULES),
+            parser=rule_name,
+            help="How centers are grouped: paper is Algorithm 2 of the paper, robust tolerates stray centers, and "
+            "regions is for messages of regions (--message), which may have several centers of one cluster.",
         ),
-    ] = Rule.paper,
+    ] = "paper",
     first_device: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The device to start from; by default the one with the most rows."),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out files that are not sound, and name them.")
+        bool, typer.Option("--skip-bad", help="Leave out files that are not valid, and name them.")
     ] = False,
     identities: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write the answer to each device, one file each.")
+        Path | None, typer.Option(metavar="DIR", help="Also write the identity of each device, a file for each.")
     ] = None,
     message: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also write what a server above needs of all these sites, as the message of one, named as the file.",
+            help="Also write a message that stands for all these sites at a server above, named like the file.",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw the device centers (.png, .svg or .pdf).")
-    ] = None,
+    plot: Plot = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Group the centers that the sites sent into shared clusters.
 
-    The answer depends on the set of messages, not on their order. The same message twice counts once.
+    The order of the files does not matter. The same message twice counts once.
     """
     if plot is not None:
         _check_plot(plot)
@@ -106,13 +109,13 @@ def aggregate(
     }
     outputs = [path for path in (output, message, plot) if path is not None]
     _claim_all(outputs, identities, list(answers.values()), inbox, force=force)
-    result = aggregate_messages(inbox.messages, n_clusters, rule=rule.value, first_device=first_device)
+    result = aggregate_messages(inbox.messages, n_clusters, rule=rule, first_device=first_device)
     for warning in result.warnings:
         note(f"warning: {warning}")
-    spoken = None if message is None else result.to_message(message.stem).to_bytes()
+    summary = None if message is None else result.to_message(message.stem).to_bytes()
     write(output, result.to_bytes(), overwrite=force)
-    if message is not None and spoken is not None:
-        write(message, spoken, overwrite=force)
+    if message is not None and summary is not None:
+        write(message, summary, overwrite=force)
     for device_id, path in answers.items():
         path.parent.mkdir(exist_ok=True)
         write(path, result.identity(device_id).to_bytes(), overwrite=force)
@@ -130,16 +133,13 @@ def aggregate(
 
 
 def assign(
-    message: Annotated[Path, typer.Argument(metavar="MESSAGE", help="The .kfed file of a site that came late.")],
+    message: Annotated[Path, typer.Argument(metavar="MESSAGE", help="The .kfed file that a late site sent.")],
     clusters: Annotated[Path, typer.Option("--clusters", metavar="FILE", help="The aggregation.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Where to write the answer to this site."),
-    ] = None,
+    output: IdentityFile = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Answer a site that came after the aggregation; nothing changes for the others."""
+    """Assign the clusters of a site that came after the aggregation; nothing changes for the others."""
     claim([output] if output else [], inputs=[message, clusters], force=force)
     late: DeviceMessage = load(message, DeviceMessage)
     result: Aggregation = load(clusters, Aggregation)
@@ -152,7 +152,7 @@ def assign(
 
 
 def _check_plot(path: Path) -> None:
-    """Find out before the work, not after it, that a picture cannot be drawn."""
+    """Raise if a picture cannot be drawn, before any work is done."""
     from kfed._base.figures import check_format, require_matplotlib
 
     check_format(path)
@@ -163,11 +163,11 @@ def _report(inbox: Inbox) -> None:
     for _, reason in inbox.skipped:
         note(f"skipped: {reason}")
     for path in inbox.repeated:
-        note(f"{path} says again what another file says, and counts once")
+        note(f"{path} holds the same message as another file; it counts once")
 
 
 def _answer_path(folder: Path | None, device_id: str) -> Path:
-    """Name a file for a device, in the folder whatever the device is called."""
+    """The file for the identity of a device: in this folder, whatever the device is called."""
     name = quote(device_id, safe=" ,;=+@()")
     if len(name) > MAX_NAME:
         name = f"{name[:MAX_NAME]}-{hashlib.blake2b(device_id.encode(), digest_size=8).hexdigest()}"
@@ -175,12 +175,12 @@ def _answer_path(folder: Path | None, device_id: str) -> Path:
 
 
 def _claim_all(outputs: list[Path], folder: Path | None, answers: list[Path], inbox: Inbox, *, force: bool) -> None:
-    """Claim every output."""
+    """Check every output, and that no two have the same name."""
     claim(outputs, inputs=inbox.paths, force=force)
     if folder is not None:
         claim(answers if folder.exists() else [folder], inputs=inbox.paths, force=force)
     if len({path.absolute() for path in [*outputs, *answers]}) < len(outputs) + len(answers):
-        raise InvalidInputError("every output must have a name of its own, and two have the same")
+        raise InvalidInputError("every output must have a name of its own; two have the same name")
 
 
 def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:

@@ -53,6 +53,11 @@ class Mixture:
         """A name for each device."""
         return tuple(f"device-{device:04d}" for device in range(len(self.points)))
 
+    @property
+    def devices(self) -> dict[str, Array]:
+        """The points of each device, by its name."""
+        return dict(zip(self.device_ids, self.points, strict=True))
+
 
 def mixture(
     n_features: int,
@@ -135,9 +140,7 @@ def _check(
     checks.positive_integer(devices_per_group, "devices_per_group")
     checks.positive_integer(points_per_cluster, "points_per_cluster")
     if isqrt(n_clusters) ** 2 != n_clusters:
-        raise InvalidInputError(
-            f"n_clusters must be a square, so that groups have sqrt(k) clusters, and is {n_clusters}"
-        )
+        raise InvalidInputError(f"n_clusters must be a square number, for groups of sqrt(k) clusters; got {n_clusters}")
     if points_per_cluster % devices_per_group:
         raise InvalidInputError(
             f"points_per_cluster must be a multiple of the {devices_per_group} devices that share a cluster, "

@@ -37,8 +37,8 @@ class Partition:
     def __post_init__(self) -> None:
         empty = [name for name, own in zip(self.device_ids, self.rows, strict=True) if len(own) == 0]
         if empty or not self.rows:
-            named = f": {empty[0]!r} has none" if empty else ", and there are none"
-            raise InvalidInputError(f"every device must have rows{named}; use fewer devices or more rows")
+            got = f"{empty[0]!r} has none" if empty else "got no devices"
+            raise InvalidInputError(f"every device must have rows; {got}; use fewer devices or more rows")
         used = np.bincount(np.concatenate(self.rows), minlength=self.n_points)
         if len(used) > self.n_points or used.max() > 1:
             raise InvalidInputError(f"every row must be one of {self.n_points:,}, on at most one device")
@@ -61,13 +61,17 @@ class Partition:
     def of(self, points: Any) -> list[Any]:
         """Give each device its rows of a table: one array or sparse matrix a device."""
         if points.shape[0] != self.n_points:
-            raise InvalidInputError(f"there must be {self.n_points:,} rows to split, and there are {points.shape[0]:,}")
+            raise InvalidInputError(f"points must have {self.n_points:,} rows; got {points.shape[0]:,}")
         return [points[own] for own in self.rows]
+
+    def devices(self, points: Any) -> dict[str, Any]:
+        """Give each device its rows of a table, by its name."""
+        return dict(zip(self.device_ids, self.of(points), strict=True))
 
     def gather(self, values: Sequence[Array]) -> Array:
         """Put values of each device's rows back in the order of the table; only if every row is used."""
         if len(self.unused):
-            raise InvalidInputError(f"every row must be on a device, and {len(self.unused):,} are not")
+            raise InvalidInputError(f"every row must be on a device; {len(self.unused):,} are on none")
         order = np.argsort(np.concatenate(self.rows))
         return np.asarray(np.concatenate(list(values))[order])
 
@@ -184,9 +188,7 @@ def power_weights(n: int, exponent: float = EXPONENT) -> Array:
 def _counts(n_points: int, n_devices: int) -> tuple[int, int]:
     checks.positive_integer(n_points, "n_points")
     if checks.positive_integer(n_devices, "n_devices") > n_points:
-        raise InvalidInputError(
-            f"n_devices must be at most the number of rows, {n_points:,}, and is {n_devices:,}: devices would be empty"
-        )
+        raise InvalidInputError(f"n_devices must be at most {n_points:,}, the number of rows; got {n_devices:,}")
     return int(n_points), int(n_devices)
 
 
@@ -197,7 +199,7 @@ def _deal(classes: Any, n_devices: int, per_device: int, rng: np.random.Generato
     _counts(len(classes), n_devices)
     if checks.positive_integer(per_device, "max_local_clusters") > len(names):
         raise InvalidInputError(
-            f"max_local_clusters (k') must be at most the number of clusters (k), {len(names)}, and is {per_device}"
+            f"max_local_clusters (k') must be at most {len(names)}, the number of clusters (k); got {per_device}"
         )
     if n_devices * per_device < len(names):
         raise InvalidInputError(

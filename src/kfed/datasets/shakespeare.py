@@ -55,7 +55,7 @@ def read_roles(path: Path) -> dict[tuple[str, str], str]:
                 spoken[row["play"], row["speaker"]].append(row["text"])
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, KeyError) as error:
         raise CorruptFileError(
-            f"{path} must be a packed CSV with play, line_number, speaker and text, and is not ({error!r}); "
+            f"{path} is not a packed CSV with play, line_number, speaker and text ({error!r}); "
             "replace it by the published file"
         ) from error
     return {role: " ".join(lines) for role, lines in spoken.items()}

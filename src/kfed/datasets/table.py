@@ -34,7 +34,7 @@ class Dataset:
         for name, column in (("classes", self.classes), ("owners", self.owners)):
             if column is not None and len(column) != self.n_points:
                 raise InvalidInputError(
-                    f"{name} of {self.name} must be one for each of {self.n_points:,} points, and are {len(column):,}"
+                    f"{name} of {self.name} must have {self.n_points:,} entries; got {len(column):,}"
                 )
 
     @property

@@ -3,12 +3,15 @@
 No other room runs k-FED on data points. What may leave it is `LocalClustering.to_message`.
 """
 
-from kfed.device.cluster import MAX_ITERATIONS, MIN_CLUSTER_SIZE, cluster_device
+from kfed.device.blocked_rows import BlockedRows
+from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.fleet import cluster_fleet
-from kfed.device.local_kmeans import scores
+from kfed.device.lloyd_step import scores
 from kfed.device.refine import nearest_centers
-from kfed.device.rows import BlockedRows, Rows, SparseRows
+from kfed.device.rows import Rows
+from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
+from kfed.device.sparse_rows import SparseRows
 
 __all__ = [
     "MAX_ITERATIONS",

@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from kfed._base import random, seeding
 from kfed._base.array import Array
-from kfed.device.local_kmeans import N_TRIES, Draws, cheapest_try, memberships, nearest, project
+from kfed.device.algorithm1 import N_TRIES, Draws, cheapest_try
+from kfed.device.lloyd_step import memberships, nearest
+from kfed.device.projection import project
 from kfed.device.rows import Rows
 
 MAX_LOCAL_CLUSTERS = 16

@@ -119,7 +119,7 @@ class LocalClustering(KfedFile):
             raise InvalidInputError(
                 "refine must be the points that were clustered, since they are not kept here; give refine=points"
             )
-        points = checks.points(points, "refine")
+        points = checks.finite_table(points, "refine")
         if points.shape != (self.n_points, self.n_features):
             raise InvalidInputError(
                 f"refine must be the {self.n_points} points of {self.n_features} features that were clustered, "

@@ -21,19 +21,12 @@ from kfed._base import checks, pool, random
 from kfed._base.array import Array
 from kfed._base.progress import progress_bar
 from kfed._base.random import RandomState
+from kfed.device.batches import is_large, padded_size, rows_of_one, stacked
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
-from kfed.device.cluster import (
-    MAX_ITERATIONS,
-    MIN_CLUSTER_SIZE,
-    Settings,
-    cluster_rows,
-    is_large,
-    padded_size,
-    rows_of_one,
-    stacked,
-)
+from kfed.device.cluster import cluster_rows
 from kfed.device.clustering import LocalClustering
 from kfed.device.rows import Rows
+from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
 from kfed.errors import FeatureMismatchError, InvalidInputError
 
 BATCH_BYTES = 3 * 2**22
@@ -92,10 +85,10 @@ def cluster_fleet(
     for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
         if len(values) != n_devices:
             raise InvalidInputError(f"{name} must have one entry for each of {n_devices} devices")
-    settings = Settings(
-        max_local_clusters=checks.positive_integer(max_local_clusters, "max_local_clusters"),
-        min_cluster_size=checks.positive_integer(min_cluster_size, "min_cluster_size"),
-        max_iterations=checks.positive_integer(max_iterations, "max_iterations"),
+    settings = DeviceSettings.checked(
+        max_local_clusters=max_local_clusters,
+        min_cluster_size=min_cluster_size,
+        max_iterations=max_iterations,
         measure_deviation=measure_deviation,
     )
     checks.device_ids(ids)
@@ -149,7 +142,9 @@ def _check_same_width(fleet: _Fleet) -> None:
             )
 
 
-def _cluster(fleet: _Fleet, settings: Settings, n_jobs: int | None, progress: bool | None) -> list[LocalClustering]:
+def _cluster(
+    fleet: _Fleet, settings: DeviceSettings, n_jobs: int | None, progress: bool | None
+) -> list[LocalClustering]:
     """Batches side by side, one worker each; then large devices one after the other, with all workers."""
     all_batches = list(_batches(fleet, n_workers=n_jobs or pool.available_cores()))
     large = [batch for batch in all_batches if is_large(fleet.points[batch[0]])]
@@ -157,7 +152,7 @@ def _cluster(fleet: _Fleet, settings: Settings, n_jobs: int | None, progress: bo
     results: dict[int, LocalClustering] = {}
     with progress_bar("clustering devices", len(fleet.points), progress) as advance:
         found = chain(
-            pool.map_in_order(_Worker(fleet, settings), batches, n_jobs),
+            pool.map_in_order(_BatchWorker(fleet, settings), batches, n_jobs),
             (_solve_alone(fleet, batch, settings, n_jobs) for batch in large),
         )
         for batch, clusterings in zip(batches + large, found, strict=True):
@@ -196,10 +191,10 @@ def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
     return forms
 
 
-class _Worker(threading.local):
+class _BatchWorker(threading.local):
     """Solves batches, each thread in memory of its own that it uses again for the next batch."""
 
-    def __init__(self, fleet: _Fleet, settings: Settings) -> None:
+    def __init__(self, fleet: _Fleet, settings: DeviceSettings) -> None:
         self._fleet, self._settings = fleet, settings
         self._memory = np.empty(0, np.uint8)
 
@@ -210,7 +205,7 @@ class _Worker(threading.local):
         rows = stacked(points, [self._fleet.weights[position] for position in batch], self._allocate)
         with np.errstate(over="ignore", invalid="ignore"):
             sum_of_squares = rows.squared_lengths.sum()
-        if not checks.is_tame(sum_of_squares, rows.weights):
+        if not checks.has_headroom(sum_of_squares, rows.weights):
             for position in batch:
                 checks.finite(self._fleet.points[position], _name(position), self._fleet.weights[position])
         return _solve(self._fleet, batch, rows, self._settings)
@@ -223,7 +218,7 @@ class _Worker(threading.local):
 
 
 def _solve_alone(
-    fleet: _Fleet, batch: list[int], settings: Settings, n_jobs: int | None = None
+    fleet: _Fleet, batch: list[int], settings: DeviceSettings, n_jobs: int | None = None
 ) -> list[LocalClustering]:
     """Solve a batch of one device that shares no batch."""
     points, weights = fleet.points[batch[0]], fleet.weights[batch[0]]
@@ -231,7 +226,7 @@ def _solve_alone(
     return _solve(fleet, batch, rows_of_one(points, weights, n_jobs), settings)
 
 
-def _solve(fleet: _Fleet, batch: list[int], rows: Rows, settings: Settings) -> list[LocalClustering]:
+def _solve(fleet: _Fleet, batch: list[int], rows: Rows, settings: DeviceSettings) -> list[LocalClustering]:
     settings = replace(settings, weighted=fleet.weights[batch[0]] is not None)
     n_clusters = fleet.n_clusters[batch[0]]
     sizes = [fleet.points[position].shape[0] for position in batch]

@@ -1,4 +1,4 @@
-"""What a scikit-learn estimator does with cluster centers, wherever they came from."""
+"""The part that both estimators share: predict, transform and score by the nearest cluster center."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NearestCenter(
     }
 
     def predict(self, X: Any) -> Array:
-        """Give the index of the nearest cluster center of each row.
+        """Return the index of the nearest cluster center of each row.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class NearestCenter(
         return self._nearest(self._checked(X))
 
     def transform(self, X: Any) -> Array:
-        """Give the distances of each row to the cluster centers.
+        """Return the distances of each row to the cluster centers.
 
         Parameters
         ----------
@@ -67,14 +67,14 @@ class NearestCenter(
         """
         X = self._checked(X)
         centers = self._centers_like(X)
-        if not sparse.issparse(X):  # an offset that all rows share, however large, costs no precision
+        if not sparse.issparse(X):  # centering first keeps precision if all rows share a large offset
             origin = geometry.middle(centers)
             X, centers = X - origin, centers - origin
         distances: Array = euclidean_distances(X, centers)
         return distances
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
-        """Give minus the k-means cost: the sum of squared distances of the rows to their nearest centers.
+        """Return minus the k-means cost: the sum of squared distances of the rows to their nearest centers.
 
         Parameters
         ----------
@@ -104,17 +104,17 @@ class NearestCenter(
         return None if self.n_jobs == -1 else self.n_jobs
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
-        """Check rows as scikit-learn does, keeping CSR and float32; `reset` if these are to be learnt."""
+        """Check rows as scikit-learn does, keeping CSR and float32; `reset` to learn the features from them."""
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
 
     def _checked(self, X: Any) -> Any:
-        """Check new rows, and give them a dtype that loses nothing of them or of the centers."""
+        """Check new rows, and convert them to the wider dtype of rows and centers."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         return X.astype(np.result_type(X.dtype, self.cluster_centers_.dtype), copy=False)
 
     def _fit_one_device(self, X: Any, sample_weight: Any, *, measure_deviation: bool = False) -> LocalClustering:
-        """Learn from one checked table by Algorithm 1. Nothing is sent, so no cluster is too small."""
+        """Fit one checked table by Algorithm 1. Nothing is sent, so no cluster is withheld."""
         weights = weights_of_rows(sample_weight, X)
         local = cluster_device(
             X,
@@ -149,6 +149,6 @@ class NearestCenter(
 
 
 def weights_of_rows(sample_weight: Any, X: Any) -> Array:
-    """One weight for each row of `X`, of its dtype; None means one each."""
+    """Return one weight for each row of `X`, in its dtype; None means a weight of 1."""
     weights: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype)
     return weights

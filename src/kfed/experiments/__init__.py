@@ -7,8 +7,8 @@ To add one, write a module that defines an `Experiment`, and add it to `kfed.exp
         return {"accuracy": ...}
 
     def summarize(results):                        # all runs, in the order of the preset
-        return Summary(findings=(Finding("claim", paper="98.8", ours="100.0", verdict="exceeded", reason="..."),),
-                       tables=(Table("title", ("d", "accuracy"), rows),))
+        finding = Finding("claim", paper="98.8", ours="100.0", verdict="exceeded", reason="...")
+        return ExperimentSummary((finding,), (TextTable("title", ("d", "accuracy"), rows),))
 
     def plot(results, figure):                     # draw on a matplotlib figure
         figure.add_subplot().plot(...)
@@ -20,18 +20,18 @@ An experiment is a list of independent runs. What a run gives depends on its axe
 stored as it finishes and never done twice. The runner owns files, progress, resuming and data that are missing.
 """
 
-from kfed.experiments.experiment import Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.registry import EXPERIMENTS, get
-from kfed.experiments.runner import Outcome, reproduce
+from kfed.experiments.runner import ExperimentOutcome, reproduce
 
 __all__ = [
     "EXPERIMENTS",
     "Experiment",
+    "ExperimentOutcome",
+    "ExperimentSummary",
     "Finding",
-    "Outcome",
     "Result",
-    "Summary",
-    "Table",
+    "TextTable",
     "get",
     "grid",
     "reproduce",

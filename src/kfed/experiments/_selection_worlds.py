@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from kfed._base.array import Array
 from kfed.datasets import character_features, locate, mnist, partition, windows
 from kfed.datasets.shakespeare import FILE, read_roles
-from kfed.device import cluster_fleet
-from kfed.server import aggregate
+from kfed.simulate import Round
 
-Array = np.ndarray[Any, Any]
 Devices = dict[str, tuple[Array, Array]]
 
 TEST_SHARE = 0.2
@@ -23,7 +22,7 @@ FEATURE_WINDOW = 400
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class SelectionWorld:
     """Devices with training and test rows, the points that k-FED clusters, and how a network is trained there."""
 
     train: Devices
@@ -41,17 +40,12 @@ class World:
 
     def clusters(self, rule: str, seed: int) -> list[list[int]]:
         """Global clusters of each device, by one round of k-FED."""
-        local = cluster_fleet(
-            self.points, self.n_local_clusters, random_state=seed, measure_deviation=False, progress=False
-        )
-        messages = [own.to_message(name) for own, name in zip(local, self.points, strict=True)]
-        result = aggregate(messages, self.n_clusters, rule=rule)
-        found = [own.global_clusters(result.identity(name)) for own, name in zip(local, self.points, strict=True)]
-        return [np.unique(own).tolist() for own in found]
+        done = Round.run(self.points, self.n_clusters, self.n_local_clusters, rule=rule, random_state=seed)
+        return [np.unique(own).tolist() for own in done.clusters.values()]
 
 
 @lru_cache(maxsize=1)
-def digits(n_devices: int, seed: int) -> World:
+def digits(n_devices: int, seed: int) -> SelectionWorld:
     """MNIST, two classes on each device, sizes by a power law over devices and over the classes of each."""
     from kfed.experiments._networks import perceptron
 
@@ -68,11 +62,11 @@ def digits(n_devices: int, seed: int) -> World:
     points = {name: inputs for name, (inputs, _) in train.items()}
     training = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
     training |= {"final_learning_rate": 0.02}
-    return World(train, test, points, 10, 2, perceptron, training)
+    return SelectionWorld(train, test, points, 10, 2, perceptron, training)
 
 
 @lru_cache(maxsize=1)
-def shakespeare(n_devices: int, seed: int) -> World:
+def shakespeare(n_devices: int, seed: int) -> SelectionWorld:
     """Roles with enough text: the first four fifths of it to train with, the rest to test with."""
     from kfed.experiments._networks import NextCharacter
 
@@ -90,7 +84,7 @@ def shakespeare(n_devices: int, seed: int) -> World:
         points[name] = character_features(windows(text[:cut], FEATURE_WINDOW))
     training = {"batch_size": 10, "learning_rate": 2.0, "local_steps": 10, "n_loss_rows": 10}
     training |= {"clip_norm": 1.0, "batched": False}
-    return World(train, test, points, 10, 2, lambda: NextCharacter(len(alphabet)), training)
+    return SelectionWorld(train, test, points, 10, 2, lambda: NextCharacter(len(alphabet)), training)
 
 
 def _rows(text: str, alphabet: dict[str, int]) -> tuple[Array, Array]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.experiments.drawing import finish, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
 from kfed.server import choose_n_clusters
+from kfed.simulate import messages_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +29,7 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     world = troubled(TROUBLES[axes["trouble"]], axes["separation"], own)
     found: dict[str, Any] = {}
     for way, n_local in (("given", world.n_local_clusters), ("auto", "auto")):
-        choice = choose_n_clusters(world.sent(world.clustered(n_local, own, MIN_CLUSTER_SIZE)))
+        choice = choose_n_clusters(messages_of(world.clustered(n_local, own, MIN_CLUSTER_SIZE)))
         found[f"{way}_k"], found[f"{way}_reliable"] = choice.n_clusters, choice.is_reliable
     return found
 
@@ -40,10 +41,10 @@ def _share(results: list[Result], way: str, what: str) -> float:
     return float(np.mean(reliable & (right if what == "exact" else ~right)))
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """See how often k is found, and whether what is called reliable is."""
     findings = [make(results, *way) for make in (_found, _trusted) for way in WAYS.items()]
-    return Summary(tuple(findings), tuple(_table(results, *way) for way in WAYS.items()))
+    return ExperimentSummary(tuple(findings), tuple(_table(results, *way) for way in WAYS.items()))
 
 
 def _found(results: list[Result], name: str, way: str) -> Finding:
@@ -69,13 +70,13 @@ def _trusted(results: list[Result], name: str, way: str) -> Finding:
     )
 
 
-def _table(results: list[Result], name: str, way: str) -> Table:
+def _table(results: list[Result], name: str, way: str) -> TextTable:
     separations = values_of(results, "separation")
     rows = []
     for trouble in values_of(results, "trouble"):
         every = [select(results, trouble=trouble, separation=separation) for separation in separations]
         rows.append((trouble, *(f"{_share(own, way, 'exact'):.0%} / {_share(own, way, 'wrong'):.0%}" for own in every)))
-    return Table(
+    return TextTable(
         f"Runs in which k was found / another number was called reliable, by separation ({name})",
         ("", *(f"{separation:g} sd" for separation in separations)),
         tuple(rows),

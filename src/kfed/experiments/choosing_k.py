@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import pooled_labels, separation_ratios, some_owners
 from kfed.separation import SeparationChoice
 
@@ -24,12 +24,12 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     return {"separation_ratios": np.sort(separation_ratios(data.points, labels)), "n_points": data.n_points}
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Look at how large c_rs are, and which k the appendix's rule picks."""
     every = np.concatenate([result["separation_ratios"] for result in results])
     picked = {threshold: _choice(results, threshold).n_clusters for threshold in THRESHOLDS}
     lower = ", ".join(f"k = {k} at c₀ = {threshold:g}" for threshold, k in picked.items() if k)
-    return Summary(
+    return ExperimentSummary(
         (
             Finding(
                 claim="the separation of real data is small: c_rs < 1 for most pairs of clusters",
@@ -56,7 +56,7 @@ def _choice(results: list[Result], threshold: float) -> SeparationChoice:
     return SeparationChoice(threshold, {result["k"]: np.array(result["separation_ratios"]) for result in results})
 
 
-def _table(results: list[Result]) -> Table:
+def _table(results: list[Result]) -> TextTable:
     shares = [_choice(results, threshold).shares for threshold in THRESHOLDS]
     rows = []
     for result in results:
@@ -64,7 +64,7 @@ def _table(results: list[Result]) -> Table:
         numbers = (ratios.min(), np.median(ratios), ratios.max())
         rows.append((str(k), f"{len(ratios):,}", *(f"{x:.3f}" for x in numbers), *(f"{own[k]:.0%}" for own in shares)))
     headings = ("k", "pairs", "least c_rs", "median", "largest", *(f"above {t:g}" for t in THRESHOLDS))
-    return Table(f"c_rs of {results[0]['n_points']:,} MNIST digits", headings, tuple(rows))
+    return TextTable(f"c_rs of {results[0]['n_points']:,} MNIST digits", headings, tuple(rows), n_words=0)
 
 
 def plot(results: list[Result], figure: Figure) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kfed._base.report import Finding, TextTable, Verdict
 from kfed.experiments import _selection_worlds as worlds
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, Verdict, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 RANDOM, POWER, KFED_PAPER, KFED = "random", "pow-d", "k-FED + pow-d, paper's rule", "k-FED + pow-d, robust rule"
 METHODS = (RANDOM, POWER, KFED_PAPER, KFED)
-WORLDS: dict[str, Callable[[int, int], worlds.World]] = {"digits": worlds.digits, "Shakespeare": worlds.shakespeare}
+WORLDS: dict[str, Callable[[int, int], worlds.SelectionWorld]] = {
+    "digits": worlds.digits,
+    "Shakespeare": worlds.shakespeare,
+}
 CLIENTS_PER_ROUND, N_CANDIDATES = 5, 30
 PAPER_CHANGE = {"digits": -0.35}
 """Variance of k-FED + pow-d against random selection; at least half of it counts as reproduced."""
@@ -65,7 +69,7 @@ def _rule(method: str) -> str:
     return "paper" if method == KFED_PAPER else "robust"
 
 
-def _selection(method: str, world: worlds.World, clusters: list[list[int]] | None, seed: int) -> Selection:
+def _selection(method: str, world: worlds.SelectionWorld, clusters: list[list[int]] | None, seed: int) -> Selection:
     if method == RANDOM:
         return RandomSelection(len(world.train), world.sizes, seed=seed)
     if clusters is None:
@@ -78,7 +82,7 @@ def _largest(clusters: list[list[int]]) -> int:
     return int(np.bincount(np.concatenate([np.asarray(own) for own in clusters])).max())
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare the ways to select, by accuracy over the rounds and at the end, and by variance across devices."""
     data = list(dict.fromkeys(r["data"] for r in results))
     headings = (
@@ -93,7 +97,7 @@ def summarize(results: list[Result]) -> Summary:
     rows = tuple(_row(results, name, method) for name in data for method in METHODS)
     title = "Test accuracy in percent, mean ± standard deviation over runs; the end is the last fifth of the rounds"
     findings = [_faster(results, name) for name in data] + [_fairer(results, name) for name in data]
-    return Summary(tuple(findings), (Table(title, headings, rows),))
+    return ExperimentSummary(tuple(findings), (TextTable(title, headings, rows, n_words=2),))
 
 
 def _row(results: list[Result], data: str, method: str) -> tuple[str, ...]:

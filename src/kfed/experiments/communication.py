@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.baselines import distributed_lloyd, one_round, rows_message
+from kfed.baselines import distributed_lloyd, rows_message
 from kfed.datasets import partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, oracle
 from kfed.metrics import partition_cost
+from kfed.simulate import Communication, Round
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,25 +26,29 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     known = oracle(axes["data"], axes["n_owners"], seed)
     own = seed_of(seed, **axes)
     split = partition.structured(known.labels, axes["n_devices"], axes["k_prime"], own)
-    devices = split.of(known.data.points)
-    ours = one_round(devices, known.n_clusters, axes["k_prime"], split.device_ids, own)
-    lloyd = distributed_lloyd(devices, known.n_clusters, own, max_rounds=axes["max_rounds"])
+    devices = split.devices(known.data.points)
+    ours = Round.run(devices, known.n_clusters, axes["k_prime"], random_state=own)
+    lloyd = distributed_lloyd(list(devices.values()), known.n_clusters, own, max_rounds=axes["max_rounds"])
     best = partition_cost(known.data.points, known.labels)
     return {
         "n_clusters": known.n_clusters,
-        "kfed_cost": partition_cost(known.data.points, split.gather(ours.device_labels)) / best,
-        "kfed": vars(ours.sent),
+        "kfed_cost": partition_cost(known.data.points, split.gather(ours.device_labels())) / best,
+        "kfed": _counted(ours.sent),
         "lloyd_costs": [step.cost / best for step in lloyd.steps],
-        "lloyd_bytes": [step.sent.n_bytes for step in lloyd.steps],
-        "lloyd": vars(lloyd.sent),
-        "pooled_bytes": sum(len(rows_message(points)) for points in devices),
+        "lloyd_bytes": [step.sent.bytes_total for step in lloyd.steps],
+        "lloyd": _counted(lloyd.sent),
+        "pooled_bytes": sum(len(rows_message(points)) for points in devices.values()),
     }
 
 
-def summarize(results: list[Result]) -> Summary:
+def _counted(sent: Communication) -> dict[str, int]:
+    return {"n_rounds": sent.rounds, "n_messages": sent.messages, "n_bytes": sent.bytes_total}
+
+
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare costs and bytes, data set by data set, for few clusters on a device and for many."""
     cases = by_case(results)
-    return Summary(
+    return ExperimentSummary(
         tuple(finding for name, own in cases.items() for finding in _findings(name, own)),
         tuple(_table(name, own) for name, own in cases.items()),
     )
@@ -53,7 +58,10 @@ def _findings(name: str, results: list[Result]) -> list[Finding]:
     k = results[0]["n_clusters"]
     few = [result for result in results if result["k_prime"] ** 2 <= k]
     many = [result for result in results if result["k_prime"] ** 2 > k]
-    theory = "the theory promises nothing where k' > √k"
+    theory = (
+        "where k' > √k the corollary does not apply, and the main theorem requires more separation than centralized "
+        "clustering"
+    )
     return [_finding(f"{name}, k' ≤ √k", few, ""), _finding(f"{name}, k' > √k", many, f"; {theory}")]
 
 
@@ -76,7 +84,7 @@ def _ratio(result: Result) -> float:
     return float(result["kfed_cost"] / result["lloyd_costs"][-1])
 
 
-def _table(name: str, results: list[Result]) -> Table:
+def _table(name: str, results: list[Result]) -> TextTable:
     headings = ("k'", "k-FED: cost", "bytes", "rounds", "Lloyd: cost", "bytes", "rounds", "Lloyd after one round: cost")
     rows = []
     for k_prime in values_of(results, "k_prime"):
@@ -94,7 +102,9 @@ def _table(name: str, results: list[Result]) -> Table:
             )
         )
     pooled = f"all rows would be {np.mean([r['pooled_bytes'] for r in results]):,.0f} bytes"
-    return Table(f"{name}, k = {results[0]['n_clusters']}: costs over the oracle's; {pooled}", headings, tuple(rows))
+    return TextTable(
+        f"{name}, k = {results[0]['n_clusters']}: costs over the oracle's; {pooled}", headings, tuple(rows), n_words=0
+    )
 
 
 def _mean(results: list[Result], method: str, name: str) -> str:

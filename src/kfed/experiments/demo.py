@@ -15,10 +15,9 @@ import numpy as np
 from kfed import datasets, metrics
 from kfed._base import figures
 from kfed._base.array import Array
-from kfed.device import cluster_fleet
 from kfed.insight import cluster_colors, plot_centers
-from kfed.server import Aggregation, aggregate
-from kfed.wire import DeviceMessage
+from kfed.server import Aggregation
+from kfed.simulate import Round
 
 N_DEVICES = 100
 DIGITS_PER_DEVICE = 2
@@ -68,7 +67,7 @@ class DemoResult:
 
 
 def run_demo(seed: int = 0) -> DemoResult:
-    """Split the digits over devices, run one round over real bytes, and compare with central k-means.
+    """Split the digits over devices, run one round by each rule, and compare with central k-means.
 
     Parameters
     ----------
@@ -79,28 +78,25 @@ def run_demo(seed: int = 0) -> DemoResult:
     points, digits = data.points, np.asarray(data.classes)
     started = time.perf_counter()
     split = datasets.partition.structured(digits, N_DEVICES, DIGITS_PER_DEVICE, seed)
-    names = split.device_ids
-
-    fleet = cluster_fleet(split.of(points), DIGITS_PER_DEVICE, device_ids=names, random_state=seed)
-    wire = [local.to_message(name).to_bytes() for local, name in zip(fleet, names, strict=True)]
-    messages = [DeviceMessage.from_bytes(payload) for payload in wire]
-    aggregations = {rule: aggregate(messages, N_CLUSTERS, rule=rule) for rule in ("paper", "robust")}
+    options = {"random_state": seed, "measure_deviation": True, "progress": None}
+    paper = Round.run(split.devices(points), N_CLUSTERS, DIGITS_PER_DEVICE, rule="paper", **options)
+    robust = Round.of(paper.local, N_CLUSTERS, rule="robust")
     seconds = time.perf_counter() - started
 
-    qualities = []
-    for rule, result in aggregations.items():
-        own = [local.induced_labels(result.identity(name)) for name, local in zip(names, fleet, strict=True)]
-        qualities.append(_quality(f"kfed, {rule} rule", 1, points, digits, split.gather(own)))
+    qualities = [
+        _quality(f"kfed, {done.aggregation.rule} rule", 1, points, digits, split.gather(done.device_labels()))
+        for done in (paper, robust)
+    ]
     qualities.append(_quality("k-means, pooled data", None, points, digits, _centralized(points, seed)))
     return DemoResult(
         n_points=len(points),
         n_features=points.shape[1],
-        message_bytes=tuple(map(len, wire)),
+        message_bytes=tuple(len(message.to_bytes()) for message in robust.messages),
         raw_bytes=points.nbytes,
-        n_withheld=sum(int((local.withheld & (local.counts > 0)).sum()) for local in fleet),
+        n_withheld=sum(int((local.withheld & (local.counts > 0)).sum()) for local in robust.local.values()),
         seconds=seconds,
         qualities=tuple(qualities),
-        aggregation=aggregations["robust"],
+        aggregation=robust.aggregation,
     )
 
 

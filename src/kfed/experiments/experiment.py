@@ -7,13 +7,16 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from kfed._base.report import Finding, TextTable, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["Axes", "Experiment", "ExperimentSummary", "Finding", "Result", "TextTable", "Verdict", "grid", "seed_of"]
+
 Axes = Mapping[str, Any]
-Verdict = Literal["reproduced", "exceeded", "not reproduced"]
 
 
 @dataclass(frozen=True)
@@ -39,31 +42,11 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One claim of the paper beside what was measured."""
-
-    claim: str
-    paper: str
-    ours: str
-    verdict: Verdict
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under headings."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Summary:
+class ExperimentSummary:
     """What the runs of an experiment say."""
 
     findings: tuple[Finding, ...]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TextTable, ...] = ()
 
 
 def _nothing(axes: Axes) -> tuple[str, ...]:  # noqa: ARG001
@@ -91,7 +74,7 @@ class Experiment:
     run_one : callable
         ``run_one(axes, seed)`` does one run; what it gives depends on nothing else.
     summarize : callable
-        ``summarize(results)`` gives a `Summary`.
+        ``summarize(results)`` gives an `ExperimentSummary`.
     plot : callable
         ``plot(results, figure)`` draws.
     requires : tuple of str
@@ -115,7 +98,7 @@ class Experiment:
     quick: tuple[Axes, ...] = field(repr=False)
     full: tuple[Axes, ...] = field(repr=False)
     run_one: Callable[[Axes, int], dict[str, Any]] = field(repr=False)
-    summarize: Callable[[list[Result]], Summary] = field(repr=False)
+    summarize: Callable[[list[Result]], ExperimentSummary] = field(repr=False)
     plot: Callable[[list[Result], Figure], None] = field(repr=False)
     requires: tuple[str, ...] = ()
     run_requires: Callable[[Axes], tuple[str, ...]] = field(default=_nothing, repr=False)

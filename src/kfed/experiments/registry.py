@@ -38,7 +38,5 @@ EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT 
 def get(name: str) -> Experiment:
     """Find an experiment; an error lists the known ones."""
     if name not in EXPERIMENTS:
-        raise InvalidInputError(
-            f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}, or all of them: all"
-        )
+        raise InvalidInputError(f"unknown experiment {name!r}; choose from {', '.join(EXPERIMENTS)}, or all")
     return EXPERIMENTS[name]

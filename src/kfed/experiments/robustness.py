@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.experiments.drawing import finish, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
-from kfed.server import aggregate
+from kfed.experiments.ways import WAYS, labels_each_way
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WAYS = ("paper", "robust", "robust, refined")
 SEPARATION = 10.0
 NOISE = 0.02
 """A difference of mean ARI that counts as none."""
@@ -26,23 +25,17 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
 
     own = seed_of(seed, trouble=axes["trouble"], run=axes["run"])
     world = troubled(TROUBLES[axes["trouble"]], SEPARATION, own)
-    fleet = world.clustered(world.n_local_clusters, own, axes["least"])
-    sent = world.sent(fleet)
+    local = world.clustered(world.n_local_clusters, own, axes["least"])
     truth = np.concatenate(world.targets)
-    scores = {}
-    for way in WAYS:
-        result = aggregate(sent, N_CLUSTERS, rule=way.partition(",")[0])
-        labels = [
-            local.induced_labels(result.identity(name), refine=points if "refined" in way else None)
-            for local, name, points in zip(fleet, world.device_ids, world.points, strict=True)
-        ]
-        scores[way] = float(adjusted_rand_score(truth[truth >= 0], np.concatenate(labels)[truth >= 0]))
-    return scores
+    found = labels_each_way(local, world.devices, N_CLUSTERS)
+    return {way: float(adjusted_rand_score(truth[truth >= 0], labels[truth >= 0])) for way, labels in found.items()}
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare the ways where rows are bad, and where nothing is wrong."""
-    return Summary((_helps(results), _refines(results), _harmless(results)), tuple(map(_table, _by_least(results))))
+    return ExperimentSummary(
+        (_helps(results), _refines(results), _harmless(results)), tuple(map(_table, _by_least(results)))
+    )
 
 
 def _by_least(results: list[Result]) -> list[list[Result]]:
@@ -95,14 +88,14 @@ def _row(results: list[Result], trouble: str, least: int) -> list[Result]:
     return select(results, trouble=trouble, least=least)
 
 
-def _table(results: list[Result]) -> Table:
+def _table(results: list[Result]) -> TextTable:
     rows = tuple(
         (trouble, *(f"{_mean(select(results, trouble=trouble), way):.3f}" for way in WAYS))
         for trouble in values_of(results, "trouble")
     )
     least = results[0]["least"]
     sent = "every center is sent" if least == 1 else f"clusters of fewer than {least} points are withheld"
-    return Table(f"Mean ARI where {sent}", ("", *WAYS), rows)
+    return TextTable(f"Mean ARI where {sent}", ("", *WAYS), rows)
 
 
 def plot(results: list[Result], figure: Figure) -> None:
@@ -110,7 +103,7 @@ def plot(results: list[Result], figure: Figure) -> None:
     panels = _by_least(results)
     for ax, own in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
         troubles = values_of(own, "trouble")
-        for position, (way, color) in enumerate(zip(WAYS, ("0.6", "#2f6690", "#d1603d"), strict=True)):
+        for position, (way, color) in enumerate(WAYS.items()):
             heights = [_mean(select(own, trouble=trouble), way) for trouble in troubles]
             ax.barh(np.arange(len(troubles)) + 0.27 * (position - 1), heights, 0.25, color=color, label=way)
         ax.set_yticks(range(len(troubles)), troubles)

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.datasets import Dataset, Partition, mnist_by_writer, partition
-from kfed.device import cluster_fleet
 from kfed.experiments.drawing import finish, select, spread, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.ways import WAYS, labels_each_way
 from kfed.metrics import partition_cost
-from kfed.server import aggregate
+from kfed.simulate import cluster_devices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WAYS = ("paper", "robust", "robust, refined")
 N_DIGITS = 10
 LOCAL = {"by writer": N_DIGITS, "two digits": 2}
 """How digits are spread, and the digits on a device: k^(z)."""
@@ -48,29 +47,20 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     data, own = _data(), seed_of(seed, split=axes["split"], run=axes["run"])
     assert data.classes is not None
     split = _split(data, axes["split"], axes["n_devices"], own)
-    devices, used, ids = split.of(data.points), np.concatenate(split.rows), split.device_ids
-    n_local = LOCAL[axes["split"]]
-    fleet = cluster_fleet(devices, n_local, device_ids=ids, random_state=own, measure_deviation=False, progress=False)
-    sent = [local.to_message(name) for local, name in zip(fleet, split.device_ids, strict=True)]
+    devices, used = split.devices(data.points), np.concatenate(split.rows)
+    local = cluster_devices(devices, LOCAL[axes["split"]], random_state=own)
     found: dict[str, Any] = {}
-    for way in WAYS:
-        result = aggregate(sent, axes["k"], rule=way.partition(",")[0])
-        labels = np.concatenate(
-            [
-                local.induced_labels(result.identity(name), refine=points if "refined" in way else None)
-                for local, name, points in zip(fleet, split.device_ids, devices, strict=True)
-            ]
-        )
+    for way, labels in labels_each_way(local, devices, axes["k"]).items():
         found[f"{way}: ARI"] = float(adjusted_rand_score(data.classes[used], labels))
         found[f"{way}: cost"] = partition_cost(data.points[used], labels) / len(used)
     return found
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """See whether the robust rule is behind where k is larger than the number of digits."""
     beyond = [result for result in results if result["k"] > N_DIGITS]
     splits = values_of(results, "split")
-    return Summary(
+    return ExperimentSummary(
         (
             *(_loss(select(beyond, split=split), split) for split in splits),
             _costs(beyond),
@@ -103,9 +93,9 @@ def _costs(beyond: list[Result]) -> Finding:
     )
 
 
-def _table(results: list[Result], split: str, what: str) -> Table:
+def _table(results: list[Result], split: str, what: str) -> TextTable:
     rows = [(str(k), *(f"{mean:.3f}" for mean in _means(select(results, k=k), what))) for k in values_of(results, "k")]
-    return Table(f"{MEASURES[what]}, {split}", ("k", *WAYS), tuple(rows))
+    return TextTable(f"{MEASURES[what]}, {split}", ("k", *WAYS), tuple(rows), n_words=0)
 
 
 def plot(results: list[Result], figure: Figure) -> None:
@@ -113,7 +103,7 @@ def plot(results: list[Result], figure: Figure) -> None:
     many, splits = values_of(results, "k"), values_of(results, "split")
     for ax, split in zip(figure.subplots(1, len(splits), squeeze=False)[0], splits, strict=True):
         own = select(results, split=split)
-        for way, color in zip(WAYS, ("0.5", "#2f6690", "#d1603d"), strict=True):
+        for way, color in WAYS.items():
             spread(ax, many, [[r[f"{way}: ARI"] for r in select(own, k=k)] for k in many], way, color)
         finish(ax, split, "clusters, k", "ARI against digits")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)

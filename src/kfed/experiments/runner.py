@@ -18,12 +18,12 @@ from kfed._base.progress import progress_bar
 from kfed._version import __version__
 from kfed.datasets.sources import locate
 from kfed.errors import MissingDataError, MissingExtraError
-from kfed.experiments.experiment import Axes, Experiment, Result, Summary
-from kfed.experiments.store import Store
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result
+from kfed.experiments.store import RunStore
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExperimentOutcome:
     """What became of one experiment.
 
     Attributes
@@ -34,7 +34,7 @@ class Outcome:
     seed : int
     results : tuple of Result
         One for each run of the preset; none if it was skipped.
-    summary : Summary
+    summary : ExperimentSummary
         What they say.
     n_found : int
         Runs that had been done before.
@@ -50,7 +50,7 @@ class Outcome:
     preset: str
     seed: int
     results: tuple[Result, ...] = field(default=(), repr=False)
-    summary: Summary = field(default=Summary(()), repr=False)
+    summary: ExperimentSummary = field(default=ExperimentSummary(()), repr=False)
     n_found: int = 0
     picture: Path | None = None
     skipped: str = ""
@@ -74,7 +74,7 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "picture": None if self.picture is None else self.picture.name,
             "findings": [asdict(finding) for finding in self.summary.findings],
-            "tables": [asdict(table) for table in self.summary.tables],
+            "tables": [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in self.summary.tables],
             "runs": [{"axes": dict(r.axes), "values": r.values, "seconds": round(r.seconds, 3)} for r in self.results],
         }
 
@@ -88,7 +88,7 @@ def reproduce(
     fresh: bool = False,
     skip_missing: bool = True,
     progress: bool | None = None,
-) -> Iterator[Outcome]:
+) -> Iterator[ExperimentOutcome]:
     """Run experiments one after the other, into a folder.
 
     Parameters
@@ -109,7 +109,7 @@ def reproduce(
 
     Yields
     ------
-    Outcome
+    ExperimentOutcome
         As each experiment ends.
     """
     folder, preset = Path(folder), "quick" if quick else "full"
@@ -119,7 +119,7 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
         runs, why = _possible_runs(experiment, preset, missing)
-        outcome = Outcome(experiment, preset, seed, skipped="" if runs else why, left_out=why if runs else "")
+        outcome = ExperimentOutcome(experiment, preset, seed, skipped="" if runs else why, left_out=why if runs else "")
         if runs:
             outcome = replace(outcome, **_done(experiment, runs, folder, seed, fresh, progress))
         files.write(folder / f"{experiment.name}.json", f"{json.dumps(outcome.to_dict(), indent=1)}\n".encode())
@@ -148,8 +148,8 @@ def _possible_runs(experiment: Experiment, preset: str, missing: Mapping[str, st
 def _done(
     experiment: Experiment, runs: Sequence[Axes], folder: Path, seed: int, fresh: bool, progress: bool | None
 ) -> dict[str, Any]:
-    """Find or do the runs, and say what they give: some fields of an `Outcome`."""
-    store = Store(folder, experiment.name, _seed(seed))
+    """Find or do the runs, and say what they give: some fields of an `ExperimentOutcome`."""
+    store = RunStore(folder, experiment.name, _seed(seed))
     found = [None if fresh else store.find(axes) for axes in runs]
     missing = [axes for axes, result in zip(runs, found, strict=True) if result is None]
     do = partial(_do, experiment.run_one, store, seed)
@@ -167,7 +167,7 @@ def _seed(seed: int) -> int:
     return seed if seed == 0 else checks.positive_integer(seed, "seed")
 
 
-def _do(run_one: Callable[[Axes, int], dict[str, Any]], store: Store, seed: int, axes: Axes) -> Result:
+def _do(run_one: Callable[[Axes, int], dict[str, Any]], store: RunStore, seed: int, axes: Axes) -> Result:
     """Do one run, and store what it gave."""
     started = time.perf_counter()
     values = run_one(axes, seed)

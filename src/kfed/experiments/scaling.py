@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed._base import geometry
 from kfed.experiments.drawing import finish, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.server import aggregate
 from kfed.wire import DeviceMessage
 
@@ -81,13 +81,13 @@ def _best_time(work: Callable[[], Any], n_tries: int = 3) -> float:
     return min(seconds)
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare counts with the theorem's bounds."""
     shares = [r["server_distances"] / _bound(r) for r in results]
     plain = [r["server_distances"] / (r["Z"] * K_PRIME * r["k"]) for r in results]
     late = [r["late_distances"] / (K_PRIME * r["k"]) for r in results]
     slopes = {x: _slope(_along(results, x), x, "server_distances") for x in (AGAINST_Z, AGAINST_K)}
-    return Summary(
+    return ExperimentSummary(
         (
             Finding(
                 claim="the server step takes O(Z k' k²) distance computations",
@@ -123,7 +123,7 @@ def _slope(results: list[Result], axis: str, name: str) -> float:
     return float(np.polyfit(np.log([r[axis] for r in results]), np.log([r[name] for r in results]), 1)[0])
 
 
-def _table(results: list[Result]) -> Table:
+def _table(results: list[Result]) -> TextTable:
     headings = ("Z", "k", "distances", "of Z k' k²", "server, ms", "late device: distances", "ms")
     rows = tuple(
         (
@@ -137,7 +137,7 @@ def _table(results: list[Result]) -> Table:
         )
         for r in results
     )
-    return Table(f"k' = {K_PRIME}, d = {N_FEATURES}, one thread", headings, rows)
+    return TextTable(f"k' = {K_PRIME}, d = {N_FEATURES}, one thread", headings, rows, n_words=0)
 
 
 def plot(results: list[Result], figure: Figure) -> None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.baselines import one_round
 from kfed.datasets import mixture
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import matched_accuracy
+from kfed.simulate import Round
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,26 +25,28 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     d, k = SETTINGS[axes["setting"]]
     own = seed_of(seed, setting=axes["setting"], run=axes["run"])  # the same noise at every c
     drawn = mixture(d, k, required_ratio=axes["c"], points_per_cluster=axes["n_r"], seed=own)
-    done = one_round(drawn.points, k, drawn.n_local_clusters, drawn.device_ids, own)
+    done = Round.run(drawn.devices, k, drawn.n_local_clusters, random_state=own)
     accuracy = matched_accuracy(np.concatenate(drawn.targets), done.labels)
     return {"accuracy": 100 * accuracy, "gap": drawn.separation}
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Find the least c from which on the clustering is accurate, and see whether its spread falls."""
     settings = values_of(results, "setting")
     tables = (_table(settings, results),)
-    return Summary(tuple(_finding(setting, select(results, setting=setting)) for setting in settings), tables)
+    return ExperimentSummary(tuple(_finding(setting, select(results, setting=setting)) for setting in settings), tables)
 
 
-def _table(settings: list[str], results: list[Result]) -> Table:
+def _table(settings: list[str], results: list[Result]) -> TextTable:
     rows = []
     for c in values_of(results, "c"):
         every = [select(results, setting=setting, c=c) for setting in settings]
         cells = [(_distance(own), plus_minus(_accuracies(own))) for own in every]
         rows.append((f"{c:g}", *(cell for pair in cells for cell in pair)))
     headings = [heading for setting in settings for heading in (f"{setting}: distance in sd", "accuracy")]
-    return Table("Accuracy in percent, mean ± standard deviation over runs", ("c", *headings), tuple(rows))
+    return TextTable(
+        "Accuracy in percent, mean ± standard deviation over runs", ("c", *headings), tuple(rows), n_words=0
+    )
 
 
 def _finding(setting: str, results: list[Result]) -> Finding:

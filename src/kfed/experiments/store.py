@@ -12,7 +12,7 @@ from kfed._version import __version__
 from kfed.experiments.experiment import Axes, Result
 
 
-class Store:
+class RunStore:
     """The finished runs of one experiment under one seed, in a folder.
 
     Parameters
@@ -30,7 +30,7 @@ class Store:
         self._about = {"experiment": experiment, "seed": seed, "kfed": __version__}
 
     def find(self, axes: Axes) -> Result | None:
-        """Look for the result of a run; a file that is not sound counts as none."""
+        """Find the result of a run; None if there is none, or its file is damaged."""
         try:
             content = json.loads(self._path(axes).read_bytes())
             if content["about"] == self._about and content["axes"] == dict(axes):
@@ -40,7 +40,7 @@ class Store:
         return None
 
     def keep(self, axes: Axes, values: dict[str, Any], seconds: float) -> Result:
-        """Store the result of a run, whole or not at all, and give it as it would be found again."""
+        """Store the result of a run atomically, and return it as `find` would."""
         content = {"about": self._about, "axes": dict(axes), "values": text.plain(values), "seconds": seconds}
         self._folder.mkdir(parents=True, exist_ok=True)
         files.write(self._path(axes), f"{json.dumps(content, indent=1)}\n".encode())

@@ -9,12 +9,13 @@ import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
-from kfed.baselines import one_round, textbook_local
+from kfed.baselines import textbook_local
 from kfed.datasets import Mixture, mixture
 from kfed.experiments.drawing import select
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import matched_accuracy
 from kfed.server import aggregate
+from kfed.simulate import Round
 from kfed.wire import DeviceMessage
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
 
 
 def _round(drawn: Mixture, seed: int) -> Array:
-    return one_round(drawn.points, drawn.n_clusters, drawn.n_local_clusters, drawn.device_ids, seed).labels
+    return Round.run(drawn.devices, drawn.n_clusters, drawn.n_local_clusters, random_state=seed).labels
 
 
 def _textbook_round(drawn: Mixture, n_candidates: int | None, seed: int) -> Array:
@@ -68,7 +69,7 @@ def _textbook_round(drawn: Mixture, n_candidates: int | None, seed: int) -> Arra
     return np.concatenate([answer[labels] for answer, (labels, _) in zip(answers, local, strict=True)])
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare every row with the paper's."""
     rows = [_row(d, k, results) for d, k in PAPER if any((r["d"], r["k"]) == (d, k) for r in results)]
     headings = (
@@ -78,9 +79,9 @@ def summarize(results: list[Result]) -> Summary:
         *(f"ours, {name}" for name in SEPARATIONS),
         *(f"{name}, 20 sd" for name in N_CANDIDATES),
     )
-    return Summary(
+    return ExperimentSummary(
         tuple(_finding(name, results) for name in SEPARATIONS),
-        (Table("Accuracy in percent, mean ± standard deviation over runs", headings, tuple(rows)),),
+        (TextTable("Accuracy in percent, mean ± standard deviation over runs", headings, tuple(rows), n_words=0),),
     )
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kfed._base.report import Finding, TextTable, Verdict
 from kfed.experiments._rotated_mnist import LAYOUTS, N_ROTATIONS, Array, Devices, n_held, rotated_mnist
-from kfed.experiments.experiment import Axes, Experiment, Finding, Result, Summary, Table, Verdict, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.metrics import matched_accuracy
-from kfed.server import aggregate
+from kfed.simulate import Round
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,32 +93,30 @@ def _fit(axes: Axes, train: Devices, rotations: Array, seed: int) -> tuple[Feder
 
 def _labels_by_the_paper(clustering: Clustering) -> Array:
     """Cluster of every training image, if the server goes by the paper's rule."""
-    local = clustering.local
-    result = aggregate([local[name].to_message(name) for name in local], N_ROTATIONS, rule="paper")
-    return np.concatenate([local[name].induced_labels(result.identity(name)) for name in local])
+    return Round.of(clustering.local, N_ROTATIONS, rule="paper").labels
 
 
-def summarize(results: list[Result]) -> Summary:
+def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare every row with the paper's, and the methods with each other."""
     places = _places(results)
     mixed = [place for place in places if n_held(place[0]) > 1]
-    accuracy = Table(
+    accuracy = TextTable(
         "Test accuracy in percent, mean ± standard deviation over runs",
         ("devices", *(f"{who}, {m}" for m in METHODS for who in ("paper", "ours")), "IFCA models in use"),
         tuple(_accuracy_row(results, place) for place in places),
     )
-    variants = Table(
+    variants = TextTable(
         "Test accuracy where a device holds two rotations, also with a shared start",
         ("devices", *SHARES, "IFCA models in use, shared start"),
         tuple(_variants_row(results, place) for place in mixed),
     )
-    cost = Table(
+    cost = TextTable(
         "Megabytes sent in one run, down and up, and training images in the cluster of their rotation, in percent",
         ("devices", *(f"{m}, {way}" for m in METHODS for way in ("down", "up")), "robust rule", "paper's rule"),
         tuple(_cost_row(results, place) for place in places),
     )
     findings = [_finding(results, place) for place in places] + [_shared_finding(results, place) for place in mixed]
-    return Summary(tuple(findings), (accuracy, variants, cost))
+    return ExperimentSummary(tuple(findings), (accuracy, variants, cost))
 
 
 def _places(results: list[Result]) -> list[Place]:

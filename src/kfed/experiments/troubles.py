@@ -9,8 +9,8 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed.datasets import mixture
-from kfed.device import LocalClustering, cluster_fleet
-from kfed.wire import DeviceMessage
+from kfed.device import LocalClustering
+from kfed.simulate import cluster_devices
 
 N_FEATURES, N_CLUSTERS, DEVICES_PER_GROUP, N_ALIKE = 100, 16, 5, 20
 POINTS_EACH = 100
@@ -40,7 +40,7 @@ TROUBLES = {
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class TroubledWorld:
     """Points on devices, and the component of each: -1 of an outlier."""
 
     points: tuple[Array, ...]
@@ -48,23 +48,19 @@ class World:
     n_local_clusters: int
 
     @property
-    def device_ids(self) -> list[str]:
-        """A name for each device."""
-        return [f"device-{device:04d}" for device in range(len(self.points))]
+    def devices(self) -> dict[str, Array]:
+        """The points of each device, by its name."""
+        return {f"device-{device:04d}": points for device, points in enumerate(self.points)}
 
-    def clustered(self, n_local_clusters: Any, seed: int, min_cluster_size: int) -> list[LocalClustering]:
+    def clustered(self, n_local_clusters: Any, seed: int, min_cluster_size: int) -> dict[str, LocalClustering]:
         """Run Algorithm 1 on every device."""
-        ids, least = self.device_ids, min_cluster_size
-        return cluster_fleet(
-            self.points, n_local_clusters, device_ids=ids, random_state=seed, min_cluster_size=least, progress=False
+        least = min_cluster_size
+        return cluster_devices(
+            self.devices, n_local_clusters, random_state=seed, min_cluster_size=least, measure_deviation=True
         )
 
-    def sent(self, clusterings: list[LocalClustering]) -> list[DeviceMessage]:
-        """What the devices send."""
-        return [local.to_message(name) for local, name in zip(clusterings, self.device_ids, strict=True)]
 
-
-def troubled(trouble: Trouble, separation: float, seed: int) -> World:
+def troubled(trouble: Trouble, separation: float, seed: int) -> TroubledWorld:
     """Draw the mixture of Table 1's first row, `separation` standard deviations apart, and spoil it."""
     rng = np.random.default_rng(seed)
     n_devices = N_ALIKE if trouble.is_alike else DEVICES_PER_GROUP
@@ -89,7 +85,7 @@ def troubled(trouble: Trouble, separation: float, seed: int) -> World:
         points[device][row] = middle + direction / np.linalg.norm(direction) * reach * rng.uniform(NEAREST, FARTHEST)
         targets[device][row] = -1
     n_local = N_CLUSTERS if trouble.is_alike else drawn.n_local_clusters
-    return World(tuple(points), tuple(targets), n_local + trouble.n_extra)
+    return TroubledWorld(tuple(points), tuple(targets), n_local + trouble.n_extra)
 
 
 def _alike(devices: list[tuple[Array, Array]]) -> list[tuple[Array, Array]]:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from kfed.errors import MissingExtraError
 from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
+from kfed.simulate import Communication
 
 if TYPE_CHECKING:
     from kfed.federated.baselines import fit_global, fit_ifca
-    from kfed.federated.communication import Communication
     from kfed.federated.engine import FedAvg, RoundRecord
     from kfed.federated.evaluation import Evaluation
     from kfed.federated.models import FederatedModels
@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Communication": "communication",
     "Evaluation": "evaluation",
     "FedAvg": "engine",
     "FederatedModels": "models",

@@ -1,4 +1,4 @@
-"""A run on disk: the parameters and the history so far, as safetensors, with what the run must be to go on from it."""
+"""Checkpoints of a run: parameters and history as safetensors, with the settings that a resumed run must match."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from kfed._base import files
 from kfed.errors import InvalidInputError, MessageError
-from kfed.federated.communication import Communication
+from kfed.simulate import Communication
 
 if TYPE_CHECKING:
     from kfed.federated.engine import Progress, RoundRecord
@@ -22,14 +22,14 @@ KIND, VERSION = "training checkpoint", 1
 
 
 def save(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> None:
-    """Write a checkpoint, whole or not at all."""
+    """Write a checkpoint atomically."""
     arrays = {f"model.{name}": values.numpy() for name, values in progress.stack.parameters.items()}
     arrays["history"] = np.frombuffer(json.dumps([asdict(record) for record in progress.history]).encode(), np.uint8)
     files.write(path, files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint}))
 
 
 def resumed(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
-    """Give the progress that a checkpoint holds; `progress` if there is no such file yet."""
+    """Return the progress of a checkpoint; `progress` itself if there is no such file yet."""
     if not Path(path).exists():
         return progress
     return files.naming(path, lambda: _decoded(path, progress, fingerprint))
@@ -41,14 +41,14 @@ def _decoded(path: str | os.PathLike[str], progress: Progress, fingerprint: dict
     if facts.get("run") != json.loads(json.dumps(fingerprint)):
         differing = [key for key in fingerprint if facts["run"].get(key) != json.loads(json.dumps(fingerprint[key]))]
         raise InvalidInputError(
-            f"the checkpoint must be of this run, and {os.fspath(path)} is of one with other {', '.join(differing)}; "
-            "delete it to start anew, or give another file"
+            f"the checkpoint {os.fspath(path)} is of a run with other {', '.join(differing)}; delete it to start "
+            "again, or use another file"
         )
     try:
         parameters = {name: torch.tensor(arrays[f"model.{name}"]) for name in progress.stack.parameters}
         history = tuple(map(_record, json.loads(arrays["history"].tobytes())))
     except (KeyError, TypeError, ValueError) as error:
-        raise MessageError(f"this {KIND} is not sound: {error}") from error
+        raise MessageError(f"this {KIND} is corrupt: {error}") from error
     return type(progress)(progress.stack.with_parameters(parameters), history)
 
 

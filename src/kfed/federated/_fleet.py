@@ -19,7 +19,7 @@ Devices = Mapping[str, tuple[Any, Any]] | Sequence[tuple[Any, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """Rows of all devices, those of one device side by side.
+    """Rows of all devices, stored device by device.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Fleet:
     inputs : Tensor of shape (n_rows, ...)
     targets : Tensor of shape (n_rows, ...)
     sizes : array of int, shape (n_devices,)
-        How many rows each device has.
+        Number of rows of each device.
     """
 
     device_ids: tuple[str, ...]
@@ -37,10 +37,10 @@ class Fleet:
 
     @classmethod
     def of(cls, devices: Devices) -> Fleet:
-        """Check the data of each device, and join them."""
+        """Check the data of each device, and concatenate them."""
         names, pairs = _named(devices)
         if len(pairs) == 0:
-            raise InvalidInputError("devices must hold at least one device, and are empty")
+            raise InvalidInputError("devices must hold at least one device; got none")
         checked = [_device(name, pair) for name, pair in zip(names, pairs, strict=True)]
         for name, (inputs, targets) in zip(names, checked, strict=True):
             _check_alike(name, inputs, names[0], checked[0][0], "inputs")
@@ -51,35 +51,35 @@ class Fleet:
 
     @property
     def n_devices(self) -> int:
-        """How many devices there are, Z."""
+        """Number of devices, Z."""
         return len(self.device_ids)
 
     @cached_property
     def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Give the first row of each device, and the number of rows at the end, (n_devices + 1,)."""
+        """First row of each device, with the number of rows at the end, (n_devices + 1,)."""
         return np.concatenate([[0], np.cumsum(self.sizes)])
 
     @cached_property
     def owners(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Give the device of each row, (n_rows,)."""
+        """Device of each row, (n_rows,)."""
         return np.repeat(np.arange(self.n_devices), self.sizes)
 
     def rows(self, device: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Give the rows of one device."""
+        """Return the rows of one device."""
         return np.arange(self.starts[device], self.starts[device + 1])
 
     def inputs_of(self, device: int) -> torch.Tensor:
-        """Give the inputs of one device, (n_points, ...)."""
+        """Return the inputs of one device, (n_points, ...)."""
         return self.inputs[self.starts[device] : self.starts[device + 1]]
 
 
 def as_inputs(values: Any, name: str) -> torch.Tensor:
-    """Inputs of a model: floating ones in PyTorch's default precision, whole numbers as they are."""
+    """Convert inputs of a model to a tensor: floats to PyTorch's default precision, integers as they are."""
     inputs = _tensor(values, f"inputs of {name}")
     if not inputs.is_floating_point():
         return inputs
-    if not inputs.sum().isfinite() and not inputs.isfinite().all():  # a sum is quick, and rarely too large
-        raise InvalidInputError(f"inputs of {name} must be finite, and some are not; remove or fill those rows first")
+    if not inputs.sum().isfinite() and not inputs.isfinite().all():  # the sum is a quick test; it rarely overflows
+        raise InvalidInputError(f"inputs of {name} must be finite; drop or fill the rows that are not")
     return inputs.to(torch.get_default_dtype())
 
 
@@ -94,13 +94,13 @@ def _named(devices: Devices) -> tuple[list[str], list[tuple[Any, Any]]]:
 
 def _device(name: str, pair: Any) -> tuple[torch.Tensor, torch.Tensor]:
     if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise InvalidInputError(f"device {name!r} must be a pair (inputs, targets), and is a {type(pair).__name__}")
+        raise InvalidInputError(f"device {name!r} must be a pair (inputs, targets); got a {type(pair).__name__}")
     inputs, targets = as_inputs(pair[0], f"device {name!r}"), _targets(pair[1], name)
     if inputs.ndim == 0 or targets.ndim == 0 or len(inputs) != len(targets):
         shapes = f"{tuple(inputs.shape)} and {tuple(targets.shape)}"
-        raise InvalidInputError(f"device {name!r} must have a target for each input, and has shapes {shapes}")
+        raise InvalidInputError(f"device {name!r} must have a target for each input; got shapes {shapes}")
     if len(inputs) == 0:
-        raise InvalidInputError(f"device {name!r} must have at least one row, and has none; leave this device out")
+        raise InvalidInputError(f"device {name!r} has no rows; drop this device")
     return inputs, targets
 
 
@@ -110,20 +110,20 @@ def _targets(values: Any, name: str) -> torch.Tensor:
 
 
 def _tensor(values: Any, name: str) -> torch.Tensor:
-    """`values` as a tensor. An error does not repeat them: they may be private."""
+    """Convert `values` to a tensor. An error does not quote them: they may be private."""
     if isinstance(values, torch.Tensor):
         return values.detach()
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
-        raise InvalidInputError(f"{name} must be numbers, as many in each row, and are not; encode them first")
+        raise InvalidInputError(f"{name} must be numbers in rows of one length; encode them first")
     return torch.tensor(array)
 
 
 def _check_alike(name: str, ours: torch.Tensor, other: str, theirs: torch.Tensor, what: str) -> None:
     if ours.shape[1:] != theirs.shape[1:] or ours.dtype != theirs.dtype:
         raise InvalidInputError(
-            f"{what} of all devices must be alike, and those of {other!r} are {_form(theirs)} where "
-            f"those of {name!r} are {_form(ours)}"
+            f"{what} of all devices must have the same dtype and shape; got {_form(theirs)} from {other!r} "
+            f"and {_form(ours)} from {name!r}"
         )
 
 

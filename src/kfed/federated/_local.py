@@ -88,8 +88,7 @@ def train_batched(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps: Lo
             gradients, losses = gradient(parameters, inputs, targets, weight)
         except (RuntimeError, NotImplementedError) as error:
             raise InvalidInputError(
-                f"the model must be one that torch.func.vmap can batch, and is not: {error}; "
-                "give FedAvg(batched=False) to train device by device"
+                f"torch.func.vmap cannot batch this model: {error}; use FedAvg(batched=False) to train device by device"
             ) from error
         _descend(parameters, gradients, steps)
         total += losses

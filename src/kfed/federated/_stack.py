@@ -40,7 +40,7 @@ class Stack:
                 models.append(_checked(model_factory()))
         named = [_trainable(model) for model in models]
         if any({n: p.shape for n, p in other.items()} != {n: p.shape for n, p in named[0].items()} for other in named):
-            raise InvalidInputError("model_factory must give models of one form, and gives different ones")
+            raise InvalidInputError("model_factory must return models with parameters of the same names and shapes")
         parameters = {name: torch.stack([other[name].detach() for other in named]) for name in named[0]}
         return cls(models[0], parameters)
 
@@ -120,14 +120,14 @@ def check_fits(stack: Stack, inputs: torch.Tensor, targets: torch.Tensor, loss: 
         outputs = stack.outputs(0, inputs[:2])
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         raise InvalidInputError(
-            f"the model must take inputs of shape {tuple(inputs.shape[1:])}, and does not: {error}"
+            f"the model does not accept inputs of shape {tuple(inputs.shape[1:])}: {error}"
         ) from error
     if loss is cross_entropy:
         _check_classes(outputs, targets)
     losses = loss(outputs, targets[:2])
     if losses.shape != (len(outputs),):
         raise InvalidInputError(
-            f"loss must give one number for each row, and gives shape {tuple(losses.shape)} for {len(outputs)} rows; "
+            f"loss must return one number for each row; got shape {tuple(losses.shape)} for {len(outputs)} rows; "
             "use reduction='none'"
         )
 
@@ -143,25 +143,25 @@ def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 def _check_classes(outputs: torch.Tensor, targets: torch.Tensor) -> None:
     if targets.is_floating_point():
-        raise InvalidInputError("targets must be whole numbers, the classes, and are not; or give another loss")
+        raise InvalidInputError("targets must be integers, the classes; or use another loss")
     lowest, highest = int(targets.min()), int(targets.max())
     fits = outputs.ndim == targets.ndim + 1 and outputs.shape[2:] == targets.shape[1:]
     if not fits or lowest < 0 or highest >= outputs.shape[1]:
         raise InvalidInputError(
-            f"the model must give one score for each class, and gives outputs of shape {tuple(outputs.shape[1:])} "
-            f"where targets go from {lowest} to {highest}; change its last layer, or number the classes from 0"
+            f"the model must return one score for each class; got outputs of shape {tuple(outputs.shape[1:])} for "
+            f"targets from {lowest} to {highest}; change its last layer, or number the classes from 0"
         )
 
 
 def _checked(model: Any) -> torch.nn.Module:
     if not isinstance(model, torch.nn.Module):
-        raise InvalidInputError(f"model_factory must give a torch.nn.Module, and gives a {type(model).__name__}")
+        raise InvalidInputError(f"model_factory must return a torch.nn.Module; got a {type(model).__name__}")
     if not _trainable(model):
-        raise InvalidInputError("model_factory must give a model with parameters to train, and this one has none")
+        raise InvalidInputError("model_factory must return a model with trainable parameters; this one has none")
     for name, module in model.named_modules():
         if getattr(module, "track_running_stats", False):
             raise InvalidInputError(
-                f"the model must not keep running statistics, which have no mean over devices, and {name!r} does; "
+                f"the model must not keep running statistics, which cannot be averaged over devices; {name!r} does; "
                 "use GroupNorm or LayerNorm, or track_running_stats=False"
             )
     return model.train()

@@ -23,41 +23,41 @@ from kfed.federated._fleet import Fleet
 from kfed.federated._local import LocalResult, LocalSteps, Share, train_locally
 from kfed.federated._plans import OneModel, Plan, losses_of_models
 from kfed.federated._stack import Loss, Stack, average, cross_entropy
-from kfed.federated.communication import Communication
 from kfed.federated.selection import RandomSelection, Selection
+from kfed.simulate import Communication
 
 Observe = Callable[[int, Stack], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
 class FedAvg:
-    """How models are trained.
+    """Settings of federated averaging.
 
     Parameters
     ----------
     rounds : int
     clients_per_round : int, optional
-        How many devices take part in a round; by default all.
+        Number of devices that take part in a round; by default all.
     local_steps : int
         Gradient steps of a device in a round.
     batch_size : int
-        Rows of a step. A device with fewer takes all it has.
+        Rows of a step. A device with fewer rows uses all of them.
     learning_rate : float
     final_learning_rate : float, optional
-        That of the last round; in between the rate goes down in equal ratios. By default it stays as it is.
+        Rate of the last round; the rate decays geometrically towards it. By default the rate is constant.
     shared_rounds : int
-        So many of the rounds, the first ones, train one model that all devices share. The models of the clusters then
-        start as copies of it.
+        Number of first rounds in which all devices train one shared model. The models of the clusters then start as
+        copies of it.
     weighting : {"points", "devices"}
-        Whether the mean weighs a device by its rows, or all alike.
+        Whether the mean weighs each device by its number of rows, or all devices alike.
     clip_norm : float, optional
-        Longest gradient of a step.
+        Largest norm of a gradient; longer ones are scaled down.
     loss : callable
-        Outputs and targets of n rows to n losses; by default cross-entropy.
+        Maps outputs and targets of n rows to n losses; by default cross-entropy.
     batched : bool
-        Train devices side by side with `torch.func.vmap`; otherwise one after the other, which any model can.
+        Train devices side by side with `torch.func.vmap`; otherwise one after the other, which works for any model.
     n_loss_rows : int, optional
-        Where devices report a loss before training (IFCA, power of choice): from so many of their rows; by default all.
+        Number of rows from which a device computes a loss before training (IFCA, power of choice); by default all.
     seed : int
         Decides the first parameters, the devices of each round and the rows of each step.
     """
@@ -90,15 +90,15 @@ class FedAvg:
         for name in ("shared_rounds", "seed"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidInputError(f"{name} must be a whole number of at least 0, and is not")
+                raise InvalidInputError(f"{name} must be an integer of at least 0; got {value!r}")
         if self.shared_rounds >= self.rounds:
             raise InvalidInputError(
-                f"shared_rounds must be fewer than the rounds, {self.rounds}, and are {self.shared_rounds}; "
-                "leave some for the models of the clusters"
+                f"shared_rounds must be less than rounds, {self.rounds}; got {self.shared_rounds}: the models of the "
+                "clusters need rounds of their own"
             )
 
     def rate_in(self, round: int) -> float:
-        """Give the learning rate of a round.
+        """Return the learning rate of a round.
 
         Examples
         --------
@@ -128,7 +128,7 @@ class RoundRecord:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Models after some rounds, and how they came about: what a checkpoint keeps."""
+    """Models after some rounds, and the history so far: what a checkpoint keeps."""
 
     stack: Stack
     history: tuple[RoundRecord, ...] = ()
@@ -136,7 +136,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One training: data, plan and settings; `finish` does it."""
+    """One training run: data, plan and settings. `finish` runs it."""
 
     fleet: Fleet
     plan: Plan
@@ -153,11 +153,11 @@ class Run:
         selection: Selection | None = None,
         observe: Observe | None = None,
     ) -> Run:
-        """Check that there are as many devices as a round asks for, and fill in random selection."""
+        """Check `clients_per_round`, and use random selection by default."""
         n = settings.clients_per_round
         if n is not None and n > fleet.n_devices:
             raise InvalidInputError(
-                f"clients_per_round must be at most the number of devices, {fleet.n_devices}, and is {n}"
+                f"clients_per_round must be at most {fleet.n_devices}, the number of devices; got {n}"
             )
         settings = replace(settings, clients_per_round=n or fleet.n_devices)
         selection = selection or RandomSelection(fleet.n_devices, seed=settings.seed)
@@ -172,9 +172,9 @@ class Run:
         until: int | None = None,
         show_progress: bool | None = None,
     ) -> Progress:
-        """Run the rounds that are still to do, or those before `until`.
+        """Run the remaining rounds, or those before `until`.
 
-        A checkpoint is written now and then, and when an error ends the run.
+        A checkpoint is written every `checkpoint_every` rounds, at the end, and when an error ends the run.
         """
         fingerprint = self._fingerprint(progress.stack)
         if checkpoint is not None:
@@ -194,7 +194,7 @@ class Run:
         return progress
 
     def one_round(self, progress: Progress, round: int) -> Progress:
-        """Choose devices, let them train, average."""
+        """Select devices, train them, average."""
         stack, settings = progress.stack, self.settings
         asked = _Losses(self, stack)
         devices = self.selection.select(round, settings.clients_per_round or 0, losses=asked)
@@ -226,7 +226,7 @@ class Run:
         return Progress(stack, (*progress.history, record))
 
     def _check_sound(self, stack: Stack, shares: list[Share], trained: LocalResult, round: int) -> None:
-        """Raise if the loss or parameters of a device are not numbers any more: then some model's are not either."""
+        """Raise if the loss or the parameters of a device are not finite."""
         if np.isfinite(trained.losses).all() and all(v.isfinite().all() for v in stack.parameters.values()):
             return
         is_bad = ~np.isfinite(trained.losses)
@@ -234,8 +234,8 @@ class Run:
             is_bad |= ~values.flatten(1).isfinite().all(dim=1).numpy()
         device = self.fleet.device_ids[shares[int(is_bad.argmax())].device]
         raise DivergedError(
-            f"training must keep losses finite, and in round {round} that of device {device!r} is not; "
-            "use a lower learning_rate, or clip_norm"
+            f"training diverged: in round {round} the loss of device {device!r} is not finite; use a lower "
+            "learning_rate, or clip_norm"
         )
 
     @staticmethod
@@ -243,10 +243,11 @@ class Run:
         """Models down to devices that train or were asked for their loss; trained models up."""
         told = {int(device) for device in devices} | asked
         n_down = sum(plan.models_for(device) for device in told)
-        return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes)
+        n_messages = len(told) + len({share.device for share in shares})
+        return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes, n_messages)
 
     def _fingerprint(self, stack: Stack) -> dict[str, Any]:
-        """What a checkpoint must agree with; more rounds than it has may be asked for, unless rates depend on them."""
+        """What a checkpoint must match. The number of rounds may differ, unless the learning rate depends on it."""
         free = {"loss", "batched"} | ({"rounds"} if self.settings.final_learning_rate is None else set())
         settings = {name: value for name, value in asdict(self.settings).items() if name not in free}
         shapes = {name: list(values.shape) for name, values in stack.parameters.items()}
@@ -256,7 +257,7 @@ class Run:
 
 
 class _Losses:
-    """Losses of devices under their models, measured when a selection asks, and for whom it asked."""
+    """Losses of devices under their models, computed when a selection asks; remembers which devices were asked."""
 
     def __init__(self, run: Run, stack: Stack) -> None:
         self._run, self._stack = run, stack

@@ -1,4 +1,4 @@
-"""`FederatedModels`: what every method here gives, models and the rule by which a row finds the one it goes to."""
+"""`FederatedModels`: the result of every method here, models and the rule that routes a row to its model."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kfed.errors import UnknownDeviceError
 from kfed.federated import evaluation
 from kfed.federated._fleet import Devices, Fleet, as_inputs
 from kfed.federated._stack import Loss, Stack
-from kfed.federated.communication import Communication
 from kfed.federated.engine import RoundRecord
 from kfed.federated.evaluation import Evaluation
+from kfed.simulate import Communication
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ class FederatedModels:
 
     @property
     def n_models(self) -> int:
-        """How many models there are."""
+        """Number of models."""
         return self._stack.n_models
 
     def model(self, number: int) -> torch.nn.Module:
@@ -52,9 +52,7 @@ class FederatedModels:
     def route(self, device_id: str, inputs: Any) -> Array:
         """Which model each row of a device goes to, (n_rows,)."""
         if device_id not in self.device_ids:
-            raise UnknownDeviceError(
-                f"{device_id!r} is not one of the {len(self.device_ids)} devices; give the name of one that took part"
-            )
+            raise UnknownDeviceError(f"{device_id!r} is not one of the {len(self.device_ids)} devices that took part")
         rows = as_inputs(inputs, f"device {device_id!r}")
         return self._route(device_id, rows)
 
@@ -64,7 +62,7 @@ class FederatedModels:
         return evaluation.outputs_of(self._stack, rows, self.route(device_id, rows))
 
     def evaluate(self, devices: Devices) -> Evaluation:
-        """Judge test rows (inputs, targets) of devices that took part, under the same names or in the same order."""
+        """Evaluate test rows (inputs, targets) of devices that took part, by the same names or in the same order."""
         fleet = Fleet.of(devices)
         models = [self.route(name, fleet.inputs_of(i)) for i, name in enumerate(fleet.device_ids)]
         return evaluation.evaluate(self._stack, fleet, np.concatenate(models), self._loss)

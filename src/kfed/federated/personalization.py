@@ -8,24 +8,23 @@ server is the k-FED message, its answer, and parameters.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from kfed._base import checks
-from kfed.device import LocalClustering, cluster_fleet, nearest_centers
+from kfed.device import nearest_centers
 from kfed.errors import FeatureMismatchError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import ByLabel
 from kfed.federated._stack import Stack, check_fits
-from kfed.federated.communication import Communication
 from kfed.federated.engine import FedAvg, Observe, Progress, Run
 from kfed.federated.models import FederatedModels, total
 from kfed.federated.selection import Selection
-from kfed.server import Aggregation, aggregate
+from kfed.simulate import Communication, Round
 
 Array = np.ndarray[Any, Any]
 
@@ -66,21 +65,21 @@ def fit_personalized(
     n_clusters : int
         Number of global clusters, k, and of models.
     model_factory : callable
-        Gives a new `torch.nn.Module`; called once for each cluster.
+        Returns a new `torch.nn.Module`; called once for each cluster.
     training : FedAvg, optional
         Rounds, learning rate and so on.
     n_local_clusters : int, "auto", or sequence of such
-        Clusters on a device, k^(z); with 1, devices are clustered as wholes.
+        Clusters on a device, k^(z); with 1, each device is one whole.
     rule : {"paper", "robust"}
         The server's rule, see `kfed.aggregate`.
     features : callable, optional
-        Gives the points to cluster, (n_points, n_features), from the inputs of a device; by default they are flattened.
+        Maps the inputs of a device to the points to cluster, (n_points, n_features); by default inputs are flattened.
     selection : Selection, optional
         Who takes part in a round; by default random.
     observe : callable, optional
-        Called with the number of the round and the models after each; the numbers it gives are kept in `history`.
+        Called after each round with its number and the models; the numbers that it returns are kept in `history`.
     checkpoint : path, optional
-        File to keep the run in. If it is there already, the run goes on from it.
+        File to keep the run in. If it exists, the run continues from it.
     progress : bool, optional
         Show a progress bar; by default on a terminal, when it takes a while.
 
@@ -113,7 +112,7 @@ def fit_personalized(
         _loss=training.loss,
         device_ids=fleet.device_ids,
         history=done.history,
-        communication=clustering.communication + total(done.history),
+        communication=clustering.sent + total(done.history),
         clustering=clustering,
     )
 
@@ -129,47 +128,28 @@ def cluster_once(
     """Run one round of k-FED over the devices of a fleet."""
     features = features or flattened
     points = {name: features(fleet.inputs_of(device)) for device, name in enumerate(fleet.device_ids)}
-    found = cluster_fleet(points, n_local_clusters, random_state=seed, measure_deviation=False)
-    local = dict(zip(points, found, strict=True))
-    messages = [local[name].to_message(name) for name in local]
-    aggregation = aggregate(messages, n_clusters, rule=rule)
-    identities = [aggregation.identity(name) for name in local]
-    clusters = {identity.device_id: local[identity.device_id].global_clusters(identity) for identity in identities}
-    sent = Communication(1, sum(len(i.to_bytes()) for i in identities), sum(len(m.to_bytes()) for m in messages))
-    return Clustering(local, aggregation, clusters, sent, features)
+    done = Round.run(points, n_clusters, n_local_clusters, rule=rule, random_state=seed, progress=None)
+    return Clustering(done.local, done.messages, done.aggregation, done.identities, features)
 
 
 @dataclass(frozen=True, eq=False)
-class Clustering:
-    """One round of k-FED over a fleet: what stays on each device, what the server found, and what was sent.
+class Clustering(Round):
+    """One round of k-FED over a fleet, and the way of later rows to its clusters."""
 
-    Attributes
-    ----------
-    local : dict from device id to LocalClustering
-    aggregation : Aggregation
-    clusters : dict from device id to array of shape (n_local_clusters,)
-        Global cluster of each local cluster.
-    communication : Communication
-    """
-
-    local: Mapping[str, LocalClustering]
-    aggregation: Aggregation
-    clusters: Mapping[str, Array]
-    communication: Communication
-    _features: Callable[[Any], Any]
+    _features: Callable[[Any], Any] = field(repr=False)
 
     @property
-    def labels(self) -> Array:
-        """Global cluster of every training row, (n_rows,)."""
-        return np.concatenate([self.clusters[name][local.labels] for name, local in self.local.items()])
+    def communication(self) -> Communication:
+        """What the round sent."""
+        return self.sent
 
     def route(self, device_id: str, inputs: torch.Tensor) -> Array:
         """Global cluster of the nearest local center of each row, (n_rows,)."""
         local = self.local[device_id]
-        points = checks.points(self._features(inputs), "inputs")
+        points = checks.finite_table(self._features(inputs), "inputs")
         if points.shape[1] != local.n_features:
             raise FeatureMismatchError(
-                f"inputs must have the {local.n_features} features that were clustered, and have {points.shape[1]}"
+                f"inputs must have the {local.n_features} features that were clustered; got {points.shape[1]}"
             )
         held = np.flatnonzero(local.counts > 0)
         return np.asarray(self.clusters[device_id][held][nearest_centers(points, local.centers[held])])

@@ -16,24 +16,24 @@ from kfed._base.array import Array
 from kfed.errors import InvalidInputError
 
 Losses = Sequence[float] | Array | Callable[[Array], Any] | None
-"""Losses of all clients, or a function that gives those of the clients it is asked for: only they need compute it."""
+"""Losses of all clients, or a function that returns those of the given clients, so that only these compute it."""
 
 
 class Selection(Protocol):
-    """Whatever picks the clients of a round."""
+    """Picks the clients of a round."""
 
     def select(self, round: int, n: int, losses: Losses = None) -> Array:
-        """Positions of `n` distinct clients, sorted."""
+        """Return the positions of `n` distinct clients, sorted."""
 
 
 class RandomSelection:
-    """Each client as likely as any other, or in proportion to its size.
+    """Draw clients uniformly, or in proportion to their size.
 
     Parameters
     ----------
     n_clients : int
     sizes : array of shape (n_clients,), optional
-        Chances are proportional to these; by default all equal.
+        Probabilities are proportional to these; by default all are equal.
     seed : int
 
     Examples
@@ -48,7 +48,7 @@ class RandomSelection:
         self._seed = seed
 
     def select(self, round: int, n: int, losses: Losses = None) -> Array:  # noqa: ARG002 - the same for all selections
-        """Positions of `n` distinct clients, sorted."""
+        """Return the positions of `n` distinct clients, sorted."""
         return np.sort(_draw(self._chances, _checked(n, self.n_clients), self._seed, round))
 
 
@@ -60,7 +60,7 @@ class PowerOfChoice:
     sizes : array of shape (n_clients,)
         Points on each client.
     n_candidates : int
-        How many are drawn, d; as many as are asked for, if that is more.
+        Number of candidates, d; at least the number of clients to select.
     seed : int
 
     References
@@ -82,7 +82,7 @@ class PowerOfChoice:
         self._seed = seed
 
     def select(self, round: int, n: int, losses: Losses = None) -> Array:
-        """Positions of `n` distinct clients, sorted."""
+        """Return the positions of `n` distinct clients, sorted."""
         return np.sort(self.ranked(round, n, losses)[:n])
 
     def ranked(self, round: int, n: int, losses: Losses) -> Array:
@@ -93,7 +93,7 @@ class PowerOfChoice:
 
 
 class KFedPowerOfChoice:
-    """Power of choice that leaves out candidates of a cluster already taken: k-FED + pow-d.
+    """Power of choice with at most one client of each cluster: k-FED + pow-d.
 
     Candidates come in the order of their loss. One that shares a cluster with a client taken before is passed over;
     if fewer than `n` are left, those passed over fill the places, again in the order of their loss.
@@ -120,12 +120,12 @@ class KFedPowerOfChoice:
         self._clusters = [frozenset(np.atleast_1d(np.asarray(_listed(own))).tolist()) for own in clusters]
         if len(self._clusters) != self._power_of_choice.n_clients:
             raise InvalidInputError(
-                f"clusters must have one entry for each of {self._power_of_choice.n_clients} clients, "
-                f"and has {len(self._clusters)}"
+                f"clusters must have one entry for each of {self._power_of_choice.n_clients} clients; "
+                f"got {len(self._clusters)}"
             )
 
     def select(self, round: int, n: int, losses: Losses = None) -> Array:
-        """Positions of `n` distinct clients, sorted."""
+        """Return the positions of `n` distinct clients, sorted."""
         fresh, passed_over = [], []
         taken: set[int] = set()
         for client in self._power_of_choice.ranked(round, n, losses):
@@ -144,18 +144,14 @@ def _listed(clusters: int | Iterable[int]) -> Any:
 def _chances(sizes: Any, n_clients: int) -> Array:
     sizes = checks.as_array(sizes, "sizes", np.float64)
     if sizes.shape != (n_clients,) or n_clients == 0 or not np.isfinite(sizes).all() or (sizes <= 0).any():
-        raise InvalidInputError(
-            f"sizes must be {n_clients} numbers greater than zero, one for each client, and are not"
-        )
+        raise InvalidInputError(f"sizes must be {n_clients} finite numbers greater than 0, one for each client")
     return np.asarray(sizes / sizes.sum())
 
 
 def _checked(n: int, n_clients: int, name: str = "n") -> int:
     n = checks.positive_integer(n, name)
     if n > n_clients:
-        raise InvalidInputError(
-            f"{name} must be at most the number of clients, {n_clients}, and is {n}; ask for fewer clients"
-        )
+        raise InvalidInputError(f"{name} must be at most {n_clients}, the number of clients; got {n}")
     return n
 
 
@@ -165,13 +161,13 @@ def _draw(chances: Array, n: int, seed: int, round: int) -> Array:
 
 
 def _losses_of(candidates: Array, losses: Losses, n_clients: int) -> Array:
-    """Losses of the candidates, (n_candidates,). One that is not known counts as infinite: it is worth a look."""
+    """Losses of the candidates, (n_candidates,). An unknown loss (NaN) counts as infinite, so that client is tried."""
     if losses is None:
-        raise InvalidInputError("losses must be given, as this selection prefers clients with a high loss")
+        raise InvalidInputError("losses must be given: this selection prefers clients with a high loss")
     known = losses(candidates) if callable(losses) else losses
     known = checks.as_array(known, "losses", np.float64)
     expected = len(candidates) if callable(losses) else n_clients
     if known.shape != (expected,):
-        raise InvalidInputError(f"losses must be {expected} numbers, one for each client, and have shape {known.shape}")
+        raise InvalidInputError(f"losses must have shape ({expected},), one for each client; got {known.shape}")
     known = known if callable(losses) else known[candidates]
     return np.where(np.isnan(known), np.inf, known)

@@ -1,6 +1,8 @@
 """What the clusters are and how far to rely on them: diagnosis, reports and pictures, all from messages alone."""
 
 from kfed.insight.diagnosis import Diagnosis, diagnose, diagnose_data
+from kfed.insight.html import to_html
+from kfed.insight.markdown import to_markdown, write_markdown
 from kfed.insight.plots import cluster_colors, dot_areas, plot_centers, plot_traversal
 
 __all__ = [
@@ -11,4 +13,7 @@ __all__ = [
     "dot_areas",
     "plot_centers",
     "plot_traversal",
+    "to_html",
+    "to_markdown",
+    "write_markdown",
 ]

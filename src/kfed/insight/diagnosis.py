@@ -6,20 +6,20 @@ give is the same kind of thing, so that a terminal, a page and a program show it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kfed._base import text
+from kfed._base.report import Block, Conclusion, Notes, Plot, Report, Section, TextTable, fact_table
 from kfed._version import __version__
-from kfed.insight import page
+from kfed.insight.html import to_html
 from kfed.server import Aggregation, KChoice, choose_k
-from kfed.theory import Certificate
+from kfed.theory import Certificate, Judgement
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from kfed.separation import SeparationReport
@@ -31,26 +31,7 @@ MEANINGS = {
     "are sufficient, not necessary, and few real data sets meet them. Look at what is named before you rely on it.",
     None: "What the devices sent leaves open whether the paper's main theorem vouches for these clusters.",
 }
-_KINDS = {True: "good", False: "bad", None: "open"}
 N_DEVICES_NAMED = 10
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Rows of text under headings."""
-
-    title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Something to draw on axes, and what it shows."""
-
-    title: str
-    caption: str
-    draw: Callable[[Axes], object] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -69,7 +50,7 @@ class Diagnosis:
         What to look at before relying on the clusters.
     facts : tuple of (str, str)
         The numbers behind the verdict, each with its name.
-    grids, pictures, notes
+    tables, plots, notes
         What else there is to see and to know.
     details : dict
         Everything in types that JSON knows.
@@ -80,8 +61,8 @@ class Diagnosis:
     evidence: str
     warnings: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
-    grids: tuple[Grid, ...]
-    pictures: tuple[Picture, ...]
+    tables: tuple[TextTable, ...]
+    plots: tuple[Plot, ...]
     notes: tuple[str, ...]
     details: dict[str, Any] = field(repr=False)
 
@@ -91,37 +72,29 @@ class Diagnosis:
         return MEANINGS[self.is_guaranteed]
 
     def figure(self) -> Figure:
-        """All pictures, one below the other."""
+        """Draw all plots, one below the other."""
         from kfed._base.figures import new_figure
 
-        figure = new_figure(8.5, 4.4 * len(self.pictures))
-        for ax, picture in zip(figure.subplots(len(self.pictures), squeeze=False)[:, 0], self.pictures, strict=True):
-            picture.draw(ax)
+        figure = new_figure(8.5, 4.4 * len(self.plots))
+        for ax, plot in zip(figure.subplots(len(self.plots), squeeze=False)[:, 0], self.plots, strict=True):
+            plot.draw(ax)
         return figure
 
+    def report(self, title: str) -> Report:
+        """Describe the diagnosis for any output."""
+        meaning = tuple(text for text in (self.meaning, self.evidence) if text)
+        numbers: list[Block] = [fact_table(list(self.facts)), *self.tables, Notes(self.notes)]
+        sections = [
+            Section("", (Conclusion(self.verdict, self.is_guaranteed, meaning),)),
+            *(Section("Look at this first", (Notes(self.warnings, "warning"),)) for _ in range(bool(self.warnings))),
+            *(Section(plot.title, (plot,)) for plot in self.plots),
+            Section("The numbers", tuple(numbers)),
+        ]
+        return Report(title, tuple(sections), foot=f"Written by kfed {__version__} on the device it was run on.")
+
     def to_html(self, title: str) -> bytes:
-        """A page that holds everything, pictures too, and opens without a network."""
-        return page.page(title, self._blocks(), f"Written by kfed {__version__} on the device it was run on.")
-
-    def _blocks(self) -> Iterator[str]:
-        from kfed._base.figures import new_figure
-
-        conclusion, _, reason = self.verdict.partition(": ")
-        reasons = [_sentence(text) for text in (reason, self.meaning, self.evidence) if text]
-        yield page.verdict(_sentence(conclusion), reasons, _KINDS[self.is_guaranteed])
-        if self.warnings:
-            yield page.heading("Look at this first")
-            yield page.bullets(list(map(_sentence, self.warnings)))
-        for picture in self.pictures:
-            figure = new_figure(8.5, 4.4)
-            picture.draw(figure.add_subplot())
-            yield page.heading(picture.title)
-            yield page.picture(page.png_of(figure), picture.caption)
-        yield page.heading("The numbers")
-        yield page.table(["", ""], self.facts)
-        for grid in self.grids:
-            yield page.table(grid.headings, grid.rows, grid.title)
-        yield page.bullets(list(map(_sentence, self.notes)))
+        """Render a page that holds everything, pictures too, and opens without a network."""
+        return to_html(self.report(title))
 
 
 def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnosis:
@@ -139,7 +112,7 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     >>> sent = [kfed.DeviceMessage(f"{i}", places + i, [20] * 3, [40.0] * 3, 8.0) for i in range(3)]
     >>> found = diagnose(kfed.aggregate(sent, n_clusters=3))
     >>> found.verdict
-    'not guaranteed: 3 of 3 pairs of clusters are nearer than the main theorem asks: ...'
+    'not guaranteed: 3 of 3 pairs of clusters are nearer than the main theorem requires: ...'
     >>> found.details["k_choice"]["n_clusters"], found.details["k_choice"]["is_reliable"]
     (3, True)
     """
@@ -152,7 +125,7 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
         (*aggregation.warnings, *_doubts_about_k(aggregation, choice)),
         tuple(certificate.facts()),
         (*_pairs(certificate), _clusters(aggregation, certificate)),
-        tuple(_pictures(aggregation, certificate, choice)),
+        tuple(_plots(aggregation, certificate, choice)),
         certificate.notes,
         {
             "certificate": certificate.to_dict(),
@@ -171,15 +144,10 @@ def diagnose_data(report: SeparationReport) -> Diagnosis:
         (),
         tuple(report.facts()),
         (*_pairs(report), *_failing_devices(report)),
-        tuple(_ratio_picture(report) for _ in range(report.n_clusters > 1)),
+        tuple(_ratio_plot(report) for _ in range(report.n_clusters > 1)),
         report.notes,
         report.to_dict(),
     )
-
-
-def _sentence(text: str) -> str:
-    first = text[:1] if text.startswith("k'") else text[:1].upper()
-    return f"{first}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
@@ -187,10 +155,10 @@ def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
     if choice.n_clusters == aggregation.n_clusters:
         return
     shown = f"{choice.n_clusters:,} cluster{'s' * (choice.n_clusters != 1)}"
-    asked = f"{aggregation.n_clusters:,} clusters were asked for, and the centers"
+    asked = f"{aggregation.n_clusters:,} clusters were asked for, but the centers"
     most = len(choice.ratios) + 1
     if aggregation.n_clusters > most:
-        yield f"{asked} are too few to tell: they could show {most:,} at most"
+        yield f"{asked} are too few to tell: they can show at most {most:,}"
         return
     if choice.is_reliable:
         yield f"{asked} clearly show {shown}: {choice.reason}"
@@ -198,13 +166,13 @@ def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
         yield f"{asked} show them no more clearly than any other number ({shown} at best): {choice.reason}"
 
 
-def _pairs(judged: Certificate | SeparationReport) -> Iterator[Grid]:
-    headings, *rows = judged.pair_table()
-    if rows:
-        yield Grid("How far apart the clusters are", headings, tuple(rows))
+def _pairs(judged: Judgement) -> Iterator[TextTable]:
+    table = judged.pair_table()
+    if table.rows:
+        yield replace(table, title="How far apart the clusters are")
 
 
-def _clusters(aggregation: Aggregation, certificate: Certificate) -> Grid:
+def _clusters(aggregation: Aggregation, certificate: Certificate) -> TextTable:
     """Say of each cluster how much stands behind it, and which other is nearest."""
     n_centers = np.bincount(aggregation.center_labels, minlength=aggregation.n_clusters)
     owners = [np.unique(aggregation.messages.owners[aggregation.center_labels == r]) for r in range(len(n_centers))]
@@ -220,38 +188,38 @@ def _clusters(aggregation: Aggregation, certificate: Certificate) -> Grid:
         for cluster, (size, near) in enumerate(zip(aggregation.cluster_sizes, lower.argmin(axis=1), strict=True))
     )
     headings = ("cluster", "points", "device centers", "devices", "least apart from", "c_rs at least")
-    return Grid("The clusters", headings, rows)
+    return TextTable("The clusters", headings, rows, n_words=0)
 
 
-def _failing_devices(report: SeparationReport) -> Iterator[Grid]:
+def _failing_devices(report: SeparationReport) -> Iterator[TextTable]:
     failing = np.flatnonzero(report.local_failures)
     if len(failing):
         worst = failing[np.argsort(-report.local_failures[failing], kind="stable")][:N_DEVICES_NAMED]
         rows = tuple((report.device_ids[i], f"{report.local_failures[i]:,}") for i in worst)
-        yield Grid("Devices with most points that fail the proximity condition", ("device", "points"), rows)
+        yield TextTable("Devices with most points that fail the proximity condition", ("device", "points"), rows)
 
 
-def _pictures(aggregation: Aggregation, certificate: Certificate, choice: KChoice) -> Iterator[Picture]:
+def _plots(aggregation: Aggregation, certificate: Certificate, choice: KChoice) -> Iterator[Plot]:
     from kfed.insight import plots
 
     if len(choice.distances):
-        yield Picture(
+        yield Plot(
             "How many clusters the centers show",
             "How far each further center is from those picked before it. Clusters that lie well apart show as a drop "
             "after the last of them.",
             lambda ax: plots.plot_traversal(choice, aggregation.n_clusters, ax=ax),
         )
     if aggregation.n_clusters > 1:
-        yield _ratio_picture(certificate)
-    yield Picture(
+        yield _ratio_plot(certificate)
+    yield Plot(
         "The device centers",
         "Every dot is a center that a device sent, its area the number of points; rings are the clusters found.",
         lambda ax: plots.plot_centers(aggregation, ax=ax),
     )
 
 
-def _ratio_picture(judged: Certificate | SeparationReport) -> Picture:
-    return Picture(
+def _ratio_plot(judged: Judgement) -> Plot:
+    return Plot(
         "How far apart the clusters are",
         "Pairs of clusters by their separation ratio, the distance of their means over how far points spread. Active "
         "pairs meet on a device, and need far more. The dashed lines are what the main theorem asks for.",

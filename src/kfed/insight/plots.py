@@ -36,7 +36,7 @@ def plot_centers(aggregation: Aggregation, path: str | os.PathLike[str] | None =
     aggregation : Aggregation
         What to draw.
     path : path, optional
-        Where to save the picture (.png, .svg or .pdf), whole or not at all.
+        Where to save the picture (.png, .svg or .pdf).
     ax : matplotlib Axes, optional
         Where to draw; by default on a new figure.
 
@@ -80,10 +80,8 @@ def plot_traversal(
         What `kfed.choose_n_clusters` found.
     n_clusters : int, optional
         A number of clusters that was asked for, to be marked too.
-    path : path, optional
-        Where to save the picture (.png, .svg or .pdf), whole or not at all.
-    ax : matplotlib Axes, optional
-        Where to draw; by default on a new figure.
+    path, ax
+        As in `plot_centers`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Points with a target clustering, spread over devices: the door of `kfed.separation`."""
+"""Points with a target clustering, spread over devices: how `kfed.separation` checks its input."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Labelled:
     clusters: tuple[Any, ...]  # names of the clusters, sorted
     device_ids: tuple[str, ...]
     ends: Array  # (n_devices + 1,), where the points of each device begin and end
-    order: Array  # (n_points,), where each point stood in what was given
+    order: Array  # (n_points,), the position of each point in the input
 
     @classmethod
     def of(cls, points: Any, target_labels: Any, groups: Any = None, n_clusters: int | None = None) -> Labelled:
-        """Check what a caller gave: one table, as one device or with `groups`, or a list of tables and of labels."""
+        """Check the input: one table, as one device or with `groups`, or a list of tables and of label arrays."""
         if are_tables(points):
             points, target_labels, groups = _stacked(points, target_labels, groups)
-        table = checks.points(points)
+        table = checks.finite_table(points)
         names = label_array(target_labels, table.shape[0])
         clusters, labels = _numbered(names, n_clusters)
         devices = Devices.by_group(labels[:, None], np.zeros(len(labels), int) if groups is None else groups)
@@ -47,17 +47,17 @@ class Labelled:
         return np.repeat(np.arange(len(self.device_ids)), np.diff(self.ends))
 
     def as_given(self, values: Array) -> Array:
-        """Values of the points in the order in which the caller gave them."""
+        """Reorder values of the points to the order of the input."""
         given = np.empty_like(values)
         given[self.order] = values
         return given
 
     def problem(self, n_jobs: int | None = None) -> Problem:
-        """Pose the problem of the network: all points."""
+        """The clustering problem of the network: all points."""
         return Problem(self.points, self.labels, len(self.clusters), n_jobs)
 
     def local_problems(self, n_jobs: int | None = None) -> Iterator[tuple[slice, Problem]]:
-        """Pose the problem of each device: which points are its own, and their clusters, numbered anew."""
+        """Yield the slice of points of each device and its own clustering problem, with its clusters renumbered."""
         for start, end in pairwise(self.ends.tolist()):
             own = slice(start, end)
             present, labels = np.unique(self.labels[own], return_inverse=True)
@@ -65,31 +65,31 @@ class Labelled:
 
 
 def label_array(labels: Any, n_points: int, where: str = "") -> Array:
-    """One label a point, (n_points,): numbers or words, none missing."""
+    """Check that there is one label for each point, (n_points,): numbers or strings, none missing."""
     array = np.asarray(labels)
     if array.shape != (n_points,):
         raise InvalidInputError(
-            f"target_labels must have one label for each of {n_points} points{where}, and have shape {array.shape}"
+            f"target_labels{where} must have shape ({n_points},), one label for each point; got {array.shape}"
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise InvalidInputError("target_labels must not be missing, and some are; drop those points")
+        raise InvalidInputError("target_labels must be finite; got NaN or infinity. Drop points without a label")
     return array
 
 
 def _stacked(tables: Sequence[Any], labels: Any, groups: Any) -> tuple[Any, Array, Array]:
-    """Make one table of a list of them, with the label of each row and the position of its table."""
+    """Stack a list of tables, and give the label of each row and the position of its table."""
     if groups is not None:
-        raise InvalidInputError("groups must be left out where points is a list of tables, one a device")
+        raise InvalidInputError("groups must be None when points is a list of tables, one for each device")
     if not len(tables):
-        raise InvalidInputError("points must have at least one table, and the list is empty")
+        raise InvalidInputError("points must have at least one table; got an empty list")
     if not isinstance(labels, (list, tuple)) or len(labels) != len(tables):
-        raise InvalidInputError(f"target_labels must be a list with an array for each of {len(tables)} tables")
-    checked = [checks.points(table, f"points of device {i}") for i, table in enumerate(tables)]
+        raise InvalidInputError(f"target_labels must be a list of {len(tables)} arrays, one for each table in points")
+    checked = [checks.finite_table(table, f"points of device {i}") for i, table in enumerate(tables)]
     for i, table in enumerate(checked):
         if table.shape[1] != checked[0].shape[1]:
             raise FeatureMismatchError(
-                f"all tables must have as many columns, and table 0 has {checked[0].shape[1]} "
-                f"where table {i} has {table.shape[1]}"
+                f"all tables must have the same number of columns; got {checked[0].shape[1]} in table 0 "
+                f"and {table.shape[1]} in table {i}"
             )
     sizes = [table.shape[0] for table in checked]
     names = [label_array(own, size, f" of device {i}") for i, (own, size) in enumerate(zip(labels, sizes, strict=True))]
@@ -102,18 +102,18 @@ def _stacked(tables: Sequence[Any], labels: Any, groups: Any) -> tuple[Any, Arra
 
 
 def _numbered(names: Array, n_clusters: int | None) -> tuple[tuple[Any, ...], Array]:
-    """Names of the clusters, and the position of each point's; all numbers below `n_clusters` if it is given."""
+    """Number the labels: the names of the clusters, sorted, and the position of each point's name among them."""
     try:
         clusters, labels = np.unique(names, return_inverse=True)
     except TypeError:
-        raise InvalidInputError("target_labels must be all numbers or all words, and none missing") from None
+        raise InvalidInputError("target_labels must be all numbers or all strings, without missing values") from None
     if n_clusters is not None:
         expected = np.arange(checks.positive_integer(n_clusters, "n_clusters"))
         absent = np.setdiff1d(expected, clusters)
         if len(absent):
             raise InvalidInputError(
-                f"every cluster must have a point on some device, and cluster {absent[0]} has none; "
-                "leave n_clusters out to take the clusters that there are"
+                f"every cluster from 0 to {n_clusters - 1} must have points; cluster {absent[0]} has none. "
+                "Omit n_clusters to use the labels that occur"
             )
         if len(clusters) > len(expected):
             raise InvalidInputError(f"target_labels must be whole numbers from 0 to {n_clusters - 1}")

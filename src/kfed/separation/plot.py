@@ -1,4 +1,4 @@
-"""Pictures of a separation report, and of the separation of several candidates for k."""
+"""A picture of the separation of several candidates for k."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kfed._base.figures import axes_for, saved
-from kfed.theory import bins, draw_pairs, drawable, label_axes, over, sums_of_pairs
+from kfed.theory import bins, drawable, label_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kfed.separation.report import SeparationChoice, SeparationReport
-
-
-def plot_ratios(report: SeparationReport, path: str | os.PathLike[str] | None, ax: Axes | None) -> Axes:
-    """Draw a histogram of c_rs, inactive pairs on active ones, and how large it must be for either."""
-    ax = axes_for(ax, path, 8.0, 4.6)
-    lengths = 2 * np.sqrt(report.size_imbalance) * sums_of_pairs(report.active_scales)
-    needed = over(report.required_separations, lengths)
-    draw_pairs(ax, report.separation_ratios, needed, report.active_pairs)
-    label_axes(ax, f"{report.n_clusters} clusters: {report.verdict.partition(':')[0]}", "pairs of clusters")
-    return saved(ax, path)
+    from kfed.separation.choice import SeparationChoice
 
 
 def plot_choice(choice: SeparationChoice, path: str | os.PathLike[str] | None, ax: Axes | None) -> Axes:

@@ -1,6 +1,6 @@
-"""One clustering problem with its answer: points, their target clusters, norm(A - C), and the proximity condition.
+"""A clustering problem with its target clusters: norm(A - C), and which points fail the proximity condition.
 
-The problem may be that of the whole network or the local one of a device, with its own means, sizes and norm.
+It is the problem of the whole network, or the local one of a device, with its own means, sizes and norm.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Problem:
 
     @cached_property
     def spectral_deviation(self) -> float:
-        """norm(A - C). The matrix A - C is not formed, but for small problems."""
+        """norm(A - C). The matrix A - C is formed for small problems only."""
         rows, means, labels = _rows(self.points, self._n_jobs), self.means, self.labels
         if checks.is_sparse(self.points) or min(self.points.shape) <= WIDE:
             return float(rows.residual_norm(means[None], labels[None], rows.weights)[0])

@@ -24,7 +24,7 @@ def advice(
 ) -> Iterator[str]:
     """Say what about these clusters should be looked at. One device alone has nothing to agree on.
 
-    Regions are expected to have many clusters each: the corollary speaks of their devices.
+    Regions are expected to have many clusters each: the corollary is about their devices.
 
     Examples
     --------

@@ -76,9 +76,9 @@ def _check_shapes(batch: MessageBatch, grouping: Grouping) -> None:
     ]
     for array, kinds, shape, n_values in expected:
         if array.shape != shape or array.dtype.kind not in kinds:
-            raise InvalidInputError(f"its columns must fit together, and one is {array.dtype} of shape {array.shape}")
+            raise InvalidInputError(f"its columns do not fit together: one is {array.dtype} of shape {array.shape}")
         if n_values is not None and array.size and not 0 <= array.min() <= array.max() < n_values:
-            raise InvalidInputError("its columns must fit together, and one points outside another")
+            raise InvalidInputError("its columns do not fit together: one holds positions outside of another")
 
 
 def _check_devices(batch: MessageBatch) -> None:
@@ -100,9 +100,9 @@ def _check_values(batch: MessageBatch, grouping: Grouping) -> None:
         (grouping.traversal, np.inf),
     ):
         if not (np.isfinite(array) & (np.abs(array) <= np.float64(limit))).all():
-            raise InvalidInputError("its centers must be finite, and some are not")
+            raise InvalidInputError(f"its centers must be finite and at most {limit:g} in size")
     if not ((batch.counts > 0) & (batch.counts <= MAX_COUNT)).all():
-        raise InvalidInputError("its counts must be finite and greater than zero, and some are not")
+        raise InvalidInputError("its counts must be finite and greater than zero")
     for array in (batch.sums_of_squares, batch.spectral_deviations):
         if not (np.isnan(array) | ((array >= 0) & (array < np.inf))).all():
-            raise InvalidInputError("its statistics must be finite and not negative, and some are not")
+            raise InvalidInputError("its statistics must be finite and not negative")

@@ -38,7 +38,7 @@ def aggregate(
         ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
         from one center, since a region may send several of one cluster, and weighs means by counts.
     first_device : str, optional
-        The device whose centers the traversal starts from (step 2: "pick any z"). By default the one that speaks for
+        The device whose centers the traversal starts from (step 2: "pick any z"). By default the one with
         the most points among those with at most `n_clusters` centers; the first id of several.
     n_jobs : int, optional
         Number of threads, by default one per core. It does not change the answer.

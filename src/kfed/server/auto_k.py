@@ -3,7 +3,7 @@
 Under the paper's separation every center is near one of the first k picks, and the picks are far from each other: the
 distances drop right after the k-th. Messages also say how far apart the centers of one cluster can be, and k is the
 number of centers that are farther apart. It is relied upon only if these two, and a few other signs, agree.
-Beyond the paper, which takes k as given. Like the server, this file knows devices by their messages only.
+Beyond the paper, which takes k as given.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class KChoice:
     n_strays, n_mixtures : int
         Centers that were set aside: those of few points, and those of several clusters in one.
     reason : str
-        What speaks for the number, or against relying on it.
+        Evidence for the number, or doubts about it.
     """
 
     n_clusters: int
@@ -124,7 +124,7 @@ class KChoice:
             and all(array.ndim == 1 and array.dtype == np.float64 for array in (distances, ratios))
         )
         if not is_sound:
-            raise InvalidInputError("how its number of clusters was found must fit the rest, and does not")
+            raise InvalidInputError("its record of how n_clusters was found does not fit the rest")
         return cls(distances=distances, ratios=ratios, **facts)
 
     def __str__(self) -> str:
@@ -208,7 +208,7 @@ class _Evidence:
         return np.asarray(np.sqrt(squared + self.spread.rounding**2))
 
     def support(self) -> str:
-        """Say what speaks for the number."""
+        """The evidence for the number."""
         if self.is_one:
             return "no two centers lie farther apart than chance puts centers of one cluster"
         drop = f"farthest-first distances drop {self.drop:.1f} times after pick {self.n_clusters}"
@@ -216,7 +216,7 @@ class _Evidence:
         return drop + second
 
     def doubts(self) -> Iterator[str]:
-        """Say what speaks against relying on the number."""
+        """Reasons not to rely on the number."""
         if self.is_one:
             if not self.is_round:
                 yield "all centers coincide, but points spread wider one way, as those of several clusters do"
@@ -251,7 +251,7 @@ class _Evidence:
         if (is_lone & ~is_narrow).any():
             yield "a cluster would rest on one device, whose points there spread as if of several clusters"
         elif is_lone.any() and self.drop < CLEAR_RATIO_LONE:
-            yield f"a cluster would rest on one device, and distances do not drop {CLEAR_RATIO_LONE:g} times after it"
+            yield f"a cluster would rest on one device, but distances drop less than {CLEAR_RATIO_LONE:g} times"
 
     def _are_wide(self) -> Array:
         """Tell whose points spread much wider than the median does."""

@@ -48,7 +48,7 @@ class CenterSpread:
         known = ~np.isnan(variances)
         variances = np.where(known, variances, np.median(variances[known]) if known.any() else 0.0)
         precision = np.finfo(np.float64 if batch.is_double.all() else np.float32).eps
-        largest = np.linalg.norm(centers.astype(np.float64), axis=1).max(initial=0)
+        largest = np.sqrt(np.einsum("nf,nf->n", centers, centers, dtype=np.float64).max(initial=0))
         return cls(bool(known.any()), variances, variances / counts, float(ROUNDING * precision * largest))
 
     def take(self, rows: Array) -> CenterSpread:

@@ -1,7 +1,7 @@
 """``rule="robust"``: grouping device centers that are not all to be trusted.
 
 Beyond the paper. Three things differ from Algorithm 2: tiny stray centers do not choose clusters, a center weighs as
-much as the points it speaks for, and several seedings compete, each followed by Lloyd to convergence.
+much as its points, and several seedings compete, each followed by Lloyd to convergence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from kfed.server import trust
 
 N_GREEDY_SEEDINGS = 10
 MAX_EXAMINED = 2048
-"""Seeds are looked for among at most this many centers, or four for each cluster if that is more."""
+"""Seeds are looked for among at most this many centers, or 16 for each cluster: then none is missed."""
+
+MAX_POLISHED = 2**15
+"""The best seeding is polished on at most this many centers, or 64 for each cluster, before it meets all of them."""
+
+SMALL_GAIN = 1e-4
+"""On more centers than seedings compete on, Lloyd ends when a step lowers the cost by a smaller share than this."""
 
 MAX_ITERATIONS = 300
 
@@ -27,36 +33,67 @@ def without_strays(centers: Array, counts: Array, owners: Array, n_clusters: int
 
 
 def best_centers(centers: Array, counts: Array, farthest_first: Array, n_jobs: int | None) -> Array:
-    """Cluster centers of the lowest weighted cost among several seedings; farthest-first wins a tie."""
+    """Cluster centers of the lowest weighted cost among several seedings; farthest-first wins a tie.
+
+    Seedings compete on a sample. The best goes on from there to a larger sample, and then to all centers: the closer it
+    is by then, the fewer steps over all of them it takes.
+    """
     n_clusters = len(farthest_first)
-    sample = _sample(centers, counts, n_clusters)
+    sample = _sample(centers, counts, max(MAX_EXAMINED, 16 * n_clusters))
     seedings = [farthest_first, _medoids(*sample, n_clusters), *_greedy(*sample, n_clusters)]
     finished = [weighted_lloyd(*sample, seeds, n_jobs) for seeds in seedings]
     costs = [cost for _, cost in finished]
-    best = next(i for i, cost in enumerate(costs) if cost <= min(costs) * (1 + 1e-9))
-    return weighted_lloyd(centers, counts, finished[best][0], n_jobs)[0]
+    best, cost = next(own for own in finished if own[1] <= min(costs) * (1 + 1e-9))
+    if len(sample[0]) == len(centers):
+        return best
+    larger = _sample(centers, counts, max(MAX_POLISHED, 64 * n_clusters))
+    best, cost = weighted_lloyd(*larger, best, n_jobs, SMALL_GAIN * cost)
+    return weighted_lloyd(centers, counts, best, n_jobs, SMALL_GAIN * cost)[0]
 
 
-def weighted_lloyd(points: Array, weights: Array, centers: Array, n_jobs: int | None) -> tuple[Array, float]:
-    """Assign to the nearest center and average by weight until nothing changes; centers and their weighted cost."""
+def weighted_lloyd(
+    points: Array, weights: Array, centers: Array, n_jobs: int | None, small_gain: float = 0.0
+) -> tuple[Array, float]:
+    """Assign to the nearest center and average by weight until nothing changes; centers and their weighted cost.
+
+    It may also end when averaging lowers the cost by at most `small_gain`. That gain needs no distance to a point: with
+    w_r the weight of a cluster, moving its center by Delta_r to the mean lowers the cost by w_r |Delta_r|^2.
+    """
     labels = np.full(len(points), -1)
     for _ in range(MAX_ITERATIONS):
         before, labels = labels, geometry.nearest(points, centers, n_jobs)
         if np.array_equal(before, labels):
             break
-        centers = means_by_label(points, labels, centers, weights, n_jobs)
-    differences = points - centers[labels]
-    return centers, float(np.einsum("nd,nd,n->", differences, differences, weights, dtype=np.float64))
+        means = means_by_label(points, labels, centers, weights, n_jobs)
+        moves = np.square(means - centers, dtype=np.float64).sum(axis=1)
+        centers = means
+        if np.bincount(labels, weights, minlength=len(centers)) @ moves <= small_gain:
+            break
+    return centers, _cost(points, weights, centers[labels])
 
 
-def _sample(centers: Array, counts: Array, n_clusters: int) -> tuple[Array, Array]:
-    """The centers and weights that seedings compete on: all, or a sample that stands for them."""
-    weights, size = counts.astype(np.float64), max(MAX_EXAMINED, 4 * n_clusters)
+def _cost(points: Array, weights: Array, own_centers: Array) -> float:
+    differences = points - own_centers
+    return float(np.einsum("nd,nd,n->", differences, differences, weights, dtype=np.float64))
+
+
+def _sample(centers: Array, counts: Array, size: int) -> tuple[Array, Array]:
+    """The centers and their weights, or a sample of this size that stands for them."""
+    weights = counts.astype(np.float64)
     if len(centers) <= size:
         return centers, weights
-    lifted, weights = seeding.coreset(_lifted(centers), weights[None], size)
-    points = lifted[0, :-2].T + centers.mean(axis=0, dtype=np.float64)
-    return np.ascontiguousarray(points, dtype=centers.dtype), weights[0]
+    costs = np.empty(len(centers))
+    middle = geometry.middle(centers)
+    for block in pool.blocks(len(centers), geometry.rows_per_block(1, centers.shape[1])):
+        differences = (centers[block] - middle).astype(np.float64)
+        np.einsum("nd,nd->n", differences, differences, out=costs[block])
+    rows, weights = seeding.sample_by_cost(costs, weights, size, _uniforms("sample", size))
+    return centers[rows], weights
+
+
+def _uniforms(purpose: str, n_draws: int) -> Array:
+    """Random numbers in [0, 1), always the same ones for the same purpose."""
+    return np.asarray(random.uniforms(random.device_keys(0, [purpose]), n_draws)[0])
 
 
 def _medoids(points: Array, weights: Array, n_clusters: int) -> Array:
@@ -87,9 +124,8 @@ def _squares(lifted: Array, rows: Array | list[int]) -> Array:
 
 def _greedy(points: Array, weights: Array, n_clusters: int) -> list[Array]:
     """Greedy k-means++ seedings, always the same ones for the same centers."""
-    keys = random.device_keys(0, ["robust"])
-    uniforms = random.uniforms(keys, seeding.n_draws(n_clusters, N_GREEDY_SEEDINGS))
-    picks = seeding.greedy_seeds(_lifted(points), weights[None], n_clusters, N_GREEDY_SEEDINGS, uniforms)
+    uniforms = _uniforms("robust", seeding.n_draws(n_clusters, N_GREEDY_SEEDINGS))
+    picks = seeding.greedy_seeds(_lifted(points), weights[None], n_clusters, N_GREEDY_SEEDINGS, uniforms[None])
     return [points[seeds] for seeds in picks[0]]
 
 

@@ -52,7 +52,7 @@ def robust_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int 
 
 
 def regions_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
-    """Algorithm 2 for regions, which may send several centers of one cluster, and speak for unequally many points."""
+    """Algorithm 2 for messages of regions, which may hold several centers of one cluster and very different counts."""
     centers = batch.centers
     heaviest = start[[batch.counts[start].argmax()]]
     traversal = farthest_first(centers, n_clusters, heaviest, n_jobs)
@@ -83,7 +83,7 @@ def group(batch: MessageBatch, n_clusters: int, rule: str, first_device: str | N
 def _start(batch: MessageBatch, n_clusters: int, first_device: str | None) -> Array:
     """Rows of the centers that M starts from, Theta^(z) of one device.
 
-    A device with more centers than `n_clusters` starts with the one center that speaks for most points.
+    Of a device with more than `n_clusters` centers, only the one of most points.
     """
     n_devices = len(batch.device_ids)
     sizes = np.bincount(batch.owners, minlength=n_devices)
@@ -94,6 +94,6 @@ def _start(batch: MessageBatch, n_clusters: int, first_device: str | None) -> Ar
     else:
         position = batch.position(first_device)
         if sizes[position] == 0:
-            raise InvalidInputError(f"first_device must have sent a center, and {first_device!r} sent none")
+            raise InvalidInputError(f"first_device must have sent at least one center; {first_device!r} sent none")
     rows = np.arange(len(batch.owners))[batch.centers_of(position)]
     return rows if len(rows) <= n_clusters else rows[[batch.counts[rows].argmax()]]

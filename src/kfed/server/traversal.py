@@ -1,9 +1,14 @@
 """Farthest-first traversal (Algorithm 2, steps 3 to 6) that measures a row only when it could be the farthest.
 
-M only grows, so the distance of a row to M only shrinks, and an old one is an upper bound. A row whose bound is
-below the farthest distance cannot be the next pick, and may stay out of date. Only the *front* is kept up to date,
-the rows whose bounds lie close under the highest: by matrix product, with a margin for its rounding. Where the margin
-leaves several rows to compete for a pick, they are *settled* by the textbook's distance: the picks are the textbook's.
+Why it is exact. M only grows, so d_M(x) = min over m in M of |x - m| never increases, and a value measured earlier is
+an upper bound: d_M(x) <= upper(x). Let x be a row whose distance is up to date with lower(x) <= d_M(x). Every row y
+with upper(y) < lower(x) has d_M(y) < d_M(x), so it is not the next pick, and its bound may stay out of date. Only the
+*front* is kept up to date: the rows with upper(y) >= floor, a little below the highest bound. While some row of the
+front is still at or above the floor, the farthest row is in the front.
+
+Bounds come from a matrix product, whose error is at most e (`geometry.margins`): upper = product + e, and
+lower = upper - 2e or less. Rows that cannot be told apart within that margin are *settled*: measured by the textbook's
+sum of squared differences. So picks and ties are the textbook's, to the last bit.
 """
 
 from __future__ import annotations
@@ -67,7 +72,7 @@ def farthest_first(points: Points, n_picks: int, start: Sequence[int] | Rows, n_
     Traversal(picks=array([0, 2, 3]), distances=array([9., 4.]))
     """
     with pool.one_blas_thread(), _expect_overflow():
-        bounds = _Bounds(points, n_picks, np.asarray(start, dtype=np.intp), n_jobs)
+        bounds = _UpperBounds(points, n_picks, np.asarray(start, dtype=np.intp), n_jobs)
         front = _Front(bounds, n_jobs)
         squared = np.array([front.admit_farthest() for _ in range(n_picks - len(start))])
     near = Near(bounds.near.labels, np.maximum(bounds.near.upper, 0))
@@ -88,7 +93,7 @@ def _settled(squared: NDArray[np.float64], members: Points) -> NDArray[np.float6
 class _Front:
     """The rows whose bounds were at least the floor: while one's still is, the farthest is among them."""
 
-    def __init__(self, bounds: _Bounds, n_jobs: int | None) -> None:
+    def __init__(self, bounds: _UpperBounds, n_jobs: int | None) -> None:
         self._bounds = bounds
         self._n_jobs = n_jobs
         self._depth = _FIRST_DEPTH
@@ -96,7 +101,7 @@ class _Front:
         self._look_at(np.empty(0, dtype=np.intp))
 
     def admit_farthest(self) -> float:
-        """Let the lowest of the rows farthest from M into M. Its squared distance; not a number if not settled."""
+        """Add the farthest row to M (lowest index on ties); return its squared distance, NaN if only bounded."""
         place, lower = self._farthest()
         squared = lower if lower == self._near.upper[place] else np.nan
         newest = self._bounds.n_members
@@ -136,7 +141,7 @@ class _Front:
         self._near.put(places, self._bounds.near.of(rows))
 
     def _renew(self) -> None:
-        """Look for the rows close under the highest bound: deeper if none are, less deep if too many are."""
+        """Choose a new front: rows close under the highest bound, deeper if there are none, less deep if too many."""
         self._bounds.note(self._rows, self._near)
         upper, (n_points, n_features) = self._bounds.near.upper, self._bounds.points.shape
         rows = self._close_under_highest()
@@ -156,7 +161,7 @@ class _Front:
             self._coordinates, self._half_norms = self._bounds.coordinates(rows), self._bounds.half_norms[rows]
 
     def _close_under_highest(self) -> Rows:
-        """Rows at least at a floor that is put close under the highest bound, once they are up to date."""
+        """Set the floor close under the highest bound; return the rows above it once they are up to date."""
         n_points, n_features = self._bounds.points.shape
         self._floor = self._bounds.near.upper.max() * (1 - self._depth)
         parts = pool.blocks(n_points, max(1, _PART_ELEMENTS // n_features))
@@ -172,7 +177,7 @@ class _Front:
         return rows[self._bounds.near.upper[rows] >= self._floor]
 
 
-class _Bounds:
+class _UpperBounds:
     """For each row, a near row of M and an upper bound on the squared distance to it, as of when it was refreshed."""
 
     def __init__(self, points: Points, n_picks: int, start: Rows, n_jobs: int | None) -> None:
@@ -195,7 +200,7 @@ class _Bounds:
         self._error = 4 * float(geometry.margins(largest_norm, n_features)[0])  # of a bound up to date
 
     def _open(self, block: slice) -> None:
-        """See a block for the first time: its norms, and its bounds to the start."""
+        """Compute the norms of a block, and its bounds to the start of M."""
         moved = geometry.move(self.points[block], self._origin)
         self.half_norms[block] = moved.half_norms(+1)
         with _expect_overflow():  # in a worker thread
@@ -203,7 +208,7 @@ class _Bounds:
         self._bounded[block] = self.n_members
 
     def admit(self, rows: Rows) -> None:
-        """Let rows into M, never to be picked again."""
+        """Add rows to M; they are never picked again."""
         added = slice(self.n_members, self.n_members + len(rows))
         self.picks[added] = rows
         self._members[added] = self.coordinates(rows)
@@ -213,7 +218,7 @@ class _Bounds:
         self.n_members = added.stop
 
     def coordinates(self, rows: Rows) -> Points:
-        """Rows as seen from the origin."""
+        """Coordinates of rows relative to the origin."""
         return geometry.shift(self.points.take(rows, axis=0), self._origin)
 
     def by_product(self, coordinates: Points, half_norms: Points, first: int) -> tuple[Rows | int, Points]:
@@ -224,17 +229,17 @@ class _Bounds:
         return first + places, 2 * (smallest + half_norms)
 
     def refresh(self, rows: Rows) -> None:
-        """Make bounds account for all of M, by product."""
+        """Bring bounds up to date with all of M, by matrix product."""
         for group, first in self._missing_alike(rows, self._bounded):
             self._update(group, *self.by_product(self.coordinates(group), self.half_norms[group], first))
 
     def note(self, rows: Rows, near: Near) -> None:
-        """Take over bounds that account for all of M."""
+        """Store bounds that are up to date with all of M."""
         self.near.put(rows, near)
         self._bounded[rows] = self.n_members
 
     def lower(self, row: np.intp, upper: float) -> float:
-        """How near to M a row can be whose bound, up to date, is `upper`; not a number if not known."""
+        """Lower bound on the squared distance of a row to M, given its up-to-date upper bound; NaN if unknown."""
         is_settled = upper == 0 or self._settled[row] == self.n_members
         return upper if is_settled else upper - self._error
 
@@ -255,7 +260,7 @@ class _Bounds:
         self.near.put(rows, near)
 
     def _missing_alike(self, rows: Rows, seen: NDArray[np.int32]) -> Iterator[tuple[Rows, int]]:
-        """Rows that have not seen all of M, together those that miss about as many picks, and the first pick missed."""
+        """Groups of rows whose bounds miss about equally many picks, each with the first pick that is missed."""
         while rows.size > 0 and (first := int(seen[rows].min())) < self.n_members:
             alike = seen[rows] <= (first + self.n_members - 1) // 2
             group, rows = rows[alike], rows[~alike]
@@ -265,7 +270,7 @@ class _Bounds:
 
 
 def _argmin_and_min(values: Points) -> tuple[Rows | int, Points]:
-    """Place and value of the smallest in each column. Uses up the values."""
+    """Position and value of the smallest entry in each column; overwrites `values`."""
     if len(values) == 1:
         return 0, values[0]
     if values.size <= _SEARCHED_VALUES:

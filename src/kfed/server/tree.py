@@ -1,9 +1,9 @@
-"""Algorithm 2 by way of regions: each aggregates a few devices and speaks to the next level as one device.
+"""Algorithm 2 by way of regions: each aggregates a few devices, and is one device to the next level.
 
     messages ──> regions of fan_in devices ──> regions of fan_in regions ──> ... ──> one aggregation
 
-Messages are read one by one and forgotten when their region has spoken, so memory is bounded by `fan_in`, whatever the
-number of devices. Like `kfed.server`, this file never sees a point.
+Messages are read one by one and dropped once their region is aggregated, so memory is bounded by `fan_in`, whatever the
+number of devices. No data point is seen here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def aggregate_tree(
     -------
     Aggregation
         The last level, which is ``kfed.aggregate(messages, n_clusters)`` if there are at most `fan_in` messages. Else
-        its `device_ids` are regions, its `certificate` and `warnings` speak of them, and a device is answered by
+        its `device_ids` are regions, its `certificate` and `warnings` are about them, and a device is answered by
         `Aggregation.assign`, which needs its message again, or by `Aggregation.relay` down from the last level.
 
     Raises
@@ -65,9 +65,9 @@ def aggregate_tree(
     Notes
     -----
     If clusters are so far apart that farthest-first traversal finds one center of each, every region does, too: devices
-    get the same clusters as from `kfed.aggregate`. Counts, means and sums of squares of what a region speaks for are
+    get the same clusters as from `kfed.aggregate`. Counts, means and sums of squares of the points of a region are
     exact at every level. With the paper's rule, cluster centers are the means of all points where `kfed.aggregate` has
-    those of all device centers: the same if all device centers speak for equally many points. How far answers differ on
+    those of all device centers: the same if all device centers have equally many points. How far answers differ on
     data that is not separated is measured in ``docs/explanation-scale.md``.
 
     Examples
@@ -83,7 +83,7 @@ def aggregate_tree(
     n_clusters = checks.positive_integer(n_clusters, "n_clusters")
     rule = checks.one_of(rule, ["paper", "robust"], "rule")
     if checks.positive_integer(fan_in, "fan_in") < 2:
-        raise InvalidInputError("fan_in must be at least 2, and is 1")
+        raise InvalidInputError("fan_in must be at least 2; got 1")
     tree = _Tree(n_clusters, fan_in, rule, keep, n_jobs)
     first = None
     for message in messages:
@@ -95,7 +95,7 @@ def aggregate_tree(
 
 def _checked(message: DeviceMessage) -> DeviceMessage:
     if not isinstance(message, DeviceMessage):
-        raise InvalidInputError(f"messages must be DeviceMessages, and one is a {type(message).__name__}")
+        raise InvalidInputError(f"messages must be DeviceMessages; got a {type(message).__name__}")
     return message
 
 
@@ -109,13 +109,13 @@ class _Tree:
         self._names = [count()]
 
     def add(self, level: int, message: DeviceMessage) -> None:
-        """Take a message; a region that is full speaks when the next message comes."""
+        """Take a message; a full region is closed when the next message comes."""
         if len(self._levels[level]) == self._fan_in:
             self._close(level)
         self._levels[level].append(message)
 
     def root(self) -> Aggregation:
-        """Let every region speak, from the leaves up, and aggregate what is left at the last level."""
+        """Close every region, from the leaves up, and aggregate what is left at the last level."""
         level = 0
         while level < len(self._levels) - 1:
             if self._levels[level]:
@@ -124,17 +124,17 @@ class _Tree:
         return self._aggregated(level, MessageBatch.of(self._levels[level]), self._n_clusters)
 
     def _close(self, level: int) -> None:
-        """Aggregate a region, pass its message on, and forget it."""
+        """Aggregate a region, pass its message on, and drop it."""
         batch = MessageBatch.of(self._levels[level])
         name = f"region {level}.{next(self._names[level])}"
         self._levels[level] = []
         if level + 1 == len(self._levels):
             self._levels.append([])
             self._names.append(count())
-        self.add(level + 1, self._speak(name, level, batch))
+        self.add(level + 1, self._summary(name, level, batch))
 
-    def _speak(self, name: str, level: int, batch: MessageBatch) -> DeviceMessage:
-        """What a region has to say: at most `n_clusters` centers, and none if its devices sent none."""
+    def _summary(self, name: str, level: int, batch: MessageBatch) -> DeviceMessage:
+        """The message of a region: at most `n_clusters` centers, and none if its devices sent none."""
         if len(batch.centers) == 0:
             return DeviceMessage(name, batch.centers, [], feature_names=batch.schema.names)
         region = self._aggregated(level, batch, min(self._n_clusters, len(batch.centers)))

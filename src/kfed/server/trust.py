@@ -78,14 +78,55 @@ def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | 
     landmarks = _landmarks(centers, counts, n_jobs)
     between = _distances(centers[landmarks], centers[landmarks])
     chance = chance_factor(len(centers), centers.shape[1])
-    found = np.zeros(len(centers), bool)
-    for block in _blocks(len(centers), len(landmarks)):
-        rows = np.arange(block.start, block.stop)
+    could_be = _Candidates(centers[landmarks], spread.take(landmarks), chance)
+
+    def found_in(block: slice) -> Array:
+        rows = block.start + np.flatnonzero(could_be(centers[block], spread.variances[block], spread.errors[block]))
         distances = _distances(centers[rows], centers[landmarks])  # (n_rows, n_landmarks)
         errors = chance * (spread.errors[rows, None] + spread.errors[landmarks]) + spread.rounding**2
         with np.errstate(over="ignore", invalid="ignore"):  # of variances beyond reason
-            found[rows] = _lie_between(distances, between, errors, spread.variances[rows], spread.variances[landmarks])
+            is_mixture = _lie_between(distances, between, errors, spread.variances[rows], spread.variances[landmarks])
+        return np.asarray(rows[is_mixture])
+
+    found = np.zeros(len(centers), bool)
+    blocks = _blocks(len(centers), len(landmarks))
+    found[np.concatenate(list(pool.map_in_order(found_in, blocks, n_jobs)))] = True
     return found
+
+
+class _Candidates:
+    """Tells quickly which centers could be mixtures: few are, and only those are looked at closely.
+
+    A mixture needs a landmark at a distance beyond chance whose square is at most the difference of the variances over
+    `LEAST_EXPLAINED`. Both are asked in single precision, with `SLACK` for its rounding, which only lets more through.
+    """
+
+    SLACK = 1e-3
+
+    def __init__(self, landmarks: Array, spread: CenterSpread, chance: float) -> None:
+        self._origin = geometry.middle(landmarks).astype(np.float64)
+        self._landmarks = (landmarks - self._origin).astype(np.float32)  # (n_landmarks, n_features)
+        self._norms = np.einsum("lf,lf->l", self._landmarks, self._landmarks)
+        self._variances, self._chance = spread.variances.astype(np.float32), chance
+        self._least_error = float(spread.errors.min())
+
+    def __call__(self, centers: Array, variances: Array, errors: Array) -> Array:
+        """Whether each of these centers could be a mixture, (n_centers,)."""
+        moved = (centers - self._origin).astype(np.float32)
+        norms = np.einsum("nf,nf->n", moved, moved)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = moved @ self._landmarks.T  # (n_centers, n_landmarks)
+            squares *= -2
+            squares += self._norms
+            squares += norms[:, None]
+            slack = self.SLACK * (norms + self._norms.max())
+            least = (self._chance * (errors + self._least_error) - slack).astype(np.float32)
+            is_apart = squares > least[:, None]
+            squares *= LEAST_EXPLAINED
+            squares += self._variances
+            most = (variances * (1 + self.SLACK) + slack).astype(np.float32)
+            is_apart &= ~(squares > most[:, None])
+        return np.asarray(is_apart.any(axis=1))
 
 
 def _lie_between(distances: Array, between: Array, errors: Array, variances: Array, of_landmarks: Array) -> Array:

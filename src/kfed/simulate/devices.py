@@ -1,4 +1,4 @@
-"""What a scikit-learn user gives, as devices: one table whose rows have groups, or a list of tables."""
+"""`Devices`: the input of a scikit-learn user as devices, from one table with groups or from a list of tables."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}
 
 @dataclass(frozen=True)
 class Devices:
-    """Checked tables, one a device, and where their rows stand among all rows."""
+    """A checked table for each device, and the positions of its rows among all rows."""
 
     ids: list[str]
     tables: list[Any]  # (n_points, n_features) each, dense or CSR
-    rows: list[Any]  # each picks a device's part of an array that has an entry for every row
+    rows: list[Any]  # each selects a device's rows from an array of all rows
 
     @classmethod
     def by_position(cls, tables: Sequence[Any]) -> Devices:
-        """Make each table a device named by its position; all rows are those of the tables in turn."""
+        """Make each table a device, named by its position; rows are numbered through the tables in order."""
         ends = np.cumsum([0, *(table.shape[0] for table in tables)])
         rows = [slice(start, end) for start, end in pairwise(ends)]
         return cls([str(position) for position in range(len(tables))], list(tables), rows)
@@ -38,7 +38,7 @@ class Devices:
         labels = np.asarray(groups)
         if labels.shape != (table.shape[0],):
             raise InvalidInputError(
-                f"groups must have one label for each of {table.shape[0]} rows, and has shape {labels.shape}"
+                f"groups must have shape ({table.shape[0]},), one label for each row; got {labels.shape}"
             )
         if labels.dtype == object:
             labels = np.array([_name(label) for label in labels])
@@ -48,41 +48,39 @@ class Devices:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all devices."""
+        """Number of rows of all devices."""
         return sum(table.shape[0] for table in self.tables)
 
     def weights(self, sample_weight: Any) -> list[Array]:
-        """Give each device its weights, from one array for all rows or from a list with an array each."""
+        """Split weights by device, from one array for all rows or a list with one array for each device."""
         if isinstance(sample_weight, (list, tuple)) and any(map(np.ndim, sample_weight)):
             each = [np.asarray(own) for own in self.one_each(sample_weight, "sample_weight")]
         else:
             weights = np.asarray(sample_weight)
             if weights.shape != (self.n_rows,):
                 raise InvalidInputError(
-                    f"sample_weight must have one weight for each of {self.n_rows} rows, and has shape {weights.shape}"
+                    f"sample_weight must have shape ({self.n_rows},), one weight for each row; got {weights.shape}"
                 )
             each = [weights[own] for own in self.rows]
         for device_id, table, own in zip(self.ids, self.tables, each, strict=True):
             if own.shape != table.shape[:1] or not own.any():
                 raise InvalidInputError(
                     f"sample_weight must have one weight for each of {table.shape[0]} rows of {device_id!r}, "
-                    "not all zero; leave out a device without weight"
+                    "not all zero; drop a device whose weights are all zero"
                 )
         return each
 
     def one_each(self, value: Any, name: str) -> list[Any]:
-        """Give each device its number, of one for all, a sequence in the order of `ids`, or a mapping."""
+        """Spread a value over devices: one for all, a sequence in the order of `ids`, or a mapping by device."""
         if isinstance(value, Mapping):
             by_id = {str(device): number for device, number in value.items()}
             absent = [device_id for device_id in self.ids if device_id not in by_id]
             if absent:
-                raise InvalidInputError(f"{name} must have an entry for each device, and has none for {absent[0]!r}")
+                raise InvalidInputError(f"{name} must have an entry for each device; got none for {absent[0]!r}")
             return [by_id[device_id] for device_id in self.ids]
         each = [value] * len(self.ids) if isinstance(value, Integral) else list(value)
         if len(each) != len(self.ids):
-            raise InvalidInputError(
-                f"{name} must have one entry for each of {len(self.ids)} devices, and has {len(each)}"
-            )
+            raise InvalidInputError(f"{name} must have one entry for each of {len(self.ids)} devices; got {len(each)}")
         return each
 
 
@@ -100,5 +98,5 @@ def _n_axes(entry: Any) -> int:
 
 def _name(group: Any) -> str:
     if not isinstance(group, str) and str(group) in _MISSING:
-        raise InvalidInputError("groups must name the device of every row, and some are missing; fill or drop them")
+        raise InvalidInputError("groups must not have missing values; fill them, or drop those rows")
     return checks.device_id(str(group))

@@ -1,16 +1,22 @@
-"""A site of a consortium: its table, which columns of it are used, and the file it keeps until the answer comes."""
+"""A site of a consortium: its table, the columns of it that are used, and the file it keeps until the answer comes.
 
-from kfed.site.columns import shown
+`read_table` reads the rows, `cluster_table` clusters them, and the `LocalFile` it gives makes the message to send and
+labels the rows when the answer is there.
+"""
+
+from kfed.site.cluster import cluster_table
 from kfed.site.kept import LocalFile
-from kfed.site.table import Table, open_table, read_column, read_scale, read_table, unscaled
+from kfed.site.read import open_table, read_column, read_table
+from kfed.site.scale import read_scale, unscaled
+from kfed.site.table import Table
 
 __all__ = [
     "LocalFile",
     "Table",
+    "cluster_table",
     "open_table",
     "read_column",
     "read_scale",
     "read_table",
-    "shown",
     "unscaled",
 ]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,23 +19,25 @@ from kfed._base.averages import means_by_label
 from kfed.device import LocalClustering
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
+from kfed.site.read import read_table
+from kfed.site.table import Table
 from kfed.wire import DeviceMessage, Identity, KfedFile
 
 
 @dataclass(frozen=True, eq=False)
 class LocalFile(KfedFile):
-    """A local clustering with the name of its device and of its rows.
+    """A local clustering with the name of its device and the ids of its rows.
 
     Parameters
     ----------
     device_id : str
-        The device.
+        The name of the device.
     clustering : LocalClustering
-        What it found.
+        Its local clustering.
     row_ids : sequence of str, optional
-        A name for each row.
+        An id for each row.
     id_column : str, optional
-        What the column of those names is called.
+        The name of the column that the ids came from.
 
     Examples
     --------
@@ -42,6 +48,8 @@ class LocalFile(KfedFile):
     >>> labels = kept.labels(clusters)
     >>> bool(labels[0] == labels[2] != labels[3] == labels[5])
     True
+    >>> kept.labels_csv(labels).splitlines()[0]
+    'row,cluster'
     """
 
     KIND: ClassVar[str] = "local file"
@@ -56,31 +64,78 @@ class LocalFile(KfedFile):
     def __post_init__(self) -> None:
         checks.device_id(self.device_id)
         if self.row_ids is not None and len(self.row_ids) != self.clustering.n_points:
-            raise InvalidInputError(
-                f"row_ids must name each of {self.clustering.n_points} rows, and name {len(self.row_ids)}"
-            )
+            raise InvalidInputError(f"row_ids has {len(self.row_ids)} names; expected {self.clustering.n_points}")
+
+    @property
+    def row_names(self) -> Sequence[str] | range:
+        """The id of each row, or its position, counted from 0."""
+        return range(self.clustering.n_points) if self.row_ids is None else self.row_ids
+
+    @property
+    def n_withheld(self) -> int:
+        """Clusters with rows in them that `to_message` leaves out."""
+        return int(np.count_nonzero(self.clustering.withheld & (self.clustering.counts > 0)))
 
     def to_message(self) -> DeviceMessage:
-        """Make the message that this device sends."""
+        """The message that this device sends."""
         return self.clustering.to_message(self.device_id)
 
     def labels(self, clusters: Aggregation | Identity, refine: Array | None = None) -> Array:
-        """Global cluster of every row, (n_rows,), from the answer to this device or from the aggregation.
+        """Global cluster of every row, (n_rows,).
 
-        With the rows themselves in `refine` each may move to another cluster that this device plausibly holds.
+        Parameters
+        ----------
+        clusters : Aggregation or Identity
+            The clusters of all devices, or the answer to this one.
+        refine : array of shape (n_rows, n_features), optional
+            The rows themselves, see `read_rows`: each may move to a better cluster that this device plausibly holds.
         """
         if refine is not None:
             self._check_same_rows(refine)
         if isinstance(clusters, Aggregation):
             return self.clustering.induced_labels(clusters.answer(self.to_message()), refine=refine)
         if clusters.device_id != self.device_id:
-            raise InvalidInputError(
-                f"the identity must be for device {self.device_id!r}, and is for {clusters.device_id!r}"
-            )
+            raise InvalidInputError(f"expected the identity of {self.device_id!r}; got that of {clusters.device_id!r}")
         return self.clustering.induced_labels(clusters, refine=refine)
 
+    def labels_csv(self, labels: Array) -> str:
+        """Write `labels` as CSV: a line for each row, with its name and its cluster."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["row" if self.id_column is None else self.id_column, "cluster"])
+        writer.writerows(zip(self.row_names, labels.tolist(), strict=True))
+        return text.getvalue()
+
+    def read_rows(self, path: str | os.PathLike[str], scale: str | os.PathLike[str] | None = None) -> Table:
+        """Read the rows that were clustered once more, from the same table and on the same scale."""
+        names = self.clustering.feature_names
+        return read_table(path, columns=list(names) if names else None, id_column=self.id_column, scale=scale)
+
+    def save_with_message(
+        self, path: str | os.PathLike[str], message_path: str | os.PathLike[str], *, overwrite: bool = True
+    ) -> int:
+        """Write this file and the message to send; if one of them cannot be written, leave both as they were.
+
+        Returns
+        -------
+        int
+            The size of the message, in bytes.
+        """
+        payload, message = self.to_bytes(), self.to_message().to_bytes()
+        before = Path(path).read_bytes() if os.path.exists(path) else None
+        files.write(path, payload, overwrite=overwrite, private=True)
+        try:
+            files.write(message_path, message, overwrite=overwrite)
+        except BaseException:
+            if before is None:
+                Path(path).unlink(missing_ok=True)
+            else:
+                files.write(path, before, private=True)
+            raise
+        return len(message)
+
     def _check_same_rows(self, rows: Array) -> None:
-        """Raise if rows are seen not to be those that were clustered; of weighted rows it can't be seen."""
+        """Raise if the means show that other rows were clustered; rows with weights are not checked."""
         found = self.clustering
         sizes = np.bincount(found.labels, minlength=found.n_local_clusters)
         if rows.shape != (found.n_points, found.n_features) or not np.array_equal(sizes, found.counts):
@@ -89,22 +144,21 @@ class LocalFile(KfedFile):
         spread = np.sqrt(found.sums_of_squares / np.maximum(sizes, 1)) + np.linalg.norm(found.centers, axis=1)
         if (np.linalg.norm(means - found.centers, axis=1) > 1e-3 * spread).any():
             raise InvalidInputError(
-                f"the rows must be those of {self.device_id!r} that were clustered, in their order and on the same "
-                "scale, and are not: their means are not its centers"
+                f"the rows must be those of {self.device_id!r} that were clustered, in the same order and on the same "
+                "scale; the means of these rows are not its centers"
             )
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        tensors, facts = self.clustering._parts()
+        tensors, clustering = self.clustering.to_parts()
         if self.row_ids is not None:
             tensors["row_ids"] = np.frombuffer(json.dumps(list(self.row_ids)).encode(), np.uint8)
-        return tensors, {**facts, "device_id": self.device_id, "id_column": self.id_column}
+        return tensors, {"clustering": clustering, "device_id": self.device_id, "id_column": self.id_column}
 
     @classmethod
     def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
-        """Like `from_bytes`, of bytes that were decoded already; reads files of version 1, too."""
-        if facts.get("version") == 1 and "clustering" in tensors:  # then the clustering was a file within the file
-            inner, inner_facts = files.decode(tensors.pop("clustering").tobytes())
-            tensors, facts = {**tensors, **inner}, {**inner_facts, **facts, "version": cls.VERSION}
+        """Like `from_bytes`, from bytes that are already decoded; reads files of version 1, too."""
+        if facts.get("version") == 1 and "clustering" in tensors:
+            tensors, facts = _from_version_1(tensors, facts)
         return super().from_parts(tensors, facts)
 
     @classmethod
@@ -112,5 +166,11 @@ class LocalFile(KfedFile):
         row_ids = json.loads(tensors["row_ids"].tobytes()) if "row_ids" in tensors else None
         if row_ids is not None and not (isinstance(row_ids, list) and all(isinstance(i, str) for i in row_ids)):
             raise InvalidInputError("its row ids must be strings")
-        clustering = LocalClustering._restored(tensors, facts)
+        clustering = LocalClustering.from_parts(tensors, facts["clustering"])
         return cls(facts["device_id"], clustering, row_ids, facts["id_column"])
+
+
+def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The parts of a file of version 1, which held the clustering as a file within the file, as those of version 2."""
+    inner, clustering = files.decode(tensors["clustering"].tobytes())
+    return {**tensors, **inner}, {**facts, "version": LocalFile.VERSION, "clustering": clustering}

@@ -19,13 +19,15 @@ from kfed.theory.conditions import (
     sums_of_pairs,
 )
 from kfed.theory.deviation_bounds import WIDE, Bounds, largest_eigenvalue
-from kfed.theory.pair_plot import bins, draw_pairs, drawable, label_axes
+from kfed.theory.judgement import Judgement, kinds_of_pairs
+from kfed.theory.pair_plot import bins, drawable, label_axes
 from kfed.theory.words import caveats, pairs_too_near
 
 __all__ = [
     "WIDE",
     "Bounds",
     "Certificate",
+    "Judgement",
     "Presence",
     "active_scales",
     "bins",
@@ -33,10 +35,10 @@ __all__ = [
     "cluster_means",
     "corollary_separations",
     "distances_of",
-    "draw_pairs",
     "drawable",
     "inactive_scale",
     "is_met_in_text_only",
+    "kinds_of_pairs",
     "label_axes",
     "largest_eigenvalue",
     "over",

@@ -1,66 +1,63 @@
 """`Certificate`: whether the paper's main theorem covers an aggregation, found from the messages alone.
 
-No one sees the data, yet the server can bound norm(A - C) (`kfed.theory.deviation_bounds`), and with it the separation
-ratio c_rs of every pair of clusters that it found. Like the server, this file knows devices by their messages only.
+Messages are enough to bound norm(A - C) (`kfed.theory.deviation_bounds`), and with it the separation ratio c_rs of
+every pair of clusters.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kfed._base import checks, pool, text
 from kfed._base.array import Array, frozen
+from kfed._base.report import Conclusion, TextTable
 from kfed.theory import conditions, words
 from kfed.theory.conditions import Presence
 from kfed.theory.deviation_bounds import Bounds, Spreads, bound_deviation
+from kfed.theory.judgement import Judgement, kinds_of_pairs
 from kfed.wire import MessageBatch
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+PAIRS_HEADER = ("pairs", "number", "least c_rs", "least share of distance required", "far enough", "too near")
 
-PAIRS_HEADER = ("pairs", "number", "least c_rs", "least share of distance asked", "far enough", "too near")
-
-WITHHELD = "clusters that devices withheld are outside it: messages do not say how many points they hold"
+WITHHELD = "clusters that devices withheld are not covered: messages do not say how many points they hold"
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
-    """What the main theorem says of the clusters that the server found. Made by `Aggregation.certificate`.
+class Certificate(Judgement):
+    """Whether the main theorem covers the clusters that the server found. Made by `Aggregation.certificate`.
 
-    The clustering that is judged is the induced one: a point is where the server put its local center. An array of
-    pairs has shape (n_clusters, n_clusters), and is NaN on the diagonal and where a cluster has no points. `Bounds`
-    are (lower, upper): the value that all points together would give lies between.
+    It judges the induced clustering, in which a point belongs to the cluster of its local center. An array of pairs
+    has shape (n_clusters, n_clusters), with NaN on the diagonal and for clusters without points. `Bounds` are (lower,
+    upper); the value computed from all points lies between them.
 
     Attributes
     ----------
     verdict : str
-        "guaranteed", "not guaranteed: ..." with the reasons, or "unknown: ..." with what is lacking. The conditions are
-        sufficient, not necessary: what is not guaranteed may well be right.
+        "guaranteed", "not guaranteed: ..." with the reasons, or "unknown: ..." with what is missing. The conditions are
+        sufficient, not necessary: a clustering that is not guaranteed may still be right.
     is_guaranteed : bool or None
         The verdict as a value; None if it is unknown.
     notes : tuple of str
-        What else to know before relying on it.
+        Caveats of the verdict.
     required_ratio : float
         c of the main theorem.
     spectral_deviation : Bounds of float
-        norm(A - C). The upper one is infinite if a device did not say how far its points spread.
+        norm(A - C). The upper bound is infinite if a device did not send the spread of its points.
     separation_ratios : Bounds of array of pairs
         c_rs, the distance of two means over 2 sqrt(m0) (Delta_r + Delta_s). Infinite if the spread is zero.
     attained : Bounds of array of pairs
-        The distance of two means over the distance that the main theorem asks of them; it asks for 1.
+        The distance of two means over the distance that the main theorem requires: at least 1 is enough.
     distances : array of pairs
         Distances of the means of the clusters.
     active_pairs : array of int, shape (n_active_pairs, 2)
-        Pairs of clusters that some device has both of, the lower number first.
+        Pairs of clusters that share a device, the lower number first.
     cluster_sizes : array of shape (n_clusters,)
         n_r, the points (or weight) of each cluster.
     size_imbalance : float
-        m0, how many times the share that a device has of a cluster goes into that cluster, at most.
+        m0: every device that has points of a cluster has at least one part in m0 of them.
     max_local_clusters : int
         k', the most clusters on a device.
 
@@ -131,68 +128,34 @@ class Certificate:
             max_local_clusters=presence.max_local_clusters,
         )
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters, k."""
-        return len(self.cluster_sizes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give everything in types that JSON knows; a number that is not finite is None."""
-        return {name: text.plain(value) for name, value in vars(self).items()}
-
-    def __str__(self) -> str:
-        pairs = ["", *text.table(self.pair_table())] if self.n_clusters > 1 else []
-        notes = [f"note: {note}" for note in self.notes]
-        return "\n".join([self.verdict, "", *text.facts(self.facts()), *pairs, "", *notes])
+    def conclusion(self) -> Conclusion:
+        """Give the verdict, and whether it is a guarantee."""
+        return Conclusion(self.verdict, self.is_guaranteed)
 
     def facts(self) -> list[tuple[str, str]]:
-        """Give the numbers that are about all clusters, each with its name."""
-        return [
-            ("clusters, k", str(self.n_clusters)),
-            ("most on one device, k'", f"{self.max_local_clusters} (sqrt(k) is {self.n_clusters**0.5:.3g})"),
-            ("size imbalance, m0", f"{self.size_imbalance:.4g}"),
-            ("spectral deviation, norm(A - C)", _between(*self.spectral_deviation)),
-            ("required ratio, c", f"{self.required_ratio:g}"),
-        ]
+        """List the numbers that are about all clusters, each with its name."""
+        return list(self._facts_of_theorem(_between(*self.spectral_deviation)))
 
-    def pair_table(self) -> list[tuple[str, ...]]:
-        """Give a heading, and a row for the active and for the inactive pairs of clusters."""
-        return [PAIRS_HEADER, *self._pair_rows()]
+    def pair_table(self) -> TextTable:
+        """Tabulate the active and the inactive pairs of clusters, a row each."""
+        kinds = kinds_of_pairs(self.attained.upper, self.active_pairs)
+        return TextTable("", PAIRS_HEADER, tuple(self._pair_row(*kind) for kind in kinds))
 
-    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
-        """Draw how many pairs of clusters have which c_rs at least, active and inactive ones apart.
+    def ratios_to_draw(self) -> tuple[Array, Array, str]:
+        """Lower bounds of c_rs, and the c_rs that the main theorem requires of each pair."""
+        required = conditions.over(self.separation_ratios.upper, self.attained.upper)
+        return self.separation_ratios.lower, required, "lower bound of the separation ratio"
 
-        Parameters
-        ----------
-        path : path, optional
-            Where to save the picture (.png, .svg or .pdf), whole or not at all.
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        from kfed.theory.pair_plot import plot_bounds
-
-        return plot_bounds(self, path, ax)
-
-    def _pair_rows(self) -> Iterator[tuple[str, ...]]:
-        active = np.zeros((self.n_clusters, self.n_clusters), bool)
-        active[tuple(self.active_pairs.T)] = True
-        exists = np.triu(~np.isnan(self.attained.upper), 1)
-        for name, chosen in [("active", exists & active), ("inactive", exists & ~active)]:
-            if chosen.any():
-                every = self.separation_ratios, self.attained
-                ratios, attained = ([bound[chosen] for bound in bounds] for bounds in every)
-                yield (
-                    name,
-                    f"{np.count_nonzero(chosen):,}",
-                    _between(*(bound.min() for bound in ratios)),
-                    _between(*(bound.min() for bound in attained)),
-                    f"{np.count_nonzero(attained[0] >= 1):,}",
-                    f"{np.count_nonzero(attained[1] < 1):,}",
-                )
+    def _pair_row(self, name: str, pairs: Array) -> tuple[str, ...]:
+        ratios, attained = ([bound[pairs] for bound in bounds] for bounds in (self.separation_ratios, self.attained))
+        return (
+            name,
+            f"{np.count_nonzero(pairs):,}",
+            _between(*(bound.min() for bound in ratios)),
+            _between(*(bound.min() for bound in attained)),
+            f"{np.count_nonzero(attained[0] >= 1):,}",
+            f"{np.count_nonzero(attained[1] < 1):,}",
+        )
 
 
 def _between(lower: float, upper: float) -> str:
@@ -207,12 +170,13 @@ def _verdict(failures: list[str], gaps: list[str]) -> str:
 
 
 def _failures(batch: MessageBatch, presence: Presence, attained: Bounds) -> Iterator[str]:
-    """Name conditions of the main theorem that do not hold, whatever the points are. One cluster needs none."""
+    """Name the conditions of the main theorem that fail for every possible data. One cluster has no conditions."""
     if presence.n_clusters == 1:
         return
     empty = np.flatnonzero(presence.cluster_sizes == 0)
     if len(empty):
-        yield f"no points are in cluster {text.listed(list(map(str, empty)))}; ask for fewer clusters"
+        many = "" if len(empty) == 1 else "s"
+        yield f"no points in cluster{many} {text.listed(list(map(str, empty)))}; use a smaller n_clusters"
     too_near = words.pairs_too_near(attained.upper, range(presence.n_clusters), "at most ")
     if too_near:
         yield too_near
@@ -220,11 +184,11 @@ def _failures(batch: MessageBatch, presence: Presence, attained: Bounds) -> Iter
     n_pieces = np.bincount(presence.devices, minlength=n_devices)
     splitting = np.bincount(batch.owners, minlength=n_devices) > n_pieces
     if splitting.any():
-        yield f"{_named(batch, splitting)} sent several centers of one cluster, so they looked for too many"
+        yield f"{_named(batch, splitting)} sent several centers of one cluster; use a smaller n_local_clusters there"
 
 
 def _gaps(batch: MessageBatch, attained: Bounds, spreads: Spreads) -> Iterator[str]:
-    """Name what keeps the messages from telling."""
+    """Name what is missing in the messages for a definite answer."""
     n_open, n_pairs = (np.count_nonzero(np.triu(chosen, 1)) for chosen in (attained.lower < 1, attained.lower >= 0))
     if n_open == 0:
         return
@@ -232,7 +196,7 @@ def _gaps(batch: MessageBatch, attained: Bounds, spreads: Spreads) -> Iterator[s
     if silent.any():
         yield f"{_named(batch, silent)} sent no spectral deviation"
     if spreads.is_impossible.any():
-        yield f"{_named(batch, spreads.is_impossible)} sent a spectral deviation that can't be"
+        yield f"{_named(batch, spreads.is_impossible)} sent an impossible spectral deviation"
     if not spreads.is_silent.any():
         yield f"the messages leave open whether {n_open:,} of {n_pairs:,} pairs of clusters are far enough apart"
 
@@ -240,7 +204,8 @@ def _gaps(batch: MessageBatch, attained: Bounds, spreads: Spreads) -> Iterator[s
 def _notes(spreads: Spreads) -> Iterator[str]:
     if spreads.is_loose.any():
         n_loose = np.count_nonzero(spreads.is_loose)
-        yield f"{n_loose:,} devices sent sums of squares but no spectral deviation; the upper bound is looser for it"
+        many = "" if n_loose == 1 else "s"
+        yield f"{n_loose:,} device{many} sent sums of squares but no spectral deviation, so the upper bound is looser"
 
 
 def _named(batch: MessageBatch, chosen: Array) -> str:

@@ -9,16 +9,16 @@ import numpy as np
 
 from kfed._base import figures
 from kfed._base.array import Array
-from kfed.theory import conditions
+from kfed.theory.judgement import kinds_of_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kfed.theory.certificate import Certificate
+    from kfed.theory.judgement import Judgement
 
 Path = str | os.PathLike[str]
 
-ACTIVE, INACTIVE = "#d1603d", "#2f6690"
+COLORS = {"active": "#d1603d", "inactive": "#2f6690"}
 """Colours that differ in lightness, too."""
 
 N_BINS = 60
@@ -28,23 +28,18 @@ LOG_RANGE = 20.0
 """If the largest number on the axis is more than so many times the smallest, the axis is logarithmic."""
 
 
-def plot_bounds(certificate: Certificate, path: Path | None, ax: Axes | None) -> Axes:
-    """Draw a histogram of the lower bounds of c_rs that messages give."""
+def plot_pairs(judged: Judgement, path: Path | None, ax: Axes | None) -> Axes:
+    """Draw a histogram of c_rs, and the c_rs that the main theorem requires."""
     ax = figures.axes_for(ax, path, 8.0, 4.6)
-    needed = conditions.over(certificate.separation_ratios.upper, certificate.attained.upper)
-    draw_pairs(ax, certificate.separation_ratios.lower, needed, certificate.active_pairs)
-    verdict = certificate.verdict.partition(":")[0]
-    label_axes(ax, f"{certificate.n_clusters} clusters: {verdict}", "pairs of clusters", "lower bound of the ")
+    ratios, required, name = judged.ratios_to_draw()
+    draw_pairs(ax, ratios, required, judged.active_pairs)
+    label_axes(ax, f"{judged.n_clusters} clusters: {judged.conclusion().answer}", "pairs of clusters", name)
     return figures.saved(ax, path)
 
 
 def draw_pairs(ax: Axes, ratios: Array, needed: Array, active_pairs: Array) -> None:
     """Draw a histogram of ratios of pairs, inactive ones on active ones, and what is needed of either."""
-    is_active = np.zeros(ratios.shape, bool)
-    is_active[tuple(active_pairs.T)] = True
-    exists = np.triu(~np.isnan(ratios), 1)
-    both = [("active", exists & is_active, ACTIVE), ("inactive", exists & ~is_active, INACTIVE)]
-    kinds = [(name, ratios[pairs], needed[pairs], color) for name, pairs, color in both if pairs.any()]
+    kinds = [(name, ratios[pairs], needed[pairs], COLORS[name]) for name, pairs in kinds_of_pairs(ratios, active_pairs)]
     drawn = [drawable(own) for _, own, _, _ in kinds]
     if kinds:
         edges = bins(ax, np.concatenate([*drawn, *(drawable(least) for _, _, least, _ in kinds)]))
@@ -110,12 +105,9 @@ def _range(low: float, high: float) -> str:
     return texts[0] if texts[0] == texts[1] else " to ".join(texts)
 
 
-def label_axes(ax: Axes, title: str, height: str, about: str = "") -> None:
-    """Say what is drawn."""
+def label_axes(ax: Axes, title: str, height: str, ratio: str = "separation ratio") -> None:
+    """Set the title and the names of the axes; the horizontal one shows c_rs, or what `ratio` calls it."""
     ax.set_title(title, loc="left")
-    ax.set_xlabel(
-        f"{about} " * bool(about)
-        + r"separation ratio  $c_{rs} = \|\mu_r - \mu_s\| \;/\; 2\sqrt{m_0}\,(\Delta_r + \Delta_s)$"
-    )
+    ax.set_xlabel(ratio + r"  $c_{rs} = \|\mu_r - \mu_s\| \;/\; 2\sqrt{m_0}\,(\Delta_r + \Delta_s)$")
     ax.set_ylabel(height)
     ax.spines[["top", "right"]].set_visible(False)

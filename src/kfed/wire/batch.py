@@ -10,6 +10,7 @@ import numpy as np
 
 from kfed._base.array import Array, readonly
 from kfed.errors import DuplicateDeviceError, InvalidInputError, UnknownDeviceError
+from kfed.wire.bulk import Tables, read_tables
 from kfed.wire.message import DeviceMessage
 from kfed.wire.schema import FeatureSchema
 
@@ -57,6 +58,51 @@ class MessageBatch:
             is_named=readonly(np.array([message.schema.names is not None for message in ordered])),
             is_double=readonly(np.array([message.centers.dtype == np.float64 for message in ordered])),
             schema=named.schema,
+        )
+
+    @classmethod
+    def of_bytes(cls, payloads: Iterable[bytes]) -> MessageBatch:
+        """Read, check and stack many messages at once: what `of` gives for the same messages, several times as fast.
+
+        Examples
+        --------
+        >>> sent = [kfed.DeviceMessage("b", [[1.0], [2.0]], [5, 6]), kfed.DeviceMessage("a", [[3.0]], [7])]
+        >>> batch = MessageBatch.of_bytes(message.to_bytes() for message in sent)
+        >>> batch.device_ids, batch.centers.ravel().tolist(), batch.owners.tolist()
+        (('a', 'b'), [3.0, 1.0, 2.0], [0, 1, 1])
+        """
+        payloads = list(payloads)
+        tables = read_tables(payloads)
+        ids = [device_id for table in tables for device_id in table.device_ids]
+        names = {own for table in tables for own in table.names if own is not None}
+        if len(set(ids)) < len(payloads) or len({table.rows.shape[1] for table in tables}) != 1 or len(names) > 1:
+            return cls.of(map(DeviceMessage.from_bytes, payloads))  # says what is wrong, or counts repeated ones once
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        return cls._of_tables(tables, [ids[i] for i in order], np.array(order), next(iter(names), None))
+
+    @classmethod
+    def _of_tables(
+        cls, tables: list[Tables], ids: list[str], order: Array, names: tuple[str, ...] | None
+    ) -> MessageBatch:
+        """Stack tables of one width; `order` puts their messages in the order of `ids`."""
+        sizes = np.array([size for table in tables for size in table.n_centers])
+        starts, ends = (np.cumsum(sizes) - sizes)[order], np.cumsum(sizes[order])
+        first = ends - sizes[order]  # where the rows of each device begin, once they are in order
+        rows = np.repeat(starts - first, sizes[order]) + np.arange(sizes.sum())
+        stacked = np.concatenate([table.rows for table in tables])[rows]
+        has_rows, is_double = sizes[order] > 0, [np.full(len(t.names), t.rows.itemsize == 8) for t in tables]
+        deviations = np.full(len(ids), np.nan)
+        deviations[has_rows] = stacked[first[has_rows], -1]
+        return cls(
+            device_ids=tuple(ids),
+            centers=readonly(np.ascontiguousarray(stacked[:, :-3])),
+            owners=readonly(np.repeat(np.arange(len(ids)), sizes[order])),
+            counts=_counts(stacked[:, -3]),
+            sums_of_squares=readonly(stacked[:, -2].astype(np.float64)),
+            spectral_deviations=readonly(deviations),
+            is_named=readonly(np.array([own is not None for table in tables for own in table.names])[order]),
+            is_double=readonly(np.concatenate(is_double)[order]),
+            schema=FeatureSchema(stacked.shape[1] - 3, names),
         )
 
     @property

@@ -36,10 +36,14 @@ class KfedFile:
         """Check the parts and make a value of them; any `LookupError`, `TypeError` or `ValueError` is a refusal."""
         raise NotImplementedError
 
+    def to_parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Named arrays and facts, with kind and version, for `from_parts`; a file may hold those of another value."""
+        tensors, facts = self._parts()
+        return tensors, {"kind": self.KIND, "version": self.VERSION, **facts}
+
     def to_bytes(self) -> bytes:
         """Everything, as safetensors; equal values give equal bytes."""
-        tensors, facts = self._parts()
-        return files.encode(tensors, {"kind": self.KIND, "version": self.VERSION, **facts})
+        return files.encode(*self.to_parts())
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Self:
@@ -48,7 +52,7 @@ class KfedFile:
 
     @classmethod
     def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
-        """Like `from_bytes`, of bytes that were decoded already."""
+        """Like `from_bytes`, from bytes that are already decoded."""
         files.check_kind(facts, cls.KIND, cls.VERSION)
         try:
             return cls._restored(tensors, facts)

@@ -4,8 +4,8 @@ On the wire it is one table in safetensors, named ``kfed1:<device id>``, with a 
 
     n_features values of the center | count | sum of squares | spectral deviation
 
-so a message costs little more than its centers, and any safetensors reader shows what is in it. A message does not know
-the points it came from: that no center is the mean of too few of them is seen to by `LocalClustering.to_message`.
+so a message costs little more than its centers, and any safetensors reader shows what is in it. It does not know the
+points behind it: `LocalClustering.to_message` leaves out centers of too few points.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ N_STATISTICS = 3
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class DeviceMessage(KfedFile):
-    """What one device says to the server: its local centers Theta^(z), and how many points each speaks for.
+    """What one device sends to the server: its local centers Theta^(z), and how many points are behind each.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class DeviceMessage(KfedFile):
         self._hold(device_id, _tabulated(centers, counts, sums_of_squares, spectral_deviation), feature_names)
 
     def _hold(self, device_id: str, table: Array, feature_names: Iterable[str] | None) -> None:
-        """Check what the message is to say, and keep it."""
+        """Check the parts of the message and keep them."""
         set_field = object.__setattr__  # the dataclass is frozen
         set_field(self, "device_id", checks.device_id(device_id))
         _check_table(table)
@@ -107,13 +107,13 @@ class DeviceMessage(KfedFile):
 
     @property
     def sums_of_squares(self) -> Array | None:
-        """Sum of squared distances of the points behind each center to it, (n_local_clusters,); None if not said."""
+        """Sum of squared distances of the points behind each center to it, (n_local_clusters,); None if not sent."""
         squares = self._table[:, -2]
         return squares if len(squares) and not math.isnan(squares[0]) else None
 
     @property
     def spectral_deviation(self) -> float | None:
-        """Spectral norm of the points behind the centers minus their centers; None if not said."""
+        """Spectral norm of the points behind the centers minus their centers; None if not sent."""
         deviations = self._table[:, -1]
         return float(deviations[0]) if len(deviations) and not math.isnan(deviations[0]) else None
 
@@ -129,7 +129,7 @@ class DeviceMessage(KfedFile):
 
     @property
     def n_points(self) -> int | float:
-        """Points (or weight) that the message speaks for."""
+        """Points (or weight) behind all centers of the message."""
         total: int | float = self.counts.sum().item()
         return total
 
@@ -180,12 +180,12 @@ class DeviceMessage(KfedFile):
 
 
 def _tabulated(centers: Any, counts: Any, sums_of_squares: Any, spectral_deviation: Any) -> Array:
-    """What a caller gave as the table of the wire: in single precision where the centers are and nothing is lost."""
+    """The arguments as one table: in single precision if the centers are and nothing is lost by it."""
     centers = checks.as_array(centers, "centers")
     if centers.ndim != 2 or centers.shape[1] < 1 or centers.dtype.kind not in "fiu":
         raise InvalidInputError(
-            "centers must be numbers with two axes (local clusters, features), "
-            f"and have shape {centers.shape} and dtype {centers.dtype}"
+            "centers must be numbers with two axes (local clusters, features); "
+            f"got shape {centers.shape} and dtype {centers.dtype}"
         )
     n_centers, n_features = centers.shape
     table = np.full((n_centers, n_features + N_STATISTICS), np.nan)
@@ -199,17 +199,17 @@ def _tabulated(centers: Any, counts: Any, sums_of_squares: Any, spectral_deviati
 
 
 def _statistic(values: Any, length: int, name: str) -> Array:
-    """One number for each center; NaN, which stands for none in the table, is no number here."""
+    """One number for each center; not NaN, which marks a missing value in the table."""
     array = checks.as_array(values, name, np.float64)
     if array.shape != (length,):
-        raise InvalidInputError(f"{name} must have one value for each of {length} centers, and has shape {array.shape}")
+        raise InvalidInputError(f"{name} must have one value for each of {length} centers; got shape {array.shape}")
     if np.isnan(array).any():
-        raise InvalidInputError(f"{name} must be finite and not negative, and some are not")
+        raise InvalidInputError(f"{name} must be finite and not negative")
     return array
 
 
 def _fits_single(table: Array) -> bool:
-    """Whether single precision holds every whole count, and neither overflows nor loses a count."""
+    """Whether single precision holds every count exactly and no value overflows."""
     counts = table[:, -3]
     in_range = counts.max(initial=0) <= 2**24 and counts.min(initial=1) >= SMALLEST_SINGLE
     return bool(in_range and np.nanmax(np.abs(table), initial=0) <= LARGEST_SINGLE)
@@ -221,22 +221,22 @@ def _check_table(table: Array) -> None:
         _check_centers(table[:, :-N_STATISTICS])
     counts, sums_of_squares, deviations = table[:, -N_STATISTICS:].T.tolist()
     if not all(0 < count <= MAX_COUNT for count in counts):
-        raise InvalidInputError("counts must be greater than zero and at most 2^53, and some are not")
+        raise InvalidInputError("counts must be greater than zero and at most 2^53")
     _check_statistic(sums_of_squares, "sums_of_squares")
     _check_statistic(deviations, "spectral_deviation")
     if deviations and not math.isnan(deviations[0]) and deviations.count(deviations[0]) != len(deviations):
-        raise InvalidInputError("spectral_deviation must be the same in every row, and is not")
+        raise InvalidInputError("spectral_deviation must be the same in every row")
 
 
 def _check_centers(centers: Array) -> None:
     if not (float(centers.max(initial=0)) <= MAX_VALUE and float(centers.min(initial=0)) >= -MAX_VALUE):
-        raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size, and some are not")
+        raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size")
 
 
 def _check_statistic(numbers: list[float], name: str) -> None:
     """Raise unless the numbers are all missing, or all finite and not negative."""
     if not all(0 <= number < math.inf for number in numbers) and not all(map(math.isnan, numbers)):
-        raise InvalidInputError(f"{name} must be finite and not negative, and some are not")
+        raise InvalidInputError(f"{name} must be finite and not negative")
 
 
 def _only_table(tensors: dict[str, Array]) -> tuple[str, Array]:
@@ -244,16 +244,16 @@ def _only_table(tensors: dict[str, Array]) -> tuple[str, Array]:
     name = next(iter(tensors), "")
     found, _, device_id = name.partition(":")
     if len(tensors) != 1 or not found.startswith("kfed"):
-        raise MessageError("this is not the message of a kfed device; give a file that `kfed device` wrote")
+        raise MessageError("this is not a device's message; expected a file that `kfed device` wrote")
     if found != FORMAT:
-        raise VersionError(f"this message has format {found!r}, and this kfed reads {FORMAT!r}; upgrade kfed")
+        raise VersionError(f"this message has format {found!r}; this version of kfed reads {FORMAT!r}: upgrade kfed")
     table = tensors[name]
     if table.ndim != 2 or not N_STATISTICS < table.shape[1] <= MAX_BYTES or table.dtype not in checks.FLOATS:
-        raise MessageError(f"a message must hold a table of floats, and this has {table.shape} of {table.dtype}")
+        raise MessageError(f"a message must hold a table of floats; got shape {table.shape} of {table.dtype}")
     return device_id, table
 
 
 def _names(names: Any) -> tuple[str, ...] | None:
     if names is not None and not isinstance(names, list):
-        raise InvalidInputError("feature_names must be a list, and are not")
+        raise InvalidInputError("feature_names must be a list")
     return None if names is None else tuple(names)

@@ -1,4 +1,4 @@
-"""CSV at the speed of C; when something is wrong, slowly once more, to say in which line and column."""
+"""`CsvReader`: a table from CSV at the speed of C; read slowly once more when something is wrong, to say where."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base.array import Array
+from kfed._base.text import plural, quoted
 from kfed.errors import InvalidInputError
-from kfed.site.columns import Choice, shown
+from kfed.site.columns import ColumnChoice
+from kfed.site.table import Table
 
 DELIMITERS = ",;\t"
-_DECIMAL_COMMA = "has a decimal comma"
+_TEXT = "holds text"
+_DECIMAL_COMMA = "holds a decimal comma"
 
 
-class CsvTable:
-    """A CSV file: UTF-8, with or without a byte order mark, separated by comma, semicolon or tab."""
+class CsvReader:
+    """Reads UTF-8, with or without a byte order mark, separated by comma, semicolon or tab."""
 
     def __init__(self, path: str | os.PathLike[str], header: bool | None, dtype: npt.DTypeLike | None) -> None:
         self._path = os.fspath(path)
@@ -36,30 +39,28 @@ class CsvTable:
         with self._opened() as file:
             first = next(filter(None, self._reader(file)), None)
         if first is None:
-            raise InvalidInputError(f"{self._path}: a table must have at least one row, and this file is empty")
-        if header is None and any(_fault_of(cell) != "holds text" for cell in first if cell.strip()):
+            raise InvalidInputError(f"{self._path}: a table must have at least one row; this file is empty")
+        if header is None and any(_fault_of(cell) != _TEXT for cell in first if cell.strip()):
             raise InvalidInputError(
-                f"{self._path}: the first line must hold the names of the columns, and numbers stand there; "
-                "if the file has no such line use --no-header, and if the names are numbers use --header"
+                f"{self._path}: the first line must hold the names of the columns; it holds numbers. Use --no-header "
+                "if the file has no such line, or --header if the names are numbers"
             )
         self.names = tuple(map(str.strip, first)) if self.has_header else tuple(map(str, range(len(first))))
 
-    def read(self, choice: Choice) -> tuple[Array, tuple[str, ...] | None, Array | None]:
-        """Values, row ids and weights."""
-        fields = [str(self.names.index(name)) for name in choice.features]
+    def read(self, choice: ColumnChoice) -> Table:
+        """The chosen columns."""
         try:
             records = self._records(choice)
         except ValueError:  # NumPy's words show the cell: they go no further
             raise InvalidInputError(self._fault(choice) or f"{self._path}: a cell is not a number") from None
-        values = np.stack([records[field] for field in fields], axis=1)  # (n_rows, n_features)
+        cells = {name: records[str(self.names.index(name))] for name in choice.used}
+        values = np.stack([cells[name] for name in choice.features], axis=1)  # (n_rows, n_features)
         suspicious = len(self.names) == 1 or not np.isfinite(values).all()
         if suspicious and (fault := self._fault(choice)):
             raise InvalidInputError(fault)
-        row_ids, weights = (
-            None if name is None else records[str(self.names.index(name))]
-            for name in (choice.id_column, choice.weight_column)
-        )
-        return values, None if row_ids is None else tuple(row_ids.tolist()), weights
+        row_ids = None if choice.id_column is None else tuple(cells[choice.id_column].tolist())
+        weights = None if choice.weight_column is None else cells[choice.weight_column]
+        return Table(values, choice.features, self.has_header, row_ids, choice.id_column, weights)
 
     def column(self, name: str) -> tuple[str, ...]:
         """One column as text."""
@@ -67,12 +68,12 @@ class CsvTable:
         cells = []
         for line, row in self._lines():
             if len(row) != len(self.names):
-                raise InvalidInputError(_uneven(self._path, len(self.names), line, len(row)))
+                raise InvalidInputError(self._uneven(line, len(row)))
             cells.append(row[position].strip())
         return tuple(cells)
 
-    def _records(self, choice: Choice) -> Array:
-        """All lines, (n_rows,) of records with a field for each column: numbers, ids, or next to nothing."""
+    def _records(self, choice: ColumnChoice) -> Array:
+        """All lines as records, (n_rows,), with a field for each column; of unused columns one character is kept."""
         formats = dict.fromkeys(choice.numeric, self._dtype) | {choice.id_column: np.dtype(object)}
         fields = [(str(position), formats.get(name, "U1")) for position, name in enumerate(self.names)]
         with self._opened() as file, warnings.catch_warnings():
@@ -83,14 +84,14 @@ class CsvTable:
                 file, dtype=np.dtype(fields), delimiter=self._delimiter, quotechar='"', comments=None, ndmin=1
             )
 
-    def _fault(self, choice: Choice) -> str | None:
-        """Say what is wrong with the file, if anything."""
+    def _fault(self, choice: ColumnChoice) -> str | None:
+        """What is wrong with the file, if anything."""
         positions = [self.names.index(name) for name in choice.numeric]
         with_numbers: set[int] = set()
-        faults: dict[int, tuple[int, str]] = {}
+        faults: dict[int, tuple[int, str]] = {}  # of each column the first: its line, and what is wrong there
         for line, row in self._lines():
             if len(row) != len(self.names):
-                return _uneven(self._path, len(self.names), line, len(row))
+                return self._uneven(line, len(row))
             for position in positions:
                 fault = _fault_of(row[position])
                 if fault:
@@ -99,17 +100,21 @@ class CsvTable:
                     with_numbers.add(position)
         with_commas = [self.names[position] for position, (_, fault) in faults.items() if fault == _DECIMAL_COMMA]
         if with_commas:
-            return (
-                f"{self._path}: numbers must have a decimal point, and {shown(with_commas)} {_DECIMAL_COMMA}; "
-                "write 0.5 for 0,5"
-            )
+            verb = "has" if len(with_commas) == 1 else "have"
+            return f"{self._path}: {quoted(with_commas)} {verb} decimal commas; write 0.5 instead of 0,5"
         choice.refuse_text([self.names[position] for position in faults if position not in with_numbers])
         if not faults:
             return None
         position, (line, fault) = min(faults.items(), key=lambda found: found[1])
         return (
-            f"{self._path}: every cell must hold a finite number, and column {self.names[position]!r} "
-            f"{fault} in line {line}; remove or fill such rows first"
+            f"{self._path}: every cell must hold a finite number; column {self.names[position]!r} "
+            f"{fault} in line {line}. Remove or fill such rows first"
+        )
+
+    def _uneven(self, line: int, n_cells: int) -> str:
+        return (
+            f"{self._path}: every line must have {plural(len(self.names), 'cell')}; line {line} has {n_cells}. Put "
+            "quotes around cells that contain a separator"
         )
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
@@ -140,14 +145,7 @@ class CsvTable:
             with open(self._path, newline="", encoding="utf-8-sig") as file:
                 yield file
         except (UnicodeDecodeError, csv.Error):
-            raise InvalidInputError(f"{self._path}: a CSV file must be text in UTF-8, and this is not") from None
-
-
-def _uneven(path: str, n_columns: int, line: int, n_cells: int) -> str:
-    return (
-        f"{path}: every line must have {n_columns} cells, and line {line} has {n_cells}; "
-        "quote cells that hold a separator"
-    )
+            raise InvalidInputError(f"{self._path}: a CSV file must be text in UTF-8; this file is not") from None
 
 
 def _fault_of(cell: str) -> str | None:
@@ -157,7 +155,7 @@ def _fault_of(cell: str) -> str | None:
     try:
         number = float(cell)
     except ValueError:
-        return _DECIMAL_COMMA if re.fullmatch(r"[-+]?\d*,\d+", cell.strip()) else "holds text"
-    if "_" in cell:  # digits apart in Python's way are text to everybody else
-        return "holds text"
+        return _DECIMAL_COMMA if re.fullmatch(r"[-+]?\d*,\d+", cell.strip()) else _TEXT
+    if "_" in cell:  # Python reads 1_000 as a number; no other program does
+        return _TEXT
     return None if math.isfinite(number) else "is NaN or infinite"

@@ -1,6 +1,6 @@
-"""`LocalKMeans` and `KFed`: Algorithm 1 alone, and the whole of k-FED, as scikit-learn estimators.
+"""`KFed`: the whole of k-FED as a scikit-learn estimator.
 
-They are thin: input is checked as scikit-learn checks it, and the functions of the library do the work.
+It is thin: input is checked as scikit-learn checks it, and a simulated round does the work.
 """
 
 from __future__ import annotations
@@ -16,89 +16,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
-from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, LocalClustering, cluster_fleet
+from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
-from kfed.server import Aggregation, aggregate
-from kfed.simulate import Devices, are_tables
-
-
-class LocalKMeans(NearestCenter):
-    """Algorithm 1 of the paper alone: k-means on one table, by spectral projection and core sets.
-
-    Parameters
-    ----------
-    n_clusters : int
-        Number of clusters. More than there are distinct rows is allowed: the clusters too many stay empty.
-    random_state : int, Generator, RandomState or None
-        The seed.
-    max_iter : int
-        At most this many Lloyd steps.
-    n_jobs : int, optional
-        Number of threads for a large table; one per core by default and if -1. It does not change the answer.
-
-    Attributes
-    ----------
-    cluster_centers_ : array of shape (n_clusters, n_features)
-    labels_ : array of int, shape (n_rows,)
-        Nearest center of every row that was fitted.
-    inertia_ : float
-        Sum of squared distances of the rows to their nearest centers, times their weights.
-    n_iter_ : int
-        Lloyd steps that changed something.
-    n_features_in_ : int
-    feature_names_in_ : array of str, shape (n_features,)
-        Only if the columns of `X` had names.
-
-    See Also
-    --------
-    kfed.cluster_device : The same as a function, whose answer can be sent to a server.
-    KFed : Many devices.
-
-    References
-    ----------
-    Awasthi and Sheffet, "Improved spectral-norm bounds for clustering", APPROX 2012.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 0.1], [0.1, 0.0], [9.0, 9.1], [9.1, 9.0]])
-    >>> model = LocalKMeans(n_clusters=2, random_state=0).fit(X)
-    >>> bool(model.labels_[0] == model.labels_[1] != model.labels_[2] == model.labels_[3])
-    True
-    >>> round(model.inertia_, 6)
-    0.02
-    """
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        random_state: RandomState = None,
-        max_iter: int = MAX_ITERATIONS,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Find the clusters of the rows of one table.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_features)
-        y : ignored
-        sample_weight : array of shape (n_rows,), optional
-            A weight of N equals N copies of the row.
-
-        Returns
-        -------
-        LocalKMeans
-        """
-        self._validate_params()
-        self._fit_one_device(self._validated(X, reset=True), sample_weight)
-        return self
+from kfed.simulate import Devices, Round, are_tables
 
 
 class KFed(NearestCenter):
@@ -109,20 +30,20 @@ class KFed(NearestCenter):
     n_clusters : int
         Number of global clusters, k.
     n_local_clusters : int, sequence or mapping, optional
-        Clusters that a device looks for, k^(z): one number for all, one a device in the order of
+        Clusters that a device looks for, k^(z): one number for all, one for each device in the order of
         `device_ids_`, or a mapping from device (its group, or its position in a list) to number. By default
         the square root of `n_clusters`, rounded up: the heterogeneous case that the paper is about.
     rule : {"paper", "robust"}
         How the server groups device centers, see `kfed.aggregate`.
     min_cluster_size : int
-        How small a cluster a device keeps to itself, see `kfed.cluster_device`.
+        A device withholds smaller clusters, see `kfed.cluster_device`.
     random_state : int, Generator, RandomState or None
         The seed. With the id of a device it determines every random choice made there.
     max_iter : int
         At most this many Lloyd steps on a device.
     measure_deviation : bool
-        Whether devices also say how far their points spread, so that the paper's conditions can be checked on
-        `aggregation_`. On small devices this takes as long as clustering them.
+        Whether devices also measure their spectral deviation, which `aggregation_.certificate()` needs. On small
+        devices this takes as long as clustering them.
     n_jobs : int, optional
         Number of threads; one per core by default and if -1. It does not change the answer.
     progress : bool, optional
@@ -141,7 +62,7 @@ class KFed(NearestCenter):
     n_iter_ : int
         Most Lloyd steps that a device took.
     aggregation_ : Aggregation
-        What the server knows: it serves late devices, and can be saved.
+        What the server found: it can answer late devices, and can be saved.
     device_ids_ : list of str
         Names of the devices: ``str`` of each group, in the sorted order of the groups, or of the position in
         a list. Rows whose groups have the same ``str`` are on one device.
@@ -231,13 +152,14 @@ class KFed(NearestCenter):
         if groups is None and not are_tables(X):
             return self._fit_central(self._validated(X, reset=True), sample_weight)
         devices = self._devices(X, groups)
-        found = self._cluster(devices, sample_weight)
-        self.aggregation_ = self._aggregate(found, devices.ids, self.n_clusters)
+        done = self._round(devices, sample_weight)
+        found = done.local.values()
+        self.aggregation_ = done.aggregation
         self.device_ids_ = devices.ids
         dtype = np.result_type(*{local.centers.dtype for local in found})
         self.cluster_centers_ = self.aggregation_.cluster_centers.astype(dtype)
         self.n_iter_ = max(local.n_iterations for local in found)
-        self._induce(found, devices)
+        self._induce(done, devices)
         return self
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
@@ -245,30 +167,32 @@ class KFed(NearestCenter):
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}")
         local = self._fit_one_device(X, sample_weight, measure_deviation=self.measure_deviation)
         self.device_ids_ = ["0"]
-        self.aggregation_ = self._aggregate([local], self.device_ids_, int(np.count_nonzero(local.counts)))
+        alone = {"0": replace(local, feature_names=self._feature_names)}
+        n_clusters = int(np.count_nonzero(local.counts))
+        self.aggregation_ = Round.of(alone, n_clusters, rule=self.rule, n_jobs=self._n_threads).aggregation
         return self
 
     def _devices(self, X: Any, groups: Any) -> Devices:
         if not are_tables(X):
             return Devices.by_group(self._validated(X, reset=True), groups)
         if groups is not None:
-            raise InvalidInputError("groups must be left out if X is a list, where each table is a device")
+            raise InvalidInputError("groups must be None if X is a list: each table is a device")
         return Devices.by_position(self._validated_tables(X, reset=True))
 
     def _validated_tables(self, tables: Sequence[Any], *, reset: bool) -> list[Any]:
-        """Check tables one by one; all must have the features of the first, or of those fitted."""
+        """Check each table; all must have the features of the first, or of those fitted."""
         if not tables:
-            raise InvalidInputError("X must be a table or a list of at least one table, and is an empty list")
+            raise InvalidInputError("X must be a table or a list of at least one table; got an empty list")
         checked = []
         for position, table in enumerate(tables):
             try:
                 checked.append(self._validated(table, reset=reset and position == 0))
             except ValueError as error:
-                raise InvalidInputError(f"the table of device '{position}' will not do: {error}") from error
+                raise InvalidInputError(f"the table of device '{position}' is invalid: {error}") from error
         return checked
 
     def _checked(self, X: Any) -> Any:
-        """Check new rows; those of a list of tables are put one below the other."""
+        """Check new rows; a list of tables is stacked."""
         if not are_tables(X):
             return super()._checked(X)
         check_is_fitted(self)
@@ -277,38 +201,35 @@ class KFed(NearestCenter):
         stacked = sparse.vstack(tables, format="csr") if are_sparse else np.concatenate(tables)
         return stacked.astype(np.result_type(stacked.dtype, self.cluster_centers_.dtype), copy=False)
 
-    def _cluster(self, devices: Devices, sample_weight: Any) -> list[LocalClustering]:
-        """Run Algorithm 1 on every device."""
+    def _round(self, devices: Devices, sample_weight: Any) -> Round:
+        """Run one round over the devices, Algorithm 1 on each and Algorithm 2 on what they send."""
         default = ceil(sqrt(self.n_clusters))
         n_local_clusters = default if self.n_local_clusters is None else self.n_local_clusters
-        return cluster_fleet(
-            devices.tables,
+        return Round.run(
+            dict(zip(devices.ids, devices.tables, strict=True)),
+            self.n_clusters,
             devices.one_each(n_local_clusters, "n_local_clusters"),
-            device_ids=devices.ids,
+            rule=self.rule,
+            n_jobs=self._n_threads,
+            feature_names=self._feature_names,
             sample_weights=None if sample_weight is None else devices.weights(sample_weight),
             random_state=self.random_state,
             min_cluster_size=self.min_cluster_size,
             max_iterations=self.max_iter,
             measure_deviation=self.measure_deviation,
-            n_jobs=self._n_threads,
             progress=self.progress,
         )
 
-    def _aggregate(self, found: list[LocalClustering], device_ids: list[str], n_clusters: int) -> Aggregation:
-        """Run Algorithm 2 on what the devices send."""
-        names = tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        messages = [
-            replace(local, feature_names=names).to_message(device_id)
-            for local, device_id in zip(found, device_ids, strict=True)
-        ]
-        return aggregate(messages, n_clusters, rule=self.rule, n_jobs=self._n_threads)
+    @property
+    def _feature_names(self) -> tuple[str, ...] | None:
+        return tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
-    def _induce(self, found: list[LocalClustering], devices: Devices) -> None:
-        """Label the rows, and sum up what that costs; the statistics of local clusters are enough for it."""
+    def _induce(self, done: Round, devices: Devices) -> None:
+        """Label the rows, and compute the inertia from the statistics of the local clusters."""
         self.labels_ = np.empty(devices.n_rows, np.int32)
         self.inertia_ = 0.0
-        for local, device_id, rows in zip(found, devices.ids, devices.rows, strict=True):
-            clusters = local.global_clusters(self.aggregation_.identity(device_id))
+        for (device_id, local), rows in zip(done.local.items(), devices.rows, strict=True):
+            clusters = done.clusters[device_id]
             self.labels_[rows] = clusters[local.labels]
             moves = np.linalg.norm(local.centers - self.cluster_centers_[clusters], axis=1).astype(np.float64)
             self.inertia_ += local.cost + float(np.dot(local.counts, moves**2))

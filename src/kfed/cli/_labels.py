@@ -1,0 +1,45 @@
+"""How `kfed label` and `kfed join` report the cluster of each row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.markup import escape
+
+from kfed._base import files
+from kfed._base.array import Array
+from kfed.cli._terminal import plural, print_json, say, table
+from kfed.server import Aggregation
+from kfed.site import LocalFile
+from kfed.wire import Identity
+
+
+def write_labels(
+    kept: LocalFile, answer: Aggregation | Identity, labels: Array, output: Path, *, force: bool, as_json: bool
+) -> None:
+    """Write the labels to a CSV file, and say how many rows are in which cluster."""
+    files.write(output, kept.labels_csv(labels).encode(), overwrite=force)
+    facts = label_facts(kept, answer, labels) | {"output": str(output)}
+    print_json(facts) if as_json else say(*_label_text(facts))
+
+
+def label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Array) -> dict[str, Any]:
+    """How many rows are in which cluster."""
+    facts: dict[str, Any] = {
+        "device_id": kept.device_id,
+        "n_rows": len(labels),
+        "rows_in_cluster": np.bincount(labels, minlength=answer.n_clusters).tolist(),
+    }
+    return facts | ({"late": kept.device_id not in answer} if isinstance(answer, Aggregation) else {})
+
+
+def _label_text(facts: dict[str, Any]) -> list[Any]:
+    rows = [(str(cluster), f"{count:,}") for cluster, count in enumerate(facts["rows_in_cluster"]) if count]
+    came_late = ", which came after the aggregation" if facts.get("late") else ""
+    return [
+        f"{plural(facts['n_rows'], 'row')} of {escape(repr(facts['device_id']))}{came_late}",
+        table(None, ["cluster", "rows"], rows),
+        f"  [green]wrote[/]  {escape(facts['output'])}",
+    ]

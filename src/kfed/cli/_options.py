@@ -1,0 +1,125 @@
+"""Options that several commands share: each group is a dataclass, and a command takes it as one parameter."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import numpy as np
+import typer
+
+from kfed.cli._terminal import number_or_auto
+from kfed.device import MIN_CLUSTER_SIZE
+from kfed.site import LocalFile, cluster_table, read_table
+
+TABLE_HELP = "The rows of this site: .csv, .parquet or .npy."
+
+ScaleFile = Annotated[
+    Path | None,
+    typer.Option("--scale", metavar="FILE", help="JSON with the shift and scale of each column that all sites use."),
+]
+CaFile = Annotated[
+    Path | None, typer.Option("--cafile", metavar="FILE", help="Certificates to trust, for a coordinator with TLS.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Allow another machine without TLS.")]
+Patience = Annotated[
+    float,
+    typer.Option("--patience", metavar="SECONDS", min=0, help="How long to retry a coordinator that does not answer."),
+]
+
+
+def column_names(text: str) -> list[str]:
+    """Split a list of columns at its commas; a name with a comma is in quotes."""
+    return next(csv.reader([text]), [])
+
+
+@dataclass(frozen=True)
+class SiteOptions:
+    """How the rows of a site are read and clustered: for `kfed device` and `kfed join`."""
+
+    n_local_clusters: Annotated[
+        Any,
+        typer.Option(
+            "-k",
+            "--n-local-clusters",
+            metavar="N|auto",
+            parser=number_or_auto,
+            help="Clusters to look for here; auto finds how many there are.",
+        ),
+    ]
+    device_id: Annotated[
+        str | None, typer.Option("--id", metavar="NAME", help="Name of this site; by default that of the table.")
+    ] = None
+    columns: Annotated[
+        Any, typer.Option(metavar="A,B,...", parser=column_names, help="Columns to cluster; by default all.")
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column that identifies the rows; it stays here.")
+    ] = None
+    weight_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
+    ] = None
+    scale: ScaleFile = None
+    min_cluster_size: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Clusters of fewer rows than this are not sent.")
+    ] = MIN_CLUSTER_SIZE
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Decides every random choice, together with the name of the site.")
+    ] = 0
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV file holds names.")
+    ] = None
+    float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False
+
+    def name(self, data: Path) -> str:
+        """The name of the site whose table this is."""
+        return data.stem if self.device_id is None else self.device_id
+
+    def cluster(self, data: Path) -> LocalFile:
+        """Read and cluster the table of the site."""
+        table = read_table(
+            data,
+            columns=self.columns,
+            id_column=self.id_column,
+            weight_column=self.weight_column,
+            scale=self.scale,
+            header=self.header,
+            dtype=np.float32 if self.float32 else None,
+        )
+        return cluster_table(
+            table,
+            self.n_local_clusters,
+            self.name(data),
+            random_state=self.seed,
+            min_cluster_size=self.min_cluster_size,
+        )
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Make every parameter whose type is a dataclass one option for each field of it."""
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
+
+    @functools.wraps(command)
+    def expanded(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    flat = [option for one in parameters for option in (_options_of(one.annotation) if one.name in groups else [one])]
+    by_name = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in flat]
+    # Typer reads a command's options from these two attributes, and calls it with keywords.
+    expanded.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {option.name: option.annotation for option in by_name}
+    return expanded
+
+
+def _options_of(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    own = inspect.signature(group).parameters.values()
+    return [one.replace(annotation=hints[one.name]) for one in own]

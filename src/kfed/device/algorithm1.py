@@ -1,0 +1,108 @@
+"""Algorithm 1 of the paper (Awasthi and Sheffet's variant of Lloyd's method), on a batch of devices.
+
+Written once, with a batch axis: one device is a batch of one, and gets the same answer to the bit. Nothing here looks
+from one device of the batch to another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed._base import random, seeding
+from kfed._base.array import Array
+from kfed._base.seeding import squared_distances
+from kfed.device.blocked_rows import BlockedRows
+from kfed.device.bounded_lloyd import bounded_lloyd
+from kfed.device.lloyd import Solution, batch_lloyd
+from kfed.device.lloyd_step import means, memberships, nearest, sums_by_label, two_nearest
+from kfed.device.projection import n_started, project
+from kfed.device.rows import Rows
+
+N_TRIES = 4
+"""Seedings to try; the cheapest is kept. One try fails on some devices where four do not."""
+
+N_POLISHING_STEPS = 1
+"""Lloyd steps of each try among the projected points; one costs far less than the step on all features it saves."""
+
+
+def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_iterations: int) -> Solution:
+    """Run Algorithm 1 on every device: project, seed, average the core sets, run Lloyd to convergence."""
+    draws = Draws(keys, n_clusters, rows.dtype)
+    projected = project(rows, n_clusters, draws.rows)  # step 2
+    seeds = approximate_centers(rows, projected, n_clusters, draws.seeds)
+    centers = core_means(rows, projected, seeds)  # step 3
+    return lloyd(rows, centers, max_iterations)  # step 4
+
+
+class Draws:
+    """The random numbers of Algorithm 1: as many as `n_clusters` asks for, whatever the data."""
+
+    def __init__(self, keys: npt.NDArray[np.uint64], n_clusters: int, dtype: np.dtype[Any]) -> None:
+        n_rows = n_started(n_clusters)
+        uniforms = random.uniforms(keys, n_rows + seeding.n_draws(n_clusters, N_TRIES)).astype(dtype)
+        self.rows, self.seeds = uniforms[:, :n_rows], uniforms[:, n_rows:]
+
+
+# Step 2, second half: the approximation -------------------------------------------------------------------------
+
+
+def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms: Array) -> Array:
+    """Centers nu of the projected points, (n_devices, n_clusters, k).
+
+    Each of several tries is a greedy k-means++ seeding and one Lloyd step among the projected points; the try of the
+    lowest cost is kept.
+    """
+    return cheapest_try(*seeding.coreset(projected, rows.weights), n_clusters, uniforms, N_POLISHING_STEPS)
+
+
+def cheapest_try(projected: Array, weights: Array, n_clusters: int, uniforms: Array, n_steps: int) -> Array:
+    """Run every try for `n_steps` Lloyd steps and return the centers of the cheapest, (n_devices, n_clusters, k)."""
+    picks = seeding.greedy_seeds(projected, weights, n_clusters, N_TRIES, uniforms)
+    tries = seeding.points_at(projected, picks.reshape(len(picks), -1))  # (n_devices, n_tries * n_clusters, k)
+    by_try = (len(picks) * N_TRIES, n_clusters, -1)
+    try_weights = np.repeat(weights, N_TRIES, axis=0)
+    for _ in range(n_steps):
+        labels, _ = nearest(squared_distances(projected, tries).reshape(by_try))
+        members = memberships(labels, try_weights, n_clusters).reshape(*tries.shape[:2], -1)
+        sums = np.matmul(members, projected.transpose(0, 2, 1))  # the last of a lifted point is 1: sums to the size
+        tries = means(sums[:, :, :-2], sums[:, :, -1], tries)
+    costs = squared_distances(projected, tries).reshape(by_try).min(axis=1)
+    cheapest = np.einsum("tn,tn->t", costs, try_weights).reshape(-1, N_TRIES).argmin(axis=1)
+    return np.asarray(tries.reshape(len(picks), N_TRIES, n_clusters, -1)[np.arange(len(picks)), cheapest])
+
+
+# Step 3: core sets ----------------------------------------------------------------------------------------------
+
+
+def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
+    """Means theta of the original points of the core sets S_r, (n_devices, n_clusters, n_features).
+
+    A point is in the core set of a seed if, projected, it is three times as near to it as to any other seed. A seed
+    whose core set is empty takes all points that are nearest to it.
+    """
+    n_clusters = seeds.shape[1]
+
+    def cores(block: slice) -> tuple[Array, Array, Array]:
+        labels, first, second = two_nearest(squared_distances(projected[:, :, block], seeds))
+        in_core = 9 * first <= second
+        return labels, in_core, memberships(labels, rows.weights[:, block] * in_core, n_clusters).sum(axis=2)
+
+    blocks_of_labels, blocks_of_cores, core_sizes = zip(*rows.map_blocks(cores), strict=True)
+    labels, in_core = np.concatenate(blocks_of_labels, axis=1), np.concatenate(blocks_of_cores, axis=1)
+    in_core |= np.take_along_axis(sum(core_sizes), labels.astype(np.intp), axis=1) == 0
+    sums, sizes = sums_by_label(rows, labels, rows.weights * in_core, n_clusters)
+    middle = sums.sum(axis=1, keepdims=True) / sizes.sum(axis=1)[:, None, None]
+    return means(sums, sizes, np.repeat(middle, n_clusters, axis=1).astype(rows.dtype))
+
+
+# Step 4: Lloyd --------------------------------------------------------------------------------------------------
+
+
+def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
+    """Assign every point to its nearest center and average, until nothing changes; a large device keeps bounds."""
+    if isinstance(rows, BlockedRows):
+        return bounded_lloyd(rows, centers, max_iterations)
+    return batch_lloyd(rows, centers, max_iterations)

@@ -1,0 +1,70 @@
+"""The points of devices in the form that Algorithm 1 runs on: a padded stack of many, or one large or sparse device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from kfed._base import checks
+from kfed._base.array import Array
+from kfed.device.blocked_rows import BlockedRows
+from kfed.device.dense_rows import DenseRows
+from kfed.device.rows import Rows
+from kfed.device.sparse_rows import SparseRows
+
+LARGE_BYTES = 2**23
+"""A device with more bytes of points than this is walked in blocks by all workers instead of by one."""
+
+
+def rows_of_one(points: Any, weights: Array | None, n_jobs: int | None = None) -> Rows:
+    """The points of one device that shares no batch, in the form that suits their size and kind."""
+    if not checks.is_sparse(points) and not is_large(points):
+        return stacked([points], [weights])
+    own_weights = np.ones(points.shape[0], points.dtype) if weights is None else weights
+    if checks.is_sparse(points):
+        return SparseRows(points, own_weights[None])
+    return BlockedRows(points, own_weights[None], n_jobs)
+
+
+def is_large(points: Any) -> bool:
+    """Whether a device gets all workers to itself."""
+    return not checks.is_sparse(points) and points.nbytes > LARGE_BYTES
+
+
+def padded_size(n_points: int) -> int:
+    """Points that a device is padded to, alone or in company, so that devices of like size can share a batch.
+
+    It adds at most one part in sixteen, and at most seven points.
+    """
+    step = min(8, 1 << max(0, n_points.bit_length() - 5))
+    return -(-n_points // step) * step
+
+
+def stacked(
+    points: Sequence[Array], weights: Sequence[Array | None], allocate: Callable[..., Array] = np.empty
+) -> DenseRows:
+    """Devices of one padded size as a batch, all of them weighted or none.
+
+    A device is padded with copies of its first point, of weight zero.
+    """
+    n_points = padded_size(len(points[0]))
+    if len(points) == 1 and len(points[0]) == n_points:
+        stack = points[0][None]
+    else:
+        stack = allocate((len(points), n_points, points[0].shape[1]), points[0].dtype)
+        np.concatenate(list(_padded(points, n_points)), out=stack.reshape(-1, stack.shape[2]))
+    is_point = np.arange(n_points) < np.array([len(own) for own in points])[:, None]
+    stacked_weights = is_point.astype(stack.dtype)
+    given = [own for own in weights if own is not None]
+    if given:
+        stacked_weights[is_point] = np.concatenate(given)
+    return DenseRows(stack, stacked_weights)
+
+
+def _padded(points: Sequence[Array], n_points: int) -> Iterator[Array]:
+    for own in points:
+        yield own
+        if len(own) < n_points:
+            yield np.repeat(own[:1], n_points - len(own), axis=0)

@@ -1,0 +1,92 @@
+"""Step 4 of Algorithm 1 on one large device: Lloyd steps that skip the points that cannot change cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kfed._base.array import Array
+from kfed.device.blocked_rows import BlockedRows
+from kfed.device.lloyd import Solution, reseat_empty
+from kfed.device.lloyd_step import label_dtype, means, memberships, scores, sums_by_label, two_nearest
+
+
+def bounded_lloyd(rows: BlockedRows, centers: Array, max_iterations: int) -> Solution:
+    """Run Lloyd on one large device; a step skips the points that cannot change cluster, so late steps cost little.
+
+    The bounds are those of Hamerly, "Making k-means even faster", SDM 2010.
+    """
+    # The slack of x is |x - b| - |x - a| > 0, with a its own center and b the nearest other. When a moves by m_a and
+    # every other center by at most m, then |x - a'| <= |x - a| + m_a, and |x - c'| >= |x - b| - m for every other c.
+    # So x keeps its label while the sum of m_a + m over the steps is less than its slack. Bounds and running sums are
+    # rounded, so the end is not left to them: a step that looked at every point must change nothing.
+    state = _LloydState(rows, centers)
+    n_iterations, looked_at_all, settled = 0, True, False
+    for _ in range(max_iterations):
+        changed = state.step()
+        n_iterations += changed
+        settled = not changed and looked_at_all
+        if settled:
+            break
+        looked_at_all = not changed
+        if looked_at_all:
+            state.forget()
+    return Solution(state.labels, state.exact_means(), np.array([n_iterations]), np.array([settled]))
+
+
+class _LloydState:
+    """Labels of one device's points, sums of the points by label, and the slack of every point."""
+
+    def __init__(self, rows: BlockedRows, centers: Array) -> None:
+        self.rows, self.centers, self.n_clusters = rows, centers, centers.shape[1]
+        self.labels = np.full((1, rows.n_points), -1, label_dtype(self.n_clusters))
+        self.slack = np.full(rows.n_points, -1, rows.dtype)
+        self.reach = np.sqrt(rows.squared_residuals(rows.mean[:, None], np.zeros_like(self.labels)))  # from the mean
+        self.moved = np.zeros(self.n_clusters, rows.dtype)
+        self.sums = np.zeros(centers.shape)
+        self.sizes = np.zeros((1, self.n_clusters))
+
+    def step(self) -> bool:
+        """One Lloyd step; whether it changed a label."""
+        changes = self.rows.map_blocks(self._update)
+        self.sums += np.sum([sums for sums, _, _ in changes], axis=0, dtype=np.float64)
+        self.sizes += np.sum([sizes for _, sizes, _ in changes], axis=0, dtype=np.float64)
+        if (self.sizes < 1e-9 * self.sizes.sum()).any():  # empty, but for what rounding left
+            self.sums, self.sizes = self._exact_sums()
+            if (self.sizes == 0).any() and reseat_empty(self.rows, self.centers, self.labels, self.n_clusters):
+                self.forget()
+                self.sums, self.sizes = self._exact_sums()
+        before, self.centers = self.centers, means(self.sums, self.sizes, self.centers)
+        # own move plus the largest of the others', which for the center that moved most is the second largest
+        lengths = np.linalg.norm(self.centers - before, axis=2)[0]
+        others = np.where(np.arange(self.n_clusters) == lengths.argmax(), np.sort(lengths)[-2:][0], lengths.max())
+        self.moved = (lengths + others).astype(self.rows.dtype)
+        return any(changed for _, _, changed in changes)
+
+    def forget(self) -> None:
+        """Look at every point in the next step."""
+        self.slack.fill(-1)
+
+    def exact_means(self) -> Array:
+        """The means by label from the points, free of what rounding left in the running sums."""
+        return means(*self._exact_sums(), self.centers)
+
+    def _update(self, block: slice) -> tuple[Array, Array, bool]:
+        """Look again at the points of a block whose slack is used up; what that adds to sums and sizes."""
+        labels, slack = self.labels[0, block], self.slack[block]
+        slack -= self.moved[labels]
+        open_points = np.flatnonzero(slack <= 0)
+        part = self.rows.part(block).points_at(open_points)
+        found, first, second = two_nearest(scores(part, self.centers, self.rows.mean))
+        offset = self.reach[:, block][:, open_points] ** 2
+        reach = np.sqrt(np.maximum(first + offset, 0)) + np.sqrt(np.maximum(second + offset, 0))
+        # |x - b| - |x - a| as (|x - b|^2 - |x - a|^2) / (|x - b| + |x - a|): the difference of scores is precise
+        with np.errstate(invalid="ignore"):  # of one cluster, where the slack is not a number and never used up
+            slack[open_points] = ((second - first) / np.maximum(reach, np.finfo(reach.dtype).tiny))[0]
+        changed = np.flatnonzero(found[0] != labels[open_points])
+        joined = memberships(found[:, changed], part.weights[:, changed], self.n_clusters)
+        joined -= memberships(labels[None, open_points[changed]], part.weights[:, changed], self.n_clusters)
+        labels[open_points] = found[0]
+        return part.points_at(changed).total(joined), joined.sum(axis=2), len(changed) > 0
+
+    def _exact_sums(self) -> tuple[Array, Array]:
+        return sums_by_label(self.rows, self.labels, self.rows.weights, self.n_clusters)

@@ -1,0 +1,106 @@
+"""Devices of one padded size as one stack: what a batch is made of."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from kfed._base import pool
+from kfed._base.array import Array
+from kfed.device.norms import spectral_norm, squared_lengths
+from kfed.device.rows import SMALL_BYTES, Rows, copied
+
+CANCELLED = 2.0**-6
+"""A squared distance below this share of the squared lengths that it is the difference of is measured directly."""
+
+FEW = 4
+"""Fewer vectors than this are multiplied one by one, since BLAS takes longer over a matrix of two or three rows."""
+
+
+class DenseRows(Rows):
+    """Devices stacked and padded to one number of rows."""
+
+    def __init__(self, points: Array, weights: Array) -> None:
+        self.points = points  # (n_devices, n_points, n_features)
+        self.weights = weights
+        self.n_features = int(points.shape[2])
+
+    @cached_property
+    def squared_lengths(self) -> Array:
+        """Squared length of every point, (n_devices, n_points)."""
+        return squared_lengths(self.points)
+
+    def along(self, vectors: Array, out: Array | None = None) -> Array:
+        """See `Rows.along`."""
+        if vectors.shape[1] < FEW:
+            return _row_by_row(vectors, self.points.transpose(0, 2, 1), out)
+        products = np.matmul(self.points, vectors.transpose(0, 2, 1)).transpose(0, 2, 1)
+        return copied(products, out)
+
+    def total(self, weights: Array) -> Array:
+        """See `Rows.total`."""
+        if weights.shape[1] < FEW:
+            return _row_by_row(weights, self.points)
+        return np.asarray(np.matmul(weights, self.points))
+
+    def take(self, indices: Array) -> Array:
+        """See `Rows.take`."""
+        return _by_device(self.points, indices)
+
+    def second_moments(self) -> Array:
+        """See `Rows.second_moments`."""
+        return np.asarray(np.matmul(self.points.transpose(0, 2, 1), self.points * self.weights[:, :, None]))
+
+    def inner_products(self) -> Array:
+        """See `Rows.inner_products`."""
+        return np.asarray(np.matmul(self.points, self.points.transpose(0, 2, 1)))
+
+    def squared_residuals(self, centers: Array, labels: Array, excess: Array | None = None) -> Array:
+        """See `Rows.squared_residuals`."""
+        own = labels.astype(np.intp)
+        if excess is None:
+            lengths = self.squared_lengths + np.take_along_axis(squared_lengths(centers), own, axis=1)
+            squares: Array = lengths - 2 * np.take_along_axis(self.along(centers), own[:, None], axis=1)[:, 0]
+        else:
+            lengths = self.squared_lengths + squared_lengths(centers[:, :1])
+            squares = lengths - 2 * self.along(centers[:, :1])[:, 0] + excess
+        # A squared distance from products is off by a few eps * lengths. Where it is at least CANCELLED * lengths, its
+        # relative error is at most a few eps / CANCELLED; elsewhere, and where excess is NaN, x - c itself is measured.
+        devices, points = np.nonzero(~(squares >= CANCELLED * lengths))
+        for some in pool.blocks(len(points), max(1, SMALL_BYTES // (self.dtype.itemsize * self.n_features))):
+            at = devices[some], points[some]
+            squares[at] = squared_lengths(self.points[at] - centers[at[0], own[at]])
+        return squares
+
+    def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
+        """See `Rows.residual_norm`."""
+        residuals = (self.points - _by_device(centers, labels)).astype(np.float64)
+        residuals *= np.sqrt(weights)[:, :, None]
+        return spectral_norm(residuals)
+
+    def select(self, devices: Array) -> DenseRows:
+        """Only these devices of the batch."""
+        return DenseRows(self.points[devices], self.weights[devices])
+
+    def _points_of(self, devices: Array, points: Array) -> Array:
+        return np.asarray(self.points[devices, points])
+
+    def points_at(self, indices: Array) -> DenseRows:
+        """Only the points at `indices`, of all devices."""
+        if len(indices) == self.n_points:
+            return self
+        return DenseRows(self.points[:, indices], self.weights[:, indices])
+
+
+def _row_by_row(rows: Array, matrices: Array, out: Array | None = None) -> Array:
+    """``rows @ matrices`` for stacks of both."""
+    products = np.empty((*rows.shape[:2], matrices.shape[2]), rows.dtype) if out is None else out
+    for row in range(rows.shape[1]):
+        products[:, row] = np.matmul(rows[:, row, None], matrices)[:, 0]
+    return products
+
+
+def _by_device(stack: Array, indices: Array) -> Array:
+    """``stack[b, indices[b]]`` for every device b."""
+    return np.asarray(stack[np.arange(len(stack))[:, None], indices])

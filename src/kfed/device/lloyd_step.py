@@ -1,0 +1,82 @@
+"""A Lloyd step on a batch of devices: the nearest center of every point, and the mean of every cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kfed._base.array import Array
+from kfed.device.rows import Rows
+
+
+def comparisons(rows: Rows, centers: Array) -> Array:
+    """Squared distances of points to centers, less that to the first center, (n_devices, n_clusters, n_points).
+
+    The smallest of a point is its excess: what its own center's squared distance has over the first center's.
+    """
+    result = np.zeros((rows.n_devices, centers.shape[1], rows.n_points), rows.dtype)
+    scores(rows, centers[:, 1:], centers[:, 0], out=result[:, 1:])
+    return result
+
+
+def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None) -> Array:
+    """Squared distances of points to centers, less that to `origins` (n_devices, n_features); like `along`."""
+    # |x - c|^2 - |x - o|^2 = -2 x . (c - o) + (c - o) . (c + o): the squared length of x cancels on paper, so it is
+    # never computed, and the smallest score is that of the nearest center. Rounding changes a score by a few
+    # eps |x| |c - o|, no more than if x itself were rounded. From |x|^2 - 2 x . c + |c|^2 it would be eps |x|^2, which
+    # for points far from zero and close to each other is larger than the difference asked for.
+    shifted = centers - origins[:, None]
+    result = rows.along(shifted * shifted.dtype.type(-2), out)
+    result += np.einsum("bkd,bkd->bk", shifted, shifted + 2 * origins[:, None])[:, :, None]
+    return result
+
+
+def nearest(distances: Array) -> tuple[Array, Array]:
+    """Index of the smallest of `distances` (n_devices, n_clusters, n_points), the lowest of several, and its value."""
+    smallest = distances[:, 0].copy()
+    labels = np.zeros(smallest.shape, label_dtype(distances.shape[1]))
+    for cluster in range(1, distances.shape[1]):
+        is_smaller = distances[:, cluster] < smallest  # of equal distances the first stays
+        np.maximum(labels, is_smaller * labels.dtype.type(cluster), out=labels)
+        np.minimum(smallest, distances[:, cluster], out=smallest)
+    return labels, smallest
+
+
+def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
+    """Index of the smallest distance, that distance, and the second smallest (infinite if there is one cluster)."""
+    smallest = distances[:, 0].copy()
+    second = np.full_like(smallest, np.inf)
+    for cluster in range(1, distances.shape[1]):
+        np.minimum(second, np.maximum(smallest, distances[:, cluster]), out=second)
+        np.minimum(smallest, distances[:, cluster], out=smallest)
+    return nearest(distances)[0], smallest, second
+
+
+def memberships(labels: Array, weights: Array, n_clusters: int) -> Array:
+    """The weight of each point in its own cluster and zero in others, (n_devices, n_clusters, n_points)."""
+    clusters = np.arange(n_clusters, dtype=labels.dtype)
+    return np.asarray((labels[:, None] == clusters[:, None]) * weights[:, None])
+
+
+def sums_by_label(rows: Rows, labels: Array, weights: Array, n_clusters: int) -> tuple[Array, Array]:
+    """Weighted sums of the points of each cluster, and the clusters' weights."""
+
+    def of_block(block: slice) -> tuple[Array, Array]:
+        members = memberships(labels[:, block], weights[:, block], n_clusters)
+        return rows.part(block).total(members), members.sum(axis=2)
+
+    sums, sizes = zip(*rows.map_blocks(of_block), strict=True)
+    return np.stack(sums).sum(axis=0, dtype=np.float64), np.stack(sizes).sum(axis=0, dtype=np.float64)
+
+
+def means(sums: Array, sizes: Array, otherwise: Array) -> Array:
+    """Means from sums and weights; a cluster of no weight keeps its place in `otherwise`."""
+    filled = (sizes > 0)[:, :, None]
+    averages = np.divide(sums, sizes[:, :, None], out=otherwise.astype(sums.dtype), where=filled)
+    return np.asarray(averages, dtype=otherwise.dtype)
+
+
+def label_dtype(n_clusters: int) -> np.dtype[Any]:
+    """The smallest integer type that holds every cluster's index and -1."""
+    return np.dtype(np.int8 if n_clusters < 2**7 else np.int16 if n_clusters < 2**15 else np.int32)

@@ -1,0 +1,42 @@
+"""The settings that all devices of a fleet share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kfed._base import checks
+from kfed.device.choosing import MAX_LOCAL_CLUSTERS
+
+MIN_CLUSTER_SIZE = 3
+MAX_ITERATIONS = 300
+
+
+@dataclass(frozen=True)
+class DeviceSettings:
+    """What is the same for all devices of a fleet."""
+
+    max_local_clusters: int = MAX_LOCAL_CLUSTERS
+    min_cluster_size: int = MIN_CLUSTER_SIZE
+    max_iterations: int = MAX_ITERATIONS
+    measure_deviation: bool = True
+    weighted: bool = False
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        max_local_clusters: Any,
+        min_cluster_size: Any,
+        max_iterations: Any,
+        measure_deviation: bool,
+        weighted: bool = False,
+    ) -> DeviceSettings:
+        """Settings as a caller gave them; raises unless the numbers are whole and at least one."""
+        return cls(
+            max_local_clusters=checks.positive_integer(max_local_clusters, "max_local_clusters"),
+            min_cluster_size=checks.positive_integer(min_cluster_size, "min_cluster_size"),
+            max_iterations=checks.positive_integer(max_iterations, "max_iterations"),
+            measure_deviation=measure_deviation,
+            weighted=weighted,
+        )

@@ -1,0 +1,107 @@
+"""What a device measures of its clusters, and which of them it withholds (`docs/decisions/0001`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kfed._base.array import Array, readonly
+from kfed.device.lloyd import Solution
+from kfed.device.lloyd_step import comparisons, memberships, nearest
+from kfed.device.rows import Rows
+from kfed.device.settings import DeviceSettings
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What is measured of a batch: of each cluster, (n_devices, n_clusters), and one deviation per device."""
+
+    counts: Array
+    sums_of_squares: Array
+    withheld: Array
+    deviations: Sequence[float | None]
+
+
+def measure(rows: Rows, solution: Solution, n_clusters: int, settings: DeviceSettings) -> ClusterFacts:
+    """Measure the clusters, decide which of them must not leave the device, and measure the deviation of the rest."""
+    tally = _tally(rows, solution, n_clusters)
+    withheld = _is_withheld(tally, settings.min_cluster_size)
+    counts: Array = tally.weights if settings.weighted else np.rint(tally.weights).astype(np.int64)
+    deviations: Sequence[float | None] = [None] * rows.n_devices
+    if settings.measure_deviation:
+        deviations = _deviations(rows, solution, tally.spread, withheld)
+    return ClusterFacts(readonly(counts), readonly(tally.spread.astype(rows.dtype)), readonly(withheld), deviations)
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """Sums over the points of each cluster, (n_devices, n_clusters) each."""
+
+    weights: Array
+    spread: Array  # squared distances to the center
+    near_center: Array  # how many points equal the center up to rounding
+    equal_center: Array  # how many points equal the center exactly
+    heaviest: Array  # the largest weight of one point
+
+
+def _is_withheld(tally: _Tally, min_cluster_size: int) -> Array:
+    """Apply the rule of decision 0001, (n_devices, n_clusters).
+
+    A cluster of fewer than m points weighs less than m times its heaviest, so one inequality covers small clusters and
+    clusters that one row dominates. Its right side is lowered a little, since a sum of m equal weights may fall short
+    of m times the weight by rounding.
+    """
+    enough = min_cluster_size - min(1e-6 * min_cluster_size, 0.5)
+    withheld = (tally.weights == 0) | (tally.weights < enough * tally.heaviest)
+    for on_center in (tally.near_center, tally.equal_center):
+        withheld |= (on_center > 0) & (on_center < min_cluster_size)
+    return np.asarray(withheld)
+
+
+def _tally(rows: Rows, solution: Solution, n_clusters: int) -> _Tally:
+    centers, labels = solution.centers, solution.labels
+
+    def of_block(block: slice) -> tuple[Array, ...]:
+        part = rows.part(block)
+        squares = part.squared_residuals(centers, labels[:, block], solution.excess)
+        members = memberships(labels[:, block], part.weights, n_clusters)
+        spread = np.matmul(members, squares[:, :, None])[:, :, 0]
+        on_center = _on_center(part, solution, labels[:, block], squares)
+        return members.sum(axis=2), spread, *on_center, members.max(axis=2)
+
+    *additive, heaviest = zip(*rows.map_blocks(of_block), strict=True)
+    weights, spread, near, equal = (np.asarray(np.sum(parts, axis=0, dtype=np.float64)) for parts in additive)
+    return _Tally(weights, spread, near, equal, np.max(heaviest, axis=0))
+
+
+def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) -> tuple[Array, Array]:
+    """How many points equal each center up to rounding, and how many exactly, (n_devices, n_clusters) each.
+
+    A point that equals a center is of that center's cluster, unless Lloyd was cut short: then it is looked for anew.
+    """
+    centers = solution.centers
+    if not solution.settled.all():
+        settled = solution.settled[:, None]
+        labels = np.where(settled, labels, nearest(comparisons(part, centers))[0])
+        squares = np.where(settled, squares, part.squared_residuals(centers, labels))
+    largest = np.einsum("bkd,bkd->bk", centers, centers).max(axis=1) + squares.max(axis=1)
+    rounding = (16 * np.finfo(part.dtype).eps) ** 2 * largest
+    near = (squares <= rounding[:, None]) & (part.weights > 0)
+    if not near.any():
+        return np.zeros(centers.shape[:2]), np.zeros(centers.shape[:2])
+    equal = part.is_center(centers, labels, near)
+    of_near, of_equal = (memberships(labels, found.astype(part.dtype), centers.shape[1]) for found in (near, equal))
+    return of_near.sum(axis=2), of_equal.sum(axis=2)
+
+
+def _deviations(rows: Rows, solution: Solution, spread: Array, withheld: Array) -> list[float]:
+    """Spectral deviation of the points whose clusters are sent, one per device."""
+    has_spread = (spread * ~withheld).any(axis=1)
+    if not has_spread.any():
+        return [0.0] * rows.n_devices
+    sent = np.take_along_axis(~withheld, solution.labels.astype(np.intp), axis=1)
+    norms = rows.residual_norm(solution.centers, solution.labels, rows.weights * sent)
+    deviations: list[float] = np.where(has_spread, norms, 0).tolist()
+    return deviations

@@ -1,0 +1,138 @@
+"""`Round`: the whole of k-FED on one machine, from the points of the devices to their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from kfed._base.array import Array
+from kfed.device import LocalClustering, cluster_fleet
+from kfed.server import Aggregation, aggregate
+from kfed.simulate.communication import Communication
+from kfed.wire import DeviceMessage, Identity
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round of k-FED: what stays on each device, what it sends, what the server finds, and what it answers.
+
+    Attributes
+    ----------
+    local : dict from device id to LocalClustering
+        What Algorithm 1 found on each device.
+    messages : tuple of DeviceMessage
+        One message up for each device, in the order of `local`.
+    aggregation : Aggregation
+        What Algorithm 2 found on the server.
+    identities : tuple of Identity
+        One answer down for each device, in the order of `local`.
+
+    Examples
+    --------
+    >>> from kfed.datasets import mixture
+    >>> drawn = mixture(16, 4, separation=20, points_per_cluster=50)
+    >>> done = Round.run(drawn.devices, 4, 2, random_state=0)
+    >>> done.aggregation.cluster_sizes, len(done.labels)
+    (array([50, 50, 50, 50]), 200)
+    >>> done.sent.rounds, done.sent.messages
+    (1, 20)
+    """
+
+    local: Mapping[str, LocalClustering] = field(repr=False)
+    messages: tuple[DeviceMessage, ...] = field(repr=False)
+    aggregation: Aggregation
+    identities: tuple[Identity, ...] = field(repr=False)
+
+    @classmethod
+    def run(
+        cls,
+        devices: Mapping[str, Any],
+        n_clusters: int,
+        n_local_clusters: Any,
+        *,
+        rule: str = "paper",
+        n_jobs: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Cluster every device, send what was found, aggregate, and answer.
+
+        Parameters
+        ----------
+        devices : dict from device id to points of shape (n_points, n_features)
+        n_clusters : int
+            Number of global clusters, k.
+        n_local_clusters : int, "auto", or sequence of such
+            k^(z), one for all devices or one for each.
+        rule, n_jobs
+            As in `kfed.aggregate`.
+        **options
+            Other options of the devices, as in `cluster_devices`.
+        """
+        local = cluster_devices(devices, n_local_clusters, n_jobs=n_jobs, **options)  # Algorithm 1, on every device
+        return cls.of(local, n_clusters, rule=rule, n_jobs=n_jobs)
+
+    @classmethod
+    def of(cls, local: Mapping[str, LocalClustering], n_clusters: int, **options: Any) -> Self:
+        """Run the rest of a round whose devices are clustered; `options` are those of `kfed.aggregate`."""
+        messages = messages_of(local)  # up
+        aggregation = aggregate(messages, n_clusters, **options)  # Algorithm 2, on the server
+        identities = tuple(aggregation.identity(device_id) for device_id in local)  # down
+        return cls(local, messages, aggregation, identities)
+
+    @cached_property
+    def clusters(self) -> dict[str, Array]:
+        """Global cluster of each local cluster, (n_local_clusters,) for each device."""
+        answered = zip(self.local.items(), self.identities, strict=True)
+        return {device_id: own.global_clusters(identity) for (device_id, own), identity in answered}
+
+    @cached_property
+    def labels(self) -> Array:
+        """The induced clustering: labels of the points of all devices, one device after the other, (n_points,)."""
+        return np.concatenate(self.device_labels())
+
+    def device_labels(self, refine: Iterable[Any] | None = None) -> list[Array]:
+        """The induced clustering of each device; with its points in `refine`, the refined one."""
+        points = [None] * len(self.local) if refine is None else refine
+        every = zip(self.local.values(), self.identities, points, strict=True)
+        return [own.induced_labels(identity, refine=rows) for own, identity, rows in every]
+
+    @cached_property
+    def sent(self) -> Communication:
+        """What crossed the network, each message encoded as for the wire."""
+        up, down = (message.to_bytes() for message in self.messages), (own.to_bytes() for own in self.identities)
+        return Communication.of_round(up, down)
+
+
+def cluster_devices(
+    devices: Mapping[str, Any],
+    n_local_clusters: Any,
+    *,
+    feature_names: Iterable[str] | None = None,
+    measure_deviation: bool = False,
+    progress: bool | None = False,
+    **options: Any,
+) -> dict[str, LocalClustering]:
+    """Run Algorithm 1 on every device, as `kfed.cluster_fleet` does; by default without the spectral deviation.
+
+    Parameters
+    ----------
+    devices : dict from device id to points of shape (n_points, n_features)
+    feature_names : sequence of str, optional
+        Names of the columns of points that are plain arrays.
+    n_local_clusters, measure_deviation, progress, **options
+        As in `kfed.cluster_fleet`.
+    """
+    found = cluster_fleet(devices, n_local_clusters, measure_deviation=measure_deviation, progress=progress, **options)
+    if feature_names is not None:
+        names = tuple(feature_names)
+        found = [replace(local, feature_names=names) for local in found]
+    return dict(zip(devices, found, strict=True))
+
+
+def messages_of(local: Mapping[str, LocalClustering]) -> tuple[DeviceMessage, ...]:
+    """What the devices send: one message each, in their order."""
+    return tuple(own.to_message(device_id) for device_id, own in local.items())

@@ -1,0 +1,110 @@
+"""Many messages read at once: each header is parsed alone, and all tables are checked together.
+
+What `DeviceMessage.from_bytes` accepts is accepted, and what it refuses is refused in its words: a message that is not
+in the plain form that `DeviceMessage.to_bytes` writes, or that does not pass, is handed to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kfed._base import checks
+from kfed._base.array import Array
+from kfed.errors import InvalidInputError
+from kfed.wire.message import FORMAT, MAX_BYTES, MAX_COUNT, MAX_VALUE, N_STATISTICS, DeviceMessage
+
+_PREFIX = f"{FORMAT}:"
+_DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+
+
+class Tables(NamedTuple):
+    """Messages that have centers of one length and precision, stacked."""
+
+    device_ids: list[str]
+    n_centers: list[int]
+    names: list[tuple[str, ...] | None]
+    rows: Array  # (n_device_centers, n_features + 3), as on the wire
+
+
+def read_tables(payloads: Iterable[bytes]) -> list[Tables]:
+    """Read and check messages; those of one form come together, in the order in which they came."""
+    forms: dict[tuple[np.dtype[Any], int], list[tuple[str, int, tuple[str, ...] | None, bytes, bytes]]]
+    forms = defaultdict(list)
+    known_names: dict[str, tuple[str, ...] | None] = {}
+    for payload in payloads:
+        form, message = _parsed(payload, known_names)
+        forms[form].append(message)
+    return [_stacked(form, messages) for form, messages in forms.items()]
+
+
+def _parsed(payload: bytes, known_names: dict[str, tuple[str, ...] | None]) -> Any:
+    """The form of a message, and its id, number of centers, names, values and bytes."""
+    try:
+        start = 8 + int.from_bytes(payload[:8], "little")
+        entries = json.loads(payload[8:start])
+        facts = entries.pop("__metadata__", None)
+        ((name, entry),) = entries.items()
+        dtype, (n_centers, n_columns), (first, last) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+        is_plain = (
+            name.startswith(_PREFIX)
+            and first == 0
+            and last == n_centers * n_columns * dtype.itemsize == len(payload) - start
+            and n_columns > N_STATISTICS
+            and len(payload) <= MAX_BYTES
+        )
+        if is_plain:
+            names = None if facts is None else _names(facts["kfed"], n_columns - N_STATISTICS, known_names)
+            return (dtype, n_columns), (
+                checks.device_id(name[len(_PREFIX) :]),
+                n_centers,
+                names,
+                payload[start:],
+                payload,
+            )
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        pass
+    message = DeviceMessage.from_bytes(payload)  # raises, or it is sound and written in another way
+    return _parsed(message.to_bytes(), known_names)
+
+
+def _names(text: str, n_features: int, known: dict[str, tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    """Names of the features; the same text is checked once."""
+    if text not in known:
+        known[text] = checks.feature_names(json.loads(text).get("feature_names"), n_features)
+    names = known[text]
+    if names is not None and len(names) != n_features:
+        raise InvalidInputError(f"feature_names must name {n_features} features; got {len(names)}")
+    return names
+
+
+def _stacked(form: tuple[np.dtype[Any], int], messages: list[Any]) -> Tables:
+    dtype, n_columns = form
+    device_ids, n_centers, names, values, payloads = map(list, zip(*messages, strict=True))
+    rows = np.frombuffer(b"".join(values), dtype).reshape(-1, n_columns)
+    if not _are_sound(rows, np.array(n_centers)):
+        for payload in payloads:
+            DeviceMessage.from_bytes(payload)  # the first at fault is named
+    return Tables(device_ids, n_centers, names, rows)
+
+
+def _are_sound(rows: Array, n_centers: Array) -> bool:
+    """Whether stacked tables are ones that devices may send, as `DeviceMessage` checks each."""
+    centers, (counts, squares, deviations) = rows[:, :-N_STATISTICS], rows[:, -N_STATISTICS:].T
+    first = np.repeat(np.cumsum(n_centers) - n_centers, n_centers)  # the first row of each row's message
+    with np.errstate(over="ignore", invalid="ignore"):
+        are_centers = bool((np.abs(centers) <= MAX_VALUE).all())
+        are_counts = bool(((counts > 0) & (counts <= MAX_COUNT)).all())
+    same = (deviations == deviations[first]) | np.isnan(deviations)
+    return are_centers and are_counts and bool(same.all()) and all(_are_said(s, first) for s in (squares, deviations))
+
+
+def _are_said(statistic: Array, first: Array) -> bool:
+    """Whether a statistic is finite and not negative in all rows of a message, or missing in all."""
+    is_missing = np.isnan(statistic)
+    is_valid = (statistic >= 0) & (statistic < np.inf)
+    return bool((is_missing | is_valid).all() and (is_missing == is_missing[first]).all())

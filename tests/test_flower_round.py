@@ -1,0 +1,87 @@
+"""A round over the nodes of an engine, with nodes made up here: needs no Flower."""
+
+import logging
+
+import numpy as np
+import pytest
+
+import kfed
+from kfed.adapters import flower_round
+from kfed.adapters.flower_round import Settings, run_over
+
+CENTERS = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+
+
+def message_of(node, shift=0.0):
+    own = CENTERS[[node % 3, (node + 1) % 3]] + shift
+    return kfed.DeviceMessage(str(node), own + node / 100, [20, 10])
+
+
+class FakeNodes:
+    """Nodes that reply with a message as soon as they are asked, and label their rows at once."""
+
+    def __init__(self, messages):
+        self.messages, self.asked, self.answers = messages, set(), {}
+        self.failed, self.repeated, self.labelled, self.clusters = {}, {}, {}, {}
+        self.is_waiting_for_labels = False
+        self._new = []
+
+    def ask_new(self):
+        self._new += sorted(self.messages.keys() - self.asked)
+        self.asked |= self.messages.keys()
+
+    def replies(self):
+        new, self._new = self._new, []
+        return [(node, self.messages[node]) for node in new]
+
+    def tell(self, answers):
+        self.answers |= {node: identity for node, (_, identity) in answers.items()}
+        self.labelled |= dict.fromkeys(answers, 30)
+
+    def fail(self, node, reason):
+        self.failed[node] = reason
+        flower_round.log(logging.WARNING, "k-FED: node %d is left out: %s", node, reason)
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch):
+    monkeypatch.setattr(flower_round, "POLL_SECONDS", 0.01)
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """Settings of a round that is over: three nodes are in its file."""
+    settings = Settings(3, output=tmp_path / "clusters.kfed", deadline=1.0)
+    run_over(FakeNodes({node: message_of(node) for node in range(3)}), settings)
+    return settings
+
+
+def test_nodes_of_the_round_get_their_identities(tmp_path):
+    nodes = FakeNodes({node: message_of(node) for node in range(3)})
+    outcome = run_over(nodes, Settings(3, deadline=1.0))
+    assert outcome.aggregation == kfed.aggregate([message_of(node) for node in range(3)], 3)
+    assert nodes.answers == {node: outcome.aggregation.identity(str(node)) for node in range(3)}
+    assert (outcome.failed, outcome.late) == ({}, ())
+
+
+def test_after_the_round_every_node_gets_the_answer_to_its_message(finished):
+    nodes = FakeNodes({node: message_of(node) for node in range(5)})
+    outcome = run_over(nodes, finished)
+    assert set(outcome.late) == set(range(5))
+    assert nodes.answers == {node: outcome.aggregation.answer(message_of(node)) for node in range(5)}
+
+
+def test_a_node_that_sends_another_message_than_before_is_refused_logged_and_named(finished, caplog):
+    nodes = FakeNodes({0: message_of(0), 1: message_of(1, shift=0.5), 7: message_of(7)})
+    with caplog.at_level(logging.WARNING, logger="flwr"):
+        outcome = run_over(nodes, finished)
+    assert list(outcome.failed) == [1]
+    assert "another message" in outcome.failed[1]
+    assert "node 1 is left out" in caplog.text
+    assert set(nodes.answers) == set(outcome.late) == {0, 7}
+    assert outcome.aggregation == kfed.Aggregation.load(finished.output)
+
+
+def test_without_a_message_there_is_no_round():
+    with pytest.raises(kfed.EngineError, match="0 were asked, 0 failed"):
+        run_over(FakeNodes({}), Settings(3, deadline=0.05))

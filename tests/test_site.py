@@ -1,0 +1,124 @@
+"""What a site's library promises: a table becomes a message to send and a file to keep, which labels its rows."""
+
+import csv
+import errno
+import json
+import stat
+
+import numpy as np
+import pytest
+
+import kfed
+from kfed._base import files
+from kfed.site import LocalFile, cluster_table, read_table
+
+SCALE = {"age": {"shift": 50, "scale": 20}, "height": {"shift": 170, "scale": 20}}
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A table of twenty people in two groups, with ids and weights, and a scale."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(mean, 2.0, size=(10, 2)) for mean in ([30, 150], [70, 190])]).tolist()
+    lines = [f"p{i:02},{age!r},{height!r},{1 + i % 3}" for i, (age, height) in enumerate(rows)]
+    (tmp_path / "north.csv").write_text("\n".join(["person,age,height,weight", *lines, ""]))
+    (tmp_path / "scale.json").write_text(json.dumps(SCALE))
+    return tmp_path
+
+
+@pytest.fixture
+def table(site):
+    columns = ["age", "height"]
+    return read_table(site / "north.csv", columns=columns, id_column="person", scale=site / "scale.json")
+
+
+@pytest.fixture
+def kept(table):
+    return cluster_table(table, 2, "north")
+
+
+def test_a_table_is_read_on_the_agreed_scale(site, table):
+    plain = read_table(site / "north.csv", columns=["age", "height"]).values
+    np.testing.assert_allclose(table.values, (plain - [50, 170]) / 20)
+
+
+def test_an_error_about_the_scale_names_its_file(site):
+    with pytest.raises(kfed.InvalidInputError, match=r"scale\.json: .*it has no entry for 'weight'"):
+        read_table(site / "north.csv", columns=["age", "height", "weight"], scale=site / "scale.json")
+
+
+def test_a_table_is_clustered_as_its_values_are(site):
+    table = read_table(site / "north.csv", id_column="person", weight_column="weight")
+    kept = cluster_table(table, 2, "north", random_state=3, min_cluster_size=4)
+    expected = kfed.cluster_device(
+        table.values, 2, sample_weight=table.weights, random_state=3, device_id="north", min_cluster_size=4
+    )
+    np.testing.assert_array_equal(kept.clustering.labels, expected.labels)
+    np.testing.assert_array_equal(kept.clustering.counts, expected.counts)
+    assert kept.to_message().feature_names == ("age", "height")
+    assert (kept.row_ids, kept.id_column) == (table.row_ids, "person")
+
+
+def test_labels_as_csv_name_each_row_by_its_id(kept):
+    labels = kept.labels(kfed.aggregate([kept.to_message()], 2))
+    header, *rows = csv.reader(kept.labels_csv(labels).splitlines())
+    assert header == ["person", "cluster"]
+    assert rows == [[f"p{i:02}", str(label)] for i, label in enumerate(labels.tolist())]
+
+
+def test_labels_as_csv_count_rows_from_zero_without_ids(kept):
+    unnamed = LocalFile("north", kept.clustering)
+    labels = unnamed.labels(kfed.aggregate([unnamed.to_message()], 2))
+    header, *rows = csv.reader(unnamed.labels_csv(labels).splitlines())
+    assert header == ["row", "cluster"]
+    assert [row[0] for row in rows] == list(map(str, range(20)))
+
+
+def test_an_id_with_a_separator_is_quoted(kept):
+    named = LocalFile("north", kept.clustering, ['a,"b"', *kept.row_ids[1:]], "who, where")
+    rows = list(csv.reader(named.labels_csv(np.zeros(20, int)).splitlines()))
+    assert rows[:2] == [["who, where", "cluster"], ['a,"b"', "0"]]
+
+
+def test_the_rows_are_read_again_as_they_were_clustered(site, table, kept):
+    again = kept.read_rows(site / "north.csv", site / "scale.json")
+    np.testing.assert_array_equal(again.values, table.values)
+    assert again.row_ids == table.row_ids
+
+
+def test_the_files_to_send_and_to_keep_are_written_together(tmp_path, kept):
+    n_bytes = kept.save_with_message(tmp_path / "north.local", tmp_path / "north.kfed")
+    assert n_bytes == (tmp_path / "north.kfed").stat().st_size
+    assert stat.S_IMODE((tmp_path / "north.local").stat().st_mode) == 0o600
+    message = kfed.DeviceMessage.load(tmp_path / "north.kfed")
+    assert message == kept.to_message() == LocalFile.load(tmp_path / "north.local").to_message()
+
+
+@pytest.mark.parametrize("before", [None, b"an earlier file"])
+def test_when_one_file_cannot_be_written_the_other_stays_as_it_was(tmp_path, kept, monkeypatch, before):
+    local = tmp_path / "north.local"
+    if before is not None:
+        local.write_bytes(before)
+    write = files.write
+
+    def full_disk(path, payload, **options):
+        if path.suffix == ".kfed":
+            raise OSError(errno.ENOSPC, "no space left", str(path))
+        write(path, payload, **options)
+
+    monkeypatch.setattr(files, "write", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        kept.save_with_message(local, tmp_path / "north.kfed")
+    assert (local.read_bytes() if local.exists() else None) == before
+    assert not (tmp_path / "north.kfed").exists()
+
+
+def test_row_ids_must_be_as_many_as_rows(kept):
+    with pytest.raises(kfed.InvalidInputError, match="row_ids has 2 names; expected 20"):
+        LocalFile("north", kept.clustering, ["a", "b"])
+
+
+def test_a_cluster_of_too_few_rows_is_withheld_and_counted():
+    rows = np.array([[0.0], [0.3], [0.7], [1.1], [50.0]])
+    kept = LocalFile("north", kfed.cluster_device(rows, 2, random_state=0))
+    assert (kept.n_withheld, kept.to_message().n_local_clusters) == (1, 1)
