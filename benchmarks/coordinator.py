@@ -110,10 +110,12 @@ def _fill(path: Path, n_centers: int) -> str:
     from kfed.coordinator.federation import Federation
     from kfed.coordinator.security import hashed, new_token
     from kfed.coordinator.store import Store
+    from kfed.wire import FeatureSchema
 
     token = new_token()
     store = Store(str(path))
-    federation = store.add_federation(Federation(0, "full", N_FEATURES, N_CLUSTERS, "paper", hashed(token), 0.0))
+    schema = FeatureSchema(N_FEATURES)
+    federation = store.add_federation(Federation(0, "full", schema, N_CLUSTERS, "paper", hashed(token), 0.0))
     assert federation is not None
     for part in range(n_centers // N_LOCAL_CLUSTERS // 1_000):
         store.put([_arrival(federation, message) for message in _messages(1_000, f"stored-{part}")])
@@ -125,7 +127,14 @@ def _arrival(federation: Any, message: DeviceMessage) -> Any:
     from kfed.coordinator.store import Arrival
 
     return Arrival(
-        federation, message.device_id, message.to_bytes(), None, None, False, N_LOCAL_CLUSTERS, 120.0, False, 0.0
+        federation=federation,
+        device_id=message.device_id,
+        message=message.to_bytes(),
+        secret_hash=None,
+        n_centers=N_LOCAL_CLUSTERS,
+        n_points=120.0,
+        is_double=False,
+        received_at=0.0,
     )
 
 

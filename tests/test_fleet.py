@@ -64,13 +64,13 @@ def test_a_progress_bar_changes_nothing(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_one_column_too_many_at_one_site_names_the_site():
+def test_one_column_too_many_at_one_device_names_the_device():
     fleet = [np.ones((4, 3)), np.ones((5, 3)), np.ones((4, 4))]
-    with pytest.raises(kfed.FeatureMismatchError, match="device 0 has 3 where device 2 has 4"):
+    with pytest.raises(kfed.FeatureMismatchError, match="device 0 has 3, device 2 has 4"):
         kfed.cluster_fleet(fleet, 2)
 
 
-def test_bad_points_at_one_site_name_the_site():
+def test_bad_points_at_one_device_name_the_device():
     fleet = [np.ones((40, 3)), np.ones((40, 3)), np.ones((40, 3))]
     fleet[1][7, 2] = np.nan
     with pytest.raises(kfed.InvalidInputError, match=r"points of device 1 must be finite.*row 7, column 2"):

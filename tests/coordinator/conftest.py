@@ -1,18 +1,14 @@
-"""Coordinators to test, in SQLite and in PostgreSQL."""
+"""Coordinators to test: in this process, on a socket, or as a program; in SQLite or PostgreSQL."""
 
 import shutil
 import tempfile
-import threading
-import time
 import uuid
 
-import httpx
 import pytest
-import uvicorn
-from coordinators import ADMIN, Caller, Postgres, Server, why_no_postgres
+from coordinators import ADMIN, Caller, InProcess, OnSocket, Postgres, Server, why_no_postgres
 from sqlalchemy import create_engine, text
 
-from kfed.coordinator.http import Address, Settings, create_app
+from kfed.coordinator.http import ServiceSettings
 from kfed.coordinator.security import hashed
 
 
@@ -20,9 +16,8 @@ from kfed.coordinator.security import hashed
 def postgres():
     if why_no_postgres():
         pytest.skip(why_no_postgres())
-    folder = tempfile.mkdtemp(
-        prefix="kfed-postgres-"
-    )  # not under pytest's folder, which the database's user cannot enter
+    # not under pytest's folder, which the database's user cannot enter
+    folder = tempfile.mkdtemp(prefix="kfed-postgres-")
     running = Postgres(folder)
     yield running
     running.stop()
@@ -47,34 +42,25 @@ def store_address(request, tmp_path):
     return request.getfixturevalue("postgres_address")
 
 
-class InThread:
-    """A coordinator in this process, on a socket of its own, and a client of it."""
-
-    def __init__(self, settings):
-        self.app = create_app(settings)
-        listening = Address(port=0).listen()
-        self._server = uvicorn.Server(uvicorn.Config(self.app, log_level="warning", proxy_headers=False))
-        self._thread = threading.Thread(target=lambda: self._server.run(sockets=[listening]))
-        self._thread.start()
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=30)
-        while not self._server.started:
-            time.sleep(0.01)
-
-    def stop(self):
-        self.client.close()
-        self._server.should_exit = True
-        self._thread.join()
+@pytest.fixture
+def run_app():
+    """Run coordinators in this process without a socket; each call gives a client of a new one, and ends the last."""
+    yield from _one_at_a_time(InProcess)
 
 
 @pytest.fixture
-def run_app():
-    """Run coordinators in this process; each call gives a new one, and ends those before it."""
+def run_server():
+    """Like `run_app`, on a socket: for browsers, streams, and requests that no client would send."""
+    yield from _one_at_a_time(OnSocket)
+
+
+def _one_at_a_time(kind):
     running = []
 
     def run(address, **settings):
         while running:
             running.pop().stop()
-        running.append(InThread(Settings(address, hashed(ADMIN), **{"open_to_loopback": True, **settings})))
+        running.append(kind(ServiceSettings(address, hashed(ADMIN), **{"open_to_loopback": True, **settings})))
         return running[0].client
 
     yield run
@@ -83,15 +69,21 @@ def run_app():
 
 
 @pytest.fixture
-def caller(run_app, store_address):
-    """Speaks to a coordinator in this process, once for each kind of store."""
-    return Caller(run_app(store_address))
+def caller(run_app, tmp_path):
+    """Calls a coordinator in this process that keeps its data in SQLite."""
+    return Caller(run_app(str(tmp_path / "kfed.db")))
 
 
 @pytest.fixture
-def sqlite_caller(run_app, tmp_path):
-    """Speaks to a coordinator in this process that keeps what it holds in SQLite."""
-    return Caller(run_app(str(tmp_path / "kfed.db")))
+def socket_caller(run_server, tmp_path):
+    """Calls a coordinator on a socket that keeps its data in SQLite."""
+    return Caller(run_server(str(tmp_path / "kfed.db")))
+
+
+@pytest.fixture
+def store_caller(run_app, store_address):
+    """Calls a coordinator in this process, once for each kind of store."""
+    return Caller(run_app(store_address))
 
 
 @pytest.fixture

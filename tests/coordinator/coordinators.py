@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pwd
@@ -10,13 +11,17 @@ import signal
 import socket
 import subprocess
 import sysconfig
+import threading
 import time
 from pathlib import Path
 from urllib.parse import quote
 
+import httpx
 import numpy as np
+import uvicorn
 
 import kfed
+from kfed.coordinator.http import Address, create_app
 
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
 ADMIN = "an-admin-token-for-tests"
@@ -41,7 +46,7 @@ def messages(n_devices, seed=0, **options):
 
 
 class Caller:
-    """Speaks to a coordinator over an HTTP client: as its administrator, and as devices of one federation."""
+    """Calls a coordinator over an HTTP client: as its administrator, and as devices of its federations."""
 
     def __init__(self, http, admin=ADMIN):
         self.http = http
@@ -54,6 +59,13 @@ class Caller:
         assert answer.status_code == 201, answer.text
         self.join[name] = {"Authorization": f"Bearer {answer.json()['join_token']}"}
         return answer.json()
+
+    def create_aggregated(self, sent, name="clinics", **terms):
+        """Create a federation of all these devices, and wait until it is aggregated."""
+        self.create(name, quorum=len(sent), **terms)
+        for one in sent:
+            assert self.put(one, name).status_code == 201
+        return self.wait_until("aggregated", name)
 
     def path(self, device_id, name="clinics"):
         return f"/v1/federations/{name}/devices/{quote(device_id, safe='')}"
@@ -82,11 +94,70 @@ class Caller:
         return answer.json()
 
     def wait_until(self, state, name="clinics", seconds=20):
+        return self.wait_for(lambda shown: shown["state"] == state, name, seconds)
+
+    def wait_for(self, is_reached, name="clinics", seconds=20):
         until = time.monotonic() + seconds
-        while self.show(name)["state"] != state:
-            assert time.monotonic() < until, self.show(name)
+        while not is_reached(shown := self.show(name)):
+            assert time.monotonic() < until, shown
             time.sleep(0.02)
-        return self.show(name)
+        return shown
+
+
+class InProcess:
+    """A coordinator on an event loop in a thread of this process; its client speaks ASGI, without a socket."""
+
+    def __init__(self, settings):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.app = create_app(settings)
+        self._lifespan = self.app.router.lifespan_context(self.app)
+        self._run(self._lifespan.__aenter__())
+        self.client = httpx.Client(base_url="http://127.0.0.1:8765", transport=_Bridge(self.app, self._run))
+
+    def _run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    def stop(self):
+        self.client.close()
+        self._run(self._lifespan.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class _Bridge(httpx.BaseTransport):
+    """Lets a client that blocks call an application on another thread's event loop."""
+
+    def __init__(self, app, run):
+        self._asgi, self._run = httpx.ASGITransport(app, raise_app_exceptions=False), run
+
+    def handle_request(self, request):
+        return self._run(self._answer(request))
+
+    async def _answer(self, request):
+        answer = await self._asgi.handle_async_request(request)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=await answer.aread())
+
+
+class OnSocket:
+    """A coordinator in this process, on a socket of its own, and a client of it."""
+
+    def __init__(self, settings):
+        self.app = create_app(settings)
+        listening = Address(port=0).listen()
+        self._server = uvicorn.Server(uvicorn.Config(self.app, log_level="warning", proxy_headers=False))
+        self._thread = threading.Thread(target=lambda: self._server.run(sockets=[listening]))
+        self._thread.start()
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=30)
+        while not self._server.started:
+            time.sleep(0.01)
+
+    def stop(self):
+        self.client.close()
+        self._server.should_exit = True
+        self._thread.join()
 
 
 class Server:

@@ -137,8 +137,8 @@ def send_mutated(caller, n_messages):
     return n_sent
 
 
-def test_mutated_messages_are_refused_and_change_nothing(sqlite_caller):
-    assert set(send_mutated(sqlite_caller, 300)) <= {409, 413, 422}
+def test_mutated_messages_are_refused_and_change_nothing(caller):
+    assert set(send_mutated(caller, 300)) <= {409, 413, 422}
 
 
 @pytest.mark.slow
@@ -160,8 +160,8 @@ def raw_answer(port, request):
         return connection.recv(65536)
 
 
-def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(run_app, tmp_path):
-    caller = Caller(run_app(str(tmp_path / "kfed.db"), max_body_bytes=10_000))
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(run_server, tmp_path):
+    caller = Caller(run_server(str(tmp_path / "kfed.db"), max_body_bytes=10_000))
     caller.create(max_centers=10)
     token = caller.join["clinics"]["Authorization"]
     head = f"PUT {caller.path('a')}/message HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {token}\r\n"
@@ -170,8 +170,8 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(run_app, 
     assert b"at most 10,000 bytes" in said
 
 
-def test_a_body_that_turns_out_to_be_too_large_is_refused_on_the_way(run_app, tmp_path):
-    caller = Caller(run_app(str(tmp_path / "kfed.db"), max_body_bytes=10_000))
+def test_a_body_that_turns_out_to_be_too_large_is_refused_on_the_way(run_server, tmp_path):
+    caller = Caller(run_server(str(tmp_path / "kfed.db"), max_body_bytes=10_000))
     caller.create(max_centers=10)
     token = caller.join["clinics"]["Authorization"]
     head = f"PUT {caller.path('a')}/message HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {token}\r\n"
@@ -180,13 +180,13 @@ def test_a_body_that_turns_out_to_be_too_large_is_refused_on_the_way(run_app, tm
     assert raw_answer(caller.http.base_url.port, request).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_message_larger_than_its_federation_allows_is_refused(sqlite_caller):
-    sqlite_caller.create(max_centers=1)
+def test_a_message_larger_than_its_federation_allows_is_refused(caller):
+    caller.create(max_centers=1)
     limit = 2**16 + 8 * 5 + 2 * 128
-    answer = sqlite_caller.put(b"x" * (limit + 1), device_id="a")
+    answer = caller.put(b"x" * (limit + 1), device_id="a")
     assert answer.status_code == 413
     assert_is_a_problem(answer)
-    assert sqlite_caller.put(b"x" * limit, device_id="a").status_code == 422
+    assert caller.put(b"x" * limit, device_id="a").status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ def test_a_message_larger_than_its_federation_allows_is_refused(sqlite_caller):
         ("PUT", "/v1/federations/clinics/devices/x/message?replace=perhaps", 403),
     ],
 )
-def test_every_refusal_is_a_problem(sqlite_caller, method, path, status):
-    sqlite_caller.create()
-    answer = sqlite_caller.http.request(method, path, headers=sqlite_caller.admin)
+def test_every_refusal_is_a_problem(caller, method, path, status):
+    caller.create()
+    answer = caller.http.request(method, path, headers=caller.admin)
     assert answer.status_code == status
     assert_is_a_problem(answer)
 
@@ -219,17 +219,17 @@ def test_every_refusal_is_a_problem(sqlite_caller, method, path, status):
         b"\xff\xfe",
     ],
 )  # fmt: skip
-def test_terms_that_make_no_sense_are_refused(sqlite_caller, body):
-    headers = {**sqlite_caller.admin, "Content-Type": "application/json"}
-    answer = sqlite_caller.http.post("/v1/federations", content=body, headers=headers)
+def test_terms_that_make_no_sense_are_refused(caller, body):
+    headers = {**caller.admin, "Content-Type": "application/json"}
+    answer = caller.http.post("/v1/federations", content=body, headers=headers)
     assert_is_a_problem(answer)
-    assert sqlite_caller.http.get("/v1/federations").json() == []
+    assert caller.http.get("/v1/federations").json() == []
 
 
-def test_a_secret_that_could_be_guessed_is_refused(sqlite_caller):
-    sqlite_caller.create()
-    assert sqlite_caller.put(message("a"), secret="short").status_code == 422
-    assert sqlite_caller.show()["n_devices"] == 0
+def test_a_secret_that_could_be_guessed_is_refused(caller):
+    caller.create()
+    assert caller.put(message("a"), secret="short").status_code == 422
+    assert caller.show()["n_devices"] == 0
 
 
 # OpenAPI --------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from coordinators import ADMIN, SECRET, Caller, message, messages
 
 import kfed
+from kfed.coordinator.store import Store
 
 
 def test_a_federation_is_created_shown_listed_and_closed(caller):
@@ -32,88 +33,86 @@ def test_a_name_is_taken_once(caller):
     assert again.status_code == 409
 
 
-def test_federations_live_side_by_side(sqlite_caller):
-    sqlite_caller.create("one", quorum=4)
-    sqlite_caller.create("two", quorum=9)
+def test_federations_live_side_by_side(caller):
+    caller.create("one", quorum=4)
+    caller.create("two", quorum=9)
     for one in messages(4):
-        sqlite_caller.put(one, "one")
-        sqlite_caller.put(one, "two")
-    sqlite_caller.wait_until("aggregated", "one")
-    assert sqlite_caller.show("two")["state"] == "gathering"
-    assert sqlite_caller.put(message("x"), "one", headers=sqlite_caller.join["two"]).status_code == 403
-    assert sqlite_caller.remove("device-0000", "two").status_code == 200
-    assert sqlite_caller.show("one")["n_devices"] == 4
+        caller.put(one, "one")
+        caller.put(one, "two")
+    caller.wait_until("aggregated", "one")
+    assert caller.show("two")["state"] == "gathering"
+    assert caller.put(message("x"), "one", headers=caller.join["two"]).status_code == 403
+    assert caller.remove("device-0000", "two").status_code == 200
+    assert caller.show("one")["n_devices"] == 4
 
 
-def test_a_deadline_aggregates_by_itself(sqlite_caller):
-    sqlite_caller.create(deadline=time.time() + 1.5)
+def test_a_deadline_aggregates_by_itself(caller):
+    caller.create(deadline=time.time() + 1.5)
     for one in messages(4):
-        sqlite_caller.put(one)
-    assert sqlite_caller.show()["state"] == "gathering"
-    sqlite_caller.wait_until("aggregated", seconds=10)
+        caller.put(one)
+    assert caller.show()["state"] == "gathering"
+    caller.wait_until("aggregated", seconds=10)
 
 
-def test_a_deadline_in_the_past_is_refused(sqlite_caller):
+def test_a_deadline_in_the_past_is_refused(caller):
     terms = {"name": "old", "n_features": 2, "deadline": time.time() - 5}
-    answer = sqlite_caller.http.post("/v1/federations", json=terms, headers=sqlite_caller.admin)
+    answer = caller.http.post("/v1/federations", json=terms, headers=caller.admin)
     assert answer.status_code == 422
 
 
-def test_a_number_of_clusters_that_shows_is_found(sqlite_caller):
-    sqlite_caller.create(n_clusters="auto", quorum=30)
+def test_a_number_of_clusters_that_shows_is_found(caller):
+    caller.create(n_clusters="auto", quorum=30)
     for one in messages(30):
-        sqlite_caller.put(one)
-    assert sqlite_caller.wait_until("aggregated")["n_clusters_found"] == 4
+        caller.put(one)
+    assert caller.wait_until("aggregated")["n_clusters_found"] == 4
 
 
-def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_it(sqlite_caller):
-    sqlite_caller.create(n_clusters="auto", quorum=10)
+def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_it(caller):
+    caller.create(n_clusters="auto", quorum=10)
     rng = np.random.default_rng(0)
     for i in range(10):
         blurred = kfed.DeviceMessage(f"{i}", rng.uniform(0, 30, size=(2, 2)), [50, 50], [90.0, 90.0], 3.0)
-        sqlite_caller.put(blurred)
-    until = time.monotonic() + 10
-    while not sqlite_caller.show()["remark"] and time.monotonic() < until:
-        time.sleep(0.05)
-    assert "give n_clusters as a number" in sqlite_caller.show()["remark"]
-    assert sqlite_caller.aggregate().status_code == 409
-    assert sqlite_caller.aggregate(n_clusters=3).json()["n_clusters_found"] == 3
-    assert sqlite_caller.show()["remark"] == ""
+        caller.put(blurred)
+    caller.wait_for(lambda shown: shown["remark"])
+    assert "give n_clusters as a number" in caller.show()["remark"]
+    assert caller.aggregate().status_code == 409
+    assert caller.aggregate(n_clusters=3).json()["n_clusters_found"] == 3
+    assert caller.show()["remark"] == ""
 
 
-def test_by_hand_it_takes_enough_centers(sqlite_caller):
-    sqlite_caller.create()
-    assert sqlite_caller.aggregate().status_code == 409
-    sqlite_caller.put(message("a"))
-    answer = sqlite_caller.aggregate()
+def test_by_hand_it_takes_enough_centers(caller):
+    caller.create()
+    assert caller.aggregate().status_code == 409
+    caller.put(message("a"))
+    answer = caller.aggregate()
     assert answer.status_code == 409
     assert "wait for more devices" in answer.json()["detail"]
-    assert sqlite_caller.show()["state"] == "gathering"
+    assert caller.show()["state"] == "gathering"
 
 
-def test_limits_of_a_federation_hold(sqlite_caller):
-    sqlite_caller.create(max_devices=2, max_centers=2)
-    assert sqlite_caller.put(message("wide", (0, 1, 2))).status_code == 422
+def test_limits_of_a_federation_hold(caller):
+    caller.create(max_devices=2, max_centers=2)
+    assert caller.put(message("wide", (0, 1, 2))).status_code == 422
     for name in "ab":
-        assert sqlite_caller.put(message(name)).status_code == 201
-    assert sqlite_caller.put(message("c")).status_code == 409
-    assert sqlite_caller.put(message("a")).status_code == 200
-    sqlite_caller.remove("a")
-    assert sqlite_caller.put(message("c")).status_code == 201
+        assert caller.put(message(name)).status_code == 201
+    assert caller.put(message("c")).status_code == 409
+    assert caller.put(message("a")).status_code == 200
+    caller.remove("a")
+    assert caller.put(message("c")).status_code == 201
 
 
-def test_regions_join_as_devices_and_pass_their_answer_on(sqlite_caller):
+def test_regions_join_as_devices_and_pass_their_answer_on(caller):
     sent = messages(12)
     regions = {f"region-{i}": kfed.aggregate(sent[i : i + 4], 4) for i in (0, 4, 8)}
     spoken = [region.to_message(name) for name, region in regions.items()]
-    sqlite_caller.create(rule="regions", quorum=3)
+    caller.create(rule="regions", quorum=3)
     for one in spoken:
-        assert sqlite_caller.put(one, secret=None).status_code == 201
-    sqlite_caller.wait_until("aggregated")
+        assert caller.put(one, secret=None).status_code == 201
+    caller.wait_until("aggregated")
     expected = kfed.aggregate(spoken, 4, rule="regions")
     for i, (name, region) in enumerate(regions.items()):
-        headers = {**sqlite_caller.join["clinics"], "Accept": "application/octet-stream"}
-        said = sqlite_caller.http.get(f"{sqlite_caller.path(name)}/identity", headers=headers)
+        headers = {**caller.join["clinics"], "Accept": "application/octet-stream"}
+        said = caller.http.get(f"{caller.path(name)}/identity", headers=headers)
         answer = kfed.Identity.from_bytes(said.content)
         assert answer == expected.identity(name)
         for one in sent[4 * i : 4 * i + 4]:
@@ -155,18 +154,18 @@ def test_what_is_the_administrators_takes_the_admin_token(public, method, path):
         assert public.http.request(method, path, json=body, headers=wrong).status_code == 403
 
 
-def test_on_loopback_anyone_may_look_but_not_touch(sqlite_caller):
-    sqlite_caller.create()
+def test_on_loopback_anyone_may_look_but_not_touch(caller):
+    caller.create()
     for method, path in VIEWER_REQUESTS:
         if path != "/v1/events":
-            assert sqlite_caller.http.request(method, path).status_code == 200
+            assert caller.http.request(method, path).status_code == 200
     for method, path in ADMIN_REQUESTS:
         body = {"name": "x", "n_features": 2} if path == "/v1/federations" else None
-        assert sqlite_caller.http.request(method, path, json=body).status_code == 401
+        assert caller.http.request(method, path, json=body).status_code == 401
 
 
-def test_a_site_that_calls_itself_by_another_name_may_not_look_at_loopback(sqlite_caller):
-    assert sqlite_caller.http.get("/v1/federations", headers={"Host": "evil.example"}).status_code == 401
+def test_a_site_that_calls_itself_by_another_name_may_not_look_at_loopback(caller):
+    assert caller.http.get("/v1/federations", headers={"Host": "evil.example"}).status_code == 401
 
 
 def test_neither_the_admin_token_nor_that_of_another_federation_lets_a_device_join(public):
@@ -208,38 +207,37 @@ def test_it_says_that_it_is_well(caller):
     assert caller.http.get("/healthz").json() == {"status": "ok"}
 
 
-def test_it_counts_for_prometheus(sqlite_caller):
-    sqlite_caller.create()
-    sqlite_caller.put(message("a"))
-    sqlite_caller.put(message("a"))
-    text = sqlite_caller.http.get("/metrics").text
+def test_it_counts_for_prometheus(caller):
+    caller.create()
+    caller.put(message("a"))
+    caller.put(message("a"))
+    text = caller.http.get("/metrics").text
     assert 'kfed_messages_total{outcome="joined"} 1.0' in text
     assert 'kfed_messages_total{outcome="repeated"} 1.0' in text
     assert 'kfed_devices{federation="clinics"} 1.0' in text
 
 
-def test_a_second_coordinator_cannot_take_the_same_store(caller, store_address):
-    from kfed.coordinator.store import Store
-
+def test_a_second_coordinator_cannot_take_the_same_store(store_caller, store_address):
     with pytest.raises(kfed.InvalidInputError, match="in use by another coordinator"):
         Store(store_address)
-    assert caller.http.get("/healthz").status_code == 200
+    assert store_caller.http.get("/healthz").status_code == 200
 
 
-def test_events_tell_what_changed(sqlite_caller):
-    sqlite_caller.create()
-    with sqlite_caller.http.stream("GET", "/v1/events") as stream:
+def test_events_tell_what_changed(socket_caller):
+    caller = socket_caller
+    caller.create()
+    with caller.http.stream("GET", "/v1/events") as stream:
         lines = stream.iter_lines()
         first = next(line for line in lines if line.startswith("data:"))
-        sqlite_caller.put(message("newcomer"))
+        caller.put(message("newcomer"))
         second = next(line for line in lines if line.startswith("data:"))
     assert '"n_devices": 0' in first
     assert '"n_devices": 1' in second
     assert "newcomer joined" in second
 
 
-def test_the_openapi_document_describes_every_route_and_its_rights(sqlite_caller):
-    document = sqlite_caller.http.get("/openapi.json").json()
+def test_the_openapi_document_describes_every_route_and_its_rights(caller):
+    document = caller.http.get("/openapi.json").json()
     put = document["paths"]["/v1/federations/{name}/devices/{device_id}/message"]["put"]
     assert list(put["requestBody"]["content"]) == ["application/octet-stream"]
     assert put["security"] == [{"join token": []}]

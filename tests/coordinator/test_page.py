@@ -42,41 +42,41 @@ def open_page(browser):
     assert all(url.startswith(("http://127.0.0.1", "data:")) for url in asked)
 
 
-def test_it_shows_a_federation_and_keeps_up_by_itself(sqlite_caller, open_page):
-    sqlite_caller.create(quorum=6, feature_names=["age", "height"])
-    page = open_page(sqlite_caller.http.base_url)
+def test_it_shows_a_federation_and_keeps_up_by_itself(socket_caller, open_page):
+    socket_caller.create(quorum=6, feature_names=["age", "height"])
+    page = open_page(socket_caller.http.base_url)
     page.get_by_role("heading", name="clinics").wait_for()
     page.get_by_text("gathering", exact=True).wait_for()
     page.get_by_text("No device has sent a center yet").wait_for()
     sent = messages(6)
     for number, one in enumerate(sent[:5], start=1):
-        sqlite_caller.put(one)
+        socket_caller.put(one)
         page.locator(f"#n-devices:text-is('{number}')").wait_for()
     page.get_by_role("img", name="10 device centers in two dimensions, not clustered yet").wait_for()
-    sqlite_caller.put(sent[5])
+    socket_caller.put(sent[5])
     page.get_by_text("aggregated", exact=True).wait_for()
     page.get_by_role("img", name="12 device centers in two dimensions, in 4 clusters").wait_for()
     page.get_by_role("img", name="Points in each cluster").wait_for()
     page.get_by_role("img", name="there are 4 clusters").wait_for()
     assert len(set(page.locator("#map .dot").evaluate_all("dots => dots.map((dot) => dot.style.fill)"))) == 4
-    sqlite_caller.put(message("a-late-one"))
+    socket_caller.put(message("a-late-one"))
     row = page.get_by_role("row", name="a-late-one")
     row.wait_for()
     assert "late" in row.inner_text()
     assert "a-late-one joined late" in page.get_by_role("status").last.inner_text()
 
 
-def test_it_says_how_to_begin_where_there_is_nothing(sqlite_caller, open_page):
-    page = open_page(sqlite_caller.http.base_url)
+def test_it_says_how_to_begin_where_there_is_nothing(socket_caller, open_page):
+    page = open_page(socket_caller.http.base_url)
     page.get_by_role("heading", name="Nothing to show yet").wait_for()
-    sqlite_caller.create("newborn")
+    socket_caller.create("newborn")
     page.get_by_role("heading", name="newborn").wait_for()
 
 
-def test_it_is_used_by_keyboard_alone(sqlite_caller, open_page):
+def test_it_is_used_by_keyboard_alone(socket_caller, open_page):
     for name in ("alpha", "omega"):
-        sqlite_caller.create(name)
-    page = open_page(sqlite_caller.http.base_url)
+        socket_caller.create(name)
+    page = open_page(socket_caller.http.base_url)
     page.get_by_role("heading", name="alpha").wait_for()
     focused = "document.activeElement.textContent"
     page.keyboard.press("Tab")
@@ -90,11 +90,11 @@ def test_it_is_used_by_keyboard_alone(sqlite_caller, open_page):
     assert page.get_by_role("link", name="omega").get_attribute("aria-current") == "page"
 
 
-def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(sqlite_caller, open_page):
-    sqlite_caller.create(quorum=3)
+def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(socket_caller, open_page):
+    socket_caller.create(quorum=3)
     for one in messages(3):
-        sqlite_caller.put(one)
-    page = open_page(sqlite_caller.http.base_url)
+        socket_caller.put(one)
+    page = open_page(socket_caller.http.base_url)
     page.get_by_role("img", name="in 4 clusters").wait_for()
     assert page.get_by_role("navigation", name="Federations").count() == 1
     assert page.get_by_role("main").count() == 1
@@ -126,11 +126,11 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read_in_light_and_in_dark(sqlite_caller, open_page, scheme):
-    sqlite_caller.create(quorum=3)
+def test_text_can_be_read_in_light_and_in_dark(socket_caller, open_page, scheme):
+    socket_caller.create(quorum=3)
     for one in messages(3):
-        sqlite_caller.put(one)
-    page = open_page(sqlite_caller.http.base_url, color_scheme=scheme)
+        socket_caller.put(one)
+    page = open_page(socket_caller.http.base_url, color_scheme=scheme)
     page.get_by_role("img", name="in 4 clusters").wait_for()
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, ground[4:-1].split(","))) < 200) == (scheme == "dark")
@@ -139,11 +139,11 @@ def test_text_can_be_read_in_light_and_in_dark(sqlite_caller, open_page, scheme)
     assert not [pair for pair in contrasts if pair[1] < 4.5]  # what WCAG asks of text
 
 
-def test_where_others_can_reach_it_it_takes_the_admin_token(run_app, tmp_path, open_page):
-    caller = Caller(run_app(str(tmp_path / "kfed.db"), open_to_loopback=False))
+def test_where_others_can_reach_it_it_takes_the_admin_token(run_server, tmp_path, open_page):
+    caller = Caller(run_server(str(tmp_path / "kfed.db"), open_to_loopback=False))
     caller.create("hidden-one")
     page = open_page(caller.http.base_url)
-    page.get_by_role("heading", name="A token is needed").wait_for()
+    page.get_by_role("heading", name="A token is required").wait_for()
     assert "hidden-one" not in page.content()
     page.get_by_label("Admin token").fill("a-wrong-token-that-is-long")
     page.keyboard.press("Enter")
@@ -153,14 +153,14 @@ def test_where_others_can_reach_it_it_takes_the_admin_token(run_app, tmp_path, o
     page.get_by_role("heading", name="hidden-one").wait_for()
 
 
-def test_a_name_that_is_markup_is_text(sqlite_caller, open_page):
-    sqlite_caller.create(quorum=1, n_clusters=2)
-    sqlite_caller.put(message("<img src=x onerror=alert(1)>"))
-    page = open_page(sqlite_caller.http.base_url)
+def test_a_name_that_is_markup_is_text(socket_caller, open_page):
+    socket_caller.create(quorum=1, n_clusters=2)
+    socket_caller.put(message("<img src=x onerror=alert(1)>"))
+    page = open_page(socket_caller.http.base_url)
     page.get_by_role("cell", name="<img src=x onerror=alert(1)>").wait_for()
     assert page.locator("td img").count() == 0
 
 
-def test_the_api_is_described_for_people(sqlite_caller, open_page):
-    page = open_page(sqlite_caller.http.base_url.join("/docs"))
+def test_the_api_is_described_for_people(socket_caller, open_page):
+    page = open_page(socket_caller.http.base_url.join("/docs"))
     page.get_by_role("heading", name="PUT /v1/federations/{name}/devices/{device_id}/message").wait_for()

@@ -1,9 +1,9 @@
 """Laws of the parts that a coordinator is made of."""
 
-import ast
 import asyncio
+import subprocess
+import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from kfed.coordinator.core import Clock, Clusters, Committer, gather, stable_ids
-from kfed.coordinator.federation import Federation, Outcome, Tally, is_due, judge
+from kfed.coordinator.core import Clock, Clusters, Committer, answer_if_ready, gather, stable_ids
+from kfed.coordinator.federation import Admission, Federation, Tally, is_due, judge
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.security import hashed, matches, new_token
 from kfed.coordinator.store import Arrival, Store
-from kfed.wire import MessageBatch
+from kfed.wire import FeatureSchema, MessageBatch
 
-FEDERATION = Federation(1, "clinics", 2, 4, "paper", b"", 0.0)
+FEDERATION = Federation(1, "clinics", FeatureSchema(2), 4, "paper", b"", 0.0)
 
 
 @given(seed=st.integers(0, 1000), k=st.integers(1, 8), d=st.integers(1, 4))
@@ -47,36 +47,69 @@ def test_messages_gathered_one_by_one_are_those_gathered_at_once(seed, single, m
     rng = np.random.default_rng(seed)
     shuffled = [sent[i] for i in rng.permutation(len(sent))]
     sizes = [(one.device_id, one.n_local_clusters, one.centers.dtype == np.float64) for one in sent]
-    found, expected = gather(sizes, [one.to_bytes() for one in shuffled], 2), MessageBatch.of(sent)
+    gathered, expected = gather(sizes, [one.to_bytes() for one in shuffled], 2), MessageBatch.of(sent)
     for name, column in vars(expected).items():
         if isinstance(column, np.ndarray):
-            np.testing.assert_array_equal(getattr(found, name), column, strict=True)
+            np.testing.assert_array_equal(getattr(gathered.messages, name), column, strict=True)
         else:
-            assert getattr(found, name) == column
+            assert getattr(gathered.messages, name) == column
+    assert [row.tobytes() for row in gathered.digests] == [expected.message(i).digest() for i in expected.device_ids]
+
+
+def clusters_of(sent, previous=None, **facts):
+    """The clusters of a federation of these devices, and the aggregation in one process."""
+    result = kfed.aggregate(sent, 4)
+    digests = np.array([list(result.messages.message(one).digest()) for one in result.messages.device_ids], np.uint8)
+    facts = {"last_sequence": len(sent), "version": 1, "made_at": 0.0, **facts}
+    return Clusters.of(result, digests, previous, **facts), result
 
 
 def test_clusters_come_back_from_their_bytes():
     sent = messages(5)
-    clusters = Clusters.of(kfed.aggregate(sent, 4), None, last_sequence=5, version=2, made_at=1.5)
+    clusters, _ = clusters_of(sent, version=2, made_at=1.5)
     again = Clusters.from_bytes(clusters.to_bytes())
     for one in sent:
-        assert again.identity(one, 1) == clusters.identity(one, 1)
+        assert again.answer(one) == clusters.answer(one)
     assert (again.version, again.last_sequence, again.made_at) == (2, 5, 1.5)
 
 
-def test_a_late_device_gets_what_an_aggregation_in_one_process_would_assign():
-    result = kfed.aggregate(messages(6), 4)
-    clusters = Clusters.of(result, None, last_sequence=6, version=1, made_at=0.0)
-    late = message("late", (0, 1, 2, 3))
-    assert clusters.identity(late, 7) == result.assign(late)
+def told(answering, sent):
+    """What a device is told: an identity, or that it was aggregated with another message."""
+    try:
+        return answering.answer(sent)
+    except kfed.DuplicateDeviceError as error:
+        return str(error)
+
+
+@given(seed=st.integers(0, 1000), n_devices=st.integers(2, 9), data=st.data())
+def test_a_coordinator_answers_every_message_as_an_aggregation_in_one_process_does(seed, n_devices, data):
+    sent = messages(n_devices, seed=seed)
+    clusters, result = clusters_of(sent)
+    same = data.draw(st.sampled_from(sent))
+    changed = message(same.device_id, (2, 3), seed=seed + 1)
+    late = message("late", (0, 1, 2, 3), seed=seed)
+    for one in (same, changed, late, kfed.DeviceMessage.from_bytes(same.to_bytes())):
+        assert told(clusters, one) == told(result, one)
+    assert answer_if_ready(clusters, changed) is None
+    assert answer_if_ready(None, same) is None
+
+
+def test_a_message_is_known_by_what_it_says_and_not_by_how_it_was_written():
+    sent = messages(3)
+    clusters, _ = clusters_of(sent)
+    payload = sent[0].to_bytes()
+    length = int.from_bytes(payload[:8], "little")
+    spaced = (length + 8).to_bytes(8, "little") + payload[8 : 8 + length] + b" " * 8 + payload[8 + length :]
+    assert spaced != payload
+    assert clusters.has(kfed.DeviceMessage.from_bytes(spaced))
 
 
 @given(known=st.none() | st.binary(max_size=2), sent=st.binary(max_size=2), replace=st.booleans(), secret=st.booleans())
-def test_a_kept_message_changes_only_by_leave_and_secret(known, sent, replace, secret):
+def test_a_stored_message_is_replaced_only_on_request_and_with_the_secret(known, sent, replace, secret):
     outcome = judge(known, sent, replace=replace, has_secret=secret)
-    assert (outcome is Outcome.JOINED) == (known is None)
-    assert (outcome is Outcome.REPEATED) == (known == sent)
-    if outcome is Outcome.REPLACED:
+    assert (outcome is Admission.JOINED) == (known is None)
+    assert (outcome is Admission.REPEATED) == (known == sent)
+    if outcome is Admission.REPLACED:
         assert replace
         assert secret
 
@@ -85,7 +118,7 @@ def test_a_kept_message_changes_only_by_leave_and_secret(known, sent, replace, s
     n=st.integers(0, 9), quorum=st.none() | st.integers(1, 9), deadline=st.none() | st.floats(1, 9), now=st.floats(0, 9)
 )
 def test_it_is_time_at_the_quorum_or_at_the_deadline_and_never_without_centers(n, quorum, deadline, now):
-    federation = Federation(1, "x", 2, 4, "paper", b"", 0.0, quorum=quorum, deadline=deadline)
+    federation = Federation(1, "x", FeatureSchema(2), 4, "paper", b"", 0.0, quorum=quorum, deadline=deadline)
     due = is_due(federation, Tally(n_devices=n, n_centers=2 * n), now)
     expected = (quorum is not None and n >= quorum) or (deadline is not None and now >= deadline)
     assert due == (expected and 2 * n >= 4)
@@ -114,8 +147,8 @@ def test_a_clock_that_jumps_and_comes_back_moves_no_deadline():
 
 def arrival(device_id, seed=0, **options):
     sent = message(device_id, seed=seed)
-    facts = {"secret": None, "secret_hash": None, "replace": False, "received_at": 0.0, **options}
-    return Arrival(FEDERATION, device_id, sent.to_bytes(), n_centers=2, n_points=1.0, is_double=True, **facts)
+    facts = {"secret_hash": None, "received_at": 0.0, "n_centers": 2, "n_points": 1.0, "is_double": True, **options}
+    return Arrival(federation=FEDERATION, device_id=device_id, message=sent.to_bytes(), **facts)
 
 
 @pytest.fixture
@@ -136,7 +169,7 @@ def test_messages_that_wait_together_are_committed_together_and_judged_in_order(
         return receipts
 
     receipts = asyncio.run(run())
-    assert [receipt.outcome for receipt in receipts] == [Outcome.JOINED] * 50 + [Outcome.REPEATED] * 50
+    assert [receipt.admission for receipt in receipts] == [Admission.JOINED] * 50 + [Admission.REPEATED] * 50
     assert [receipt.sequence for receipt in receipts[:50]] == [receipt.sequence for receipt in receipts[50:]]
     assert store.tally(1).n_devices == 50 == store.count(1, 50)
     assert len(sizes) < 10
@@ -154,8 +187,8 @@ def test_a_batch_knows_what_came_before_in_the_same_batch(store):
             arrival("a", 1),
         ]
     )
-    assert [receipt.outcome for receipt in receipts] == [
-        Outcome.JOINED, Outcome.CONFLICT, Outcome.REPLACED, Outcome.NO_RIGHT, Outcome.REPEATED,
+    assert [receipt.admission for receipt in receipts] == [
+        Admission.JOINED, Admission.CONFLICT, Admission.REPLACED, Admission.NO_RIGHT, Admission.REPEATED,
     ]  # fmt: skip
     assert store.device(1, "a").message == message("a", seed=1).to_bytes()
     assert store.tally(1).n_devices == 1
@@ -182,21 +215,20 @@ def test_what_the_database_refuses_is_kept_by_nobody_and_said_to_all(store):
 
     first, second = asyncio.run(run())
     assert all(isinstance(answer, StoreUnavailableError) for answer in first)
-    assert second.outcome is Outcome.JOINED
+    assert second.admission is Admission.JOINED
     assert store.tally(1).n_devices == 1
 
 
-# The boundary in the imports ------------------------------------------------------------------------------------
-
-
-def test_nothing_that_serves_can_reach_the_code_that_touches_points():
-    folder = Path(kfed.__file__).parent / "coordinator"
-    points = {"device", "local", "fleet", "local_file", "tables", "estimator", "_rows", "_local_kmeans"}
-    for path in folder.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            named = {alias.name for alias in node.names} if isinstance(node, (ast.Import, ast.ImportFrom)) else set()
-            module = node.module if isinstance(node, ast.ImportFrom) else ""
-            used = {
-                f"{module}.{name}".removeprefix("kfed.").split(".")[0] for name in named if module.startswith("kfed")
-            }
-            assert not used & points, path
+def test_the_client_needs_nothing_of_the_server():
+    blocked = ["fastapi", "starlette", "pydantic", "sqlalchemy", "uvicorn", "prometheus_client", "psycopg"]
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({blocked}))
+import kfed.coordinator.client
+try:
+    import kfed.coordinator.http
+except kfed.MissingExtraError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'kfed[coordinator]'" in said

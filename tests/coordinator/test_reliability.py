@@ -15,7 +15,7 @@ from coordinators import SECRET, Caller, Server, message, messages
 from sqlalchemy import event
 
 import kfed
-from kfed.coordinator.core import Clock, service
+from kfed.coordinator.core import Aggregator, Clock, service
 from kfed.coordinator.problems import StoreUnavailableError
 
 N_DEVICES, N_KILLS = 2_000, 20
@@ -125,22 +125,17 @@ def test_killed_between_a_removal_and_its_clustering_it_is_made_up_for_at_the_ne
     address = str(tmp_path / "kfed.db")
     sent = messages(6)
     caller = Caller(run_app(address))
-    caller.create(quorum=6)
-    for one in sent:
-        caller.put(one)
-    caller.wait_until("aggregated")
+    caller.create_aggregated(sent)
 
-    def never(*_):
+    async def never(*_):
         raise RuntimeError("killed here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.Coordinator, "_cluster_rest", never)
+        patch.setattr(Aggregator, "settle", never)
         patch.setattr(service, "TICK_SECONDS", 1000)
         assert caller.remove(sent[0].device_id).status_code == 500
     caller.http = run_app(address)
-    until = time.monotonic() + 10
-    while caller.show()["n_aggregated"] != 5 and time.monotonic() < until:
-        time.sleep(0.05)
+    caller.wait_for(lambda shown: shown["n_aggregated"] == 5)
     expected = kfed.aggregate(sent[1:], 4)
     for one in sent[1:]:
         identity, own = caller.identity(one.device_id), expected.identity(one.device_id)
@@ -157,7 +152,7 @@ def assert_not_now(answer):
     assert "send it again" in answer.json()["detail"]
 
 
-def test_a_full_disk_is_a_503_that_loses_nothing_and_passes(tmp_path):
+def test_a_full_disk_is_a_503_that_loses_nothing_and_passes(run_app, tmp_path):
     """On a real file system of half a megabyte, where one can be made; elsewhere by SQLite's own limit."""
     mounted = tmp_path / "disk"
     mounted.mkdir()
@@ -167,10 +162,7 @@ def test_a_full_disk_is_a_503_that_loses_nothing_and_passes(tmp_path):
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("a small file system cannot be mounted here")
     try:
-        server = Server(mounted / "kfed.db", tmp_path)
-        with httpx.Client(base_url=server.url, timeout=20) as client:
-            fill_the_disk(Caller(client, server.admin), mounted)
-        server.stop()
+        fill_the_disk(Caller(run_app(str(mounted / "kfed.db"))), mounted)
     finally:
         subprocess.run(["umount", "-l", str(mounted)], check=True)
 
@@ -222,24 +214,24 @@ def test_a_full_database_is_a_503_that_loses_nothing_and_passes(run_app, tmp_pat
     assert caller.show()["n_devices"] == kept + 1
 
 
-def test_a_locked_database_is_a_503_that_loses_nothing_and_passes(sqlite_caller, tmp_path):
-    sqlite_caller.create()
-    assert sqlite_caller.put(message("before")).status_code == 201
+def test_a_locked_database_is_a_503_that_loses_nothing_and_passes(caller, tmp_path):
+    caller.create()
+    assert caller.put(message("before")).status_code == 201
     other = sqlite3.connect(tmp_path / "kfed.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    answer = sqlite_caller.put(message("during"))
+    answer = caller.put(message("during"))
     assert_not_now(answer)
     assert "locked" in answer.json()["detail"]
-    assert sqlite_caller.http.get("/healthz").status_code == 200  # readers do not wait for writers
-    assert sqlite_caller.show()["n_devices"] == 1
+    assert caller.http.get("/healthz").status_code == 200  # readers do not wait for writers
+    assert caller.show()["n_devices"] == 1
     other.execute("ROLLBACK")
     other.close()
-    assert sqlite_caller.put(message("during")).status_code == 201
-    assert sqlite_caller.put(message("before")).status_code == 200
+    assert caller.put(message("during")).status_code == 201
+    assert caller.put(message("before")).status_code == 200
 
 
-def test_an_aggregation_that_the_database_refused_is_tried_again_by_itself(sqlite_caller, tmp_path, monkeypatch):
-    sqlite_caller.create(quorum=4)
+def test_an_aggregation_that_the_database_refused_is_tried_again_by_itself(caller, tmp_path, monkeypatch):
+    caller.create(quorum=4)
     refusals = iter([True, True, False])
     save = service.Store.save_clustering
 
@@ -250,8 +242,8 @@ def test_an_aggregation_that_the_database_refused_is_tried_again_by_itself(sqlit
 
     monkeypatch.setattr(service.Store, "save_clustering", sometimes)
     for one in messages(4):
-        sqlite_caller.put(one)
-    assert sqlite_caller.wait_until("aggregated")["version"] == 1
+        caller.put(one)
+    assert caller.wait_until("aggregated")["version"] == 1
 
 
 def test_a_postgresql_that_goes_away_and_comes_back_is_a_503_that_passes(postgres, postgres_address, run_app):

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 """An array of any dtype; a comment or docstring gives its shape where it is created."""
+
+
+class Length:
+    """A read-only attribute: the length of one axis of an array attribute.
+
+    Examples
+    --------
+    >>> class Table:
+    ...     n_rows = Length("values", 0, "Number of rows.")
+    ...     values = np.zeros((5, 2))
+    >>> Table().n_rows
+    5
+    """
+
+    def __init__(self, array: str, axis: int, about: str) -> None:
+        self._array, self._axis, self.__doc__ = array, axis, about
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> int: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | int:
+        return self if instance is None else int(getattr(instance, self._array).shape[self._axis])
+
+    def __set__(self, instance: object, value: object) -> None:
+        raise AttributeError("the length of an array cannot be set")
 
 
 def readonly(array: Array) -> Array:

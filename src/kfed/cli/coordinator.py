@@ -1,4 +1,4 @@
-"""`kfed serve`: the central server as a service."""
+"""`kfed serve`: run a coordinator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADMIN_TOKEN_FILE = Path("admin.token")
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
-        epilog="`kfed serve`   on this machine alone, in kfed.db\n\n"
+        epilog="`kfed serve`   for this machine only, with its data in kfed.db\n\n"
         "`kfed serve --host 0.0.0.0 --certfile cert.pem --keyfile key.pem`   for other machines\n\n"
         "`kfed serve --store postgresql://kfed@db/kfed`   in PostgreSQL; the password may be in PGPASSWORD"
     )(serve)
@@ -27,32 +27,31 @@ def serve(
     store: Annotated[
         str, typer.Option(metavar="FILE|URL", help="A file for SQLite, or a postgresql:// address.")
     ] = DEFAULT_STORE,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any free port.")] = 8765,
-    certfile: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate, for TLS.")] = None,
-    keyfile: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes any free port.")] = 8765,
+    certfile: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS certificate.")] = None,
+    keyfile: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of the certificate.")] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen to other machines without TLS: tokens can be read on the way.")
+        bool, typer.Option("--insecure", help="Listen to other machines without TLS; tokens can be intercepted.")
     ] = False,
     admin_token_file: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="Holds the admin token; written at the first start."),
+        typer.Option(metavar="FILE", help="File with the admin token; written at the first start."),
     ] = ADMIN_TOKEN_FILE,
     admin_token: Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True, show_envvar=False)] = None,
-    max_body_bytes: Annotated[int, typer.Option(metavar="N", min=1024, help="Refuse requests with more than this.")] = 2
-    ** 24,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log more than what goes wrong.")] = False,
+    max_body_bytes: Annotated[int, typer.Option(metavar="N", min=1024, help="Largest body of a request.")] = 2**24,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log more than warnings.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run a coordinator: devices send it one message each, whenever they can, and are told their clusters.
+    """Run a coordinator: each device sends it one message, at any time, and learns its clusters.
 
-    What it holds stays in the store, also if the machine is switched off. Open its address in a browser to watch.
-    KFED_ADMIN_TOKEN, if set, is the admin token.
+    Its data is in the store and survives a restart. Open its address in a browser to watch. KFED_ADMIN_TOKEN, if set,
+    is the admin token.
     """
-    from kfed.coordinator.http import serve as serving
+    from kfed.coordinator import http
 
-    address = serving.Address(host, port, certfile, keyfile, insecure)
-    token_hash, is_new = serving.admin_token(store, admin_token, admin_token_file)
+    address = http.Address(host, port, certfile, keyfile, insecure)
+    token_hash, is_new = http.admin_token(store, admin_token, admin_token_file)
     if is_new:
         note(f"wrote a new admin token to {admin_token_file}; whoever has it can create federations")
 
@@ -63,7 +62,7 @@ def serve(
             say(f"serving at [bold]{escape(url)}[/]   (store: {escape(_without_password(store))}; stop with Ctrl+C)")
 
     level = "info" if verbose else "warning"
-    serving.run(address, store, token_hash, max_body_bytes=max_body_bytes, log_level=level, ready=ready)
+    http.run(address, store, token_hash, max_body_bytes=max_body_bytes, log_level=level, ready=ready)
 
 
 def _without_password(store: str) -> str:

@@ -1,10 +1,11 @@
-"""`kfed federation`: what an administrator tells a coordinator."""
+"""`kfed federation`: create, show, close and aggregate the federations of a coordinator."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from datetime import datetime
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -21,9 +22,12 @@ from kfed.errors import InvalidInputError
 DEFAULT_URL = "http://127.0.0.1:8765"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The federation.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="Where the coordinator is.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="Address of the coordinator.")]
 AdminTokenFile = Annotated[
-    Path, typer.Option("--admin-token-file", metavar="FILE", help="Holds the admin token; else KFED_ADMIN_TOKEN does.")
+    Path,
+    typer.Option(
+        "--admin-token-file", metavar="FILE", help="File with the admin token, unless KFED_ADMIN_TOKEN is set."
+    ),
 ]
 AdminToken = Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True)]
 
@@ -35,21 +39,67 @@ def register(commands: typer.Typer) -> None:
     commands.add_typer(app, name="federation")
 
 
+Ask = Callable[..., Any]
+
+
+def _asking(
+    url: Url = DEFAULT_URL,
+    admin_token_file: AdminTokenFile = ADMIN_TOKEN_FILE,
+    admin_token: AdminToken = None,
+    cafile: CaFile = None,
+    insecure: Insecure = False,
+) -> Ask:
+    """A function that sends requests to a coordinator as its administrator."""
+
+    def ask(method: str, *names: str, **options: Any) -> Any:
+        from kfed.coordinator.client import CLUSTERING_SECONDS, Line
+
+        token = admin_token if admin_token is not None else admin_token_file.read_text(encoding="utf-8").strip()
+        path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
+        with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS) as line:
+            return line.request(method, path, token=token, **options).json()
+
+    return ask
+
+
+def _administers(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `_asking` to a command, and pass it the function as `ask`."""
+    shared = signature(_asking, eval_str=True).parameters
+    own = {name: one for name, one in signature(command, eval_str=True).parameters.items() if name != "ask"}
+
+    def run(**given: Any) -> None:
+        ask = _asking(**{name: given.pop(name) for name in shared})
+        command(ask=ask, **given)
+
+    parameters = {**own, **shared}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+    run.__signature__ = Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    return run
+
+
 @app.command(
     epilog="`kfed federation create clinics --features age,glucose -k 4 --quorum 3`\n\n"
     "`kfed federation create phones --n-features 64 -k auto --deadline 2026-12-01T18:00`"
 )
+@_administers
 def create(
+    ask: Ask,
     name: Name,
     features: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Names of the features, in the order that all devices use.")
     ] = None,
-    n_features: Annotated[int | None, typer.Option(metavar="N", min=1, help="Or how many there are.")] = None,
+    n_features: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Or the number of features, without names.")
+    ] = None,
     n_clusters: Annotated[
         str, typer.Option("-k", "--n-clusters", metavar="N", help="Shared clusters, or auto.")
     ] = "auto",
     rule: Annotated[
-        str, typer.Option(metavar="NAME", help="How centers are grouped: paper, robust, or regions if such join.")
+        str,
+        typer.Option(
+            metavar="NAME", help="How centers are grouped: paper, robust, or regions if servers of regions join."
+        ),
     ] = "paper",
     quorum: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Aggregate once this many devices have joined.")
@@ -57,25 +107,20 @@ def create(
     deadline: Annotated[
         str | None, typer.Option(metavar="TIME", help="Aggregate at this time, such as 2026-12-01T18:00.")
     ] = None,
-    max_devices: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Turn away more devices than this.")
+    max_devices: Annotated[int | None, typer.Option(metavar="N", min=1, help="Largest number of devices.")] = None,
+    max_centers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Largest number of centers of a device.")
     ] = None,
-    max_centers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Centers that a device may send.")] = None,
     join_token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where to write the join token; by default NAME.token, here."),
+        typer.Option(metavar="FILE", help="File for the join token; default NAME.token."),
     ] = None,
-    url: Url = DEFAULT_URL,
-    admin_token_file: AdminTokenFile = ADMIN_TOKEN_FILE,
-    admin_token: AdminToken = None,
-    cafile: CaFile = None,
-    insecure: Insecure = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Create a federation, and write its join token to a file to hand to the devices.
+    """Create a federation, and write the join token for its devices to a file.
 
-    Without a quorum and a deadline it is aggregated by hand: `kfed federation aggregate`.
+    Without a quorum and a deadline, run `kfed federation aggregate` when all devices have joined.
     """
     token_path = Path(f"{name}.token") if join_token_file is None else join_token_file
     claim([token_path], force=force)
@@ -94,8 +139,7 @@ def create(
         "max_centers": max_centers,
     }
     given = {key: value for key, value in terms.items() if value is not None}
-    asked = _asking(url, admin_token, admin_token_file, cafile, insecure)
-    answer = asked("POST", "", json=given)
+    answer = ask("POST", json=given)
     files.write(token_path, f"{answer['join_token']}\n".encode(), overwrite=force, private=True)
     facts = {"federation": answer["federation"], "join_token_file": str(token_path)}
     say_token = f"  [green]wrote[/]  {escape(str(token_path))}  (the join token: hand it to the devices)"
@@ -103,16 +147,13 @@ def create(
 
 
 @app.command("list")
+@_administers
 def list_federations(
-    url: Url = DEFAULT_URL,
-    admin_token_file: AdminTokenFile = ADMIN_TOKEN_FILE,
-    admin_token: AdminToken = None,
-    cafile: CaFile = None,
-    insecure: Insecure = False,
+    ask: Ask,
     as_json: Json = False,
 ) -> None:
     """List the federations of a coordinator."""
-    found = _asking(url, admin_token, admin_token_file, cafile, insecure)("GET", "")
+    found = ask("GET")
     rows = [
         (one["name"], one["state"], f"{one['n_devices']:,}", f"{one['n_bytes']:,}", str(one["version"]))
         for one in found
@@ -122,64 +163,42 @@ def list_federations(
 
 
 @app.command()
+@_administers
 def show(
+    ask: Ask,
     name: Name,
-    url: Url = DEFAULT_URL,
-    admin_token_file: AdminTokenFile = ADMIN_TOKEN_FILE,
-    admin_token: AdminToken = None,
-    cafile: CaFile = None,
-    insecure: Insecure = False,
     as_json: Json = False,
 ) -> None:
     """Show a federation."""
-    _print(_asking(url, admin_token, admin_token_file, cafile, insecure)("GET", name), as_json)
+    _print(ask("GET", name), as_json)
 
 
 @app.command()
+@_administers
 def close(
+    ask: Ask,
     name: Name,
-    url: Url = DEFAULT_URL,
-    admin_token_file: AdminTokenFile = ADMIN_TOKEN_FILE,
-    admin_token: AdminToken = None,
-    cafile: CaFile = None,
-    insecure: Insecure = False,
     as_json: Json = False,
 ) -> None:
-    """Turn new devices away from a federation; those that have joined are served still."""
-    _print(_asking(url, admin_token, admin_token_file, cafile, insecure)("POST", name, "close"), as_json)
+    """Turn new devices away from a federation; those that have joined are still served."""
+    _print(ask("POST", name, "close"), as_json)
 
 
 @app.command()
+@_administers
 def aggregate(
+    ask: Ask,
     name: Name,
     n_clusters: Annotated[
         int | None,
-        typer.Option("-k", "--n-clusters", metavar="N", min=1, help="Shared clusters, if other than agreed on."),
+        typer.Option(
+            "-k", "--n-clusters", metavar="N", min=1, help="Shared clusters, if other than the federation's own."
+        ),
     ] = None,
-    url: Url = DEFAULT_URL,
-    admin_token_file: AdminTokenFile = ADMIN_TOKEN_FILE,
-    admin_token: AdminToken = None,
-    cafile: CaFile = None,
-    insecure: Insecure = False,
     as_json: Json = False,
 ) -> None:
     """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
-    asked = _asking(url, admin_token, admin_token_file, cafile, insecure)
-    _print(asked("POST", name, "aggregate", json={"n_clusters": n_clusters}), as_json)
-
-
-def _asking(url: str, token: str | None, token_file: Path, cafile: Path | None, insecure: bool) -> Callable[..., Any]:
-    """A function that asks a coordinator in the name of its administrator."""
-    from kfed.coordinator.client import CLUSTERING_SECONDS, Line
-
-    token = token if token is not None else token_file.read_text(encoding="utf-8").strip()
-
-    def ask(method: str, *names: str, **options: Any) -> Any:
-        path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names if name)])
-        with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS) as line:
-            return line.request(method, path, token=token, **options).json()
-
-    return ask
+    _print(ask("POST", name, "aggregate", json={"n_clusters": n_clusters}), as_json)
 
 
 def _print(state: dict[str, Any], as_json: bool) -> None:
@@ -193,7 +212,7 @@ def _state_text(state: dict[str, Any]) -> list[Any]:
         f"[bold]{escape(state['name'])}[/]: {state['state']}{', closed' if state['closed'] else ''}; "
         f"{plural(state['n_devices'], 'device')}, {plural(state['n_centers'], 'center')}, {state['n_bytes']:,} bytes",
         f"  {plural(state['n_features'], 'feature')}, n_clusters {state['n_clusters']}, rule {state['rule']}; "
-        f"aggregates {' or '.join(when) or 'by hand'}",
+        f"aggregates {' or '.join(when) or 'on request'}",
     ]
     if state["remark"]:
         lines.append(f"  [yellow]not aggregated:[/] {escape(state['remark'])}")
@@ -208,8 +227,8 @@ def _number_or_auto(text: str) -> int | str:
 
 
 def _seconds(text: str) -> float:
-    """A time of day as seconds since 1970."""
+    """A date and time as seconds since 1970."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError as error:
-        raise InvalidInputError(f"deadline must be a time such as 2026-12-01T18:00, and is {text!r}") from error
+        raise InvalidInputError(f"deadline must be a time such as 2026-12-01T18:00; got {text!r}") from error

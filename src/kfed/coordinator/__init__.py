@@ -1,21 +1,34 @@
-"""The central server as a service, and the device that talks to it: ``kfed serve`` and ``kfed join``.
+"""The central server as a service, and the client that devices use: ``kfed serve`` and ``kfed join``.
 
 ::
 
-    client.py ══ message ══> app.py ──> service.py ──> commits.py ──> store.py      on disk, then acknowledged
-              <══ identity ══            │   clusters.py <── aggregator.py <── gather.py <── store.py
-                                         └──> events.py, picture.py ──> page/       what the live page shows
+    client ══ message ══> http ──> core: Coordinator ──> Committer ──> store       on disk, then acknowledged
+           <══ identity ══             │
+                                       ├──> Aggregator <──> store                   Algorithm 2, clusters saved
+                                       └──> Events ──> http ══> page                what the live page shows
 
-`app` knows HTTP and nothing else; `service` is what a coordinator does; `federation` holds its rules as pure functions;
-only `store` knows SQL. Everything here takes the extra ``kfed[coordinator]``.
+Rooms: `http` (routes, rights, limits), `core` (what a coordinator does), `store` (SQL), `client` (needs httpx alone)
+and `page` (what a browser runs). `federation` holds the rules as pure functions; `names`, `problems` and `security` are
+shared. Both ends are installed with the extra ``kfed[coordinator]``; importing this package needs nothing.
 """
 
-from importlib.util import find_spec
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kfed.errors import MissingExtraError
 
-for _needed in ("fastapi", "httpx", "prometheus_client", "sqlalchemy", "uvicorn"):
-    if find_spec(_needed) is None:
+
+@contextmanager
+def requiring_extra() -> Iterator[None]:
+    """Say which extra to install if an import within finds a package missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"the coordinator needs {_needed}, which is not installed; pip install 'kfed[coordinator]'"
-        )
+            f"the coordinator needs {error.name}, which is not installed; pip install 'kfed[coordinator]'"
+        ) from error
+
+
+__all__ = ["requiring_extra"]

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from kfed._base import checks
+from kfed._base.text import plural
 from kfed.errors import InvalidInputError
 from kfed.server import RULES
 from kfed.wire import DeviceMessage, FeatureSchema
@@ -22,30 +23,31 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 @dataclass(frozen=True)
 class Federation:
-    """What was agreed on when the federation was created.
+    """The terms that a federation was created with.
 
     Attributes
     ----------
+    schema : FeatureSchema
+        The features that every device must have.
     n_clusters : int or "auto"
         Global clusters, k.
     quorum : int, optional
         Aggregate as soon as this many devices have joined.
     deadline : float, optional
-        Aggregate at this time, in seconds since 1970. Without either it is done by hand.
+        Aggregate at this time, in seconds since 1970. Without a quorum and a deadline the administrator aggregates.
     max_devices, max_centers : int
-        Limits: devices, and centers of one device.
+        Largest number of devices, and of centers of one device.
     closed : bool
         Whether new devices are turned away.
     """
 
     id: int
     name: str
-    n_features: int
+    schema: FeatureSchema
     n_clusters: int | Literal["auto"]
     rule: str
     join_token_hash: bytes
     created_at: float
-    feature_names: tuple[str, ...] | None = None
     quorum: int | None = None
     deadline: float | None = None
     max_devices: int = MAX_DEVICES
@@ -55,30 +57,25 @@ class Federation:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidInputError(
-                "the name of a federation must be 1 to 63 letters, digits, dots, dashes and underscores, "
+                "the name of a federation must be 1 to 63 letters, digits, dots, dashes or underscores, "
                 "and begin with a letter or digit"
             )
         checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
         checks.one_of(self.rule, list(RULES), "rule")
-        checks.feature_names(self.feature_names, self.n_features)
         if self.deadline is not None:
             checks.positive_number(self.deadline, "deadline")
 
     @property
-    def schema(self) -> FeatureSchema:
-        """The features that every device must have."""
-        return FeatureSchema(self.n_features, self.feature_names)
-
-    @property
     def max_bytes(self) -> int:
-        """A message of this many centers and features has no more bytes than this."""
-        names = sum(6 * len(name) + 8 for name in self.feature_names or ()) or 64 * self.n_features
-        return HEADER_BYTES + 8 * self.max_centers * (self.n_features + 3) + 2 * names
+        """Size that no message with as many centers and features as allowed exceeds."""
+        n_features = self.schema.n_features
+        names = sum(6 * len(name) + 8 for name in self.schema.names or ()) or 64 * n_features
+        return HEADER_BYTES + 8 * self.max_centers * (n_features + 3) + 2 * names
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What has arrived so far."""
+    """Totals of the devices of a federation."""
 
     n_devices: int = 0
     n_centers: int = 0
@@ -86,7 +83,7 @@ class Tally:
     n_bytes: int = 0
 
     def plus(self, other: Tally, sign: int = 1) -> Tally:
-        """What there is with the other, or without it."""
+        """Add a tally; subtract it with ``sign=-1``."""
         return Tally(
             self.n_devices + sign * other.n_devices,
             self.n_centers + sign * other.n_centers,
@@ -95,8 +92,8 @@ class Tally:
         )
 
 
-class Outcome(Enum):
-    """What came of a message."""
+class Admission(Enum):
+    """What happens to a message that arrives."""
 
     JOINED = "joined"
     REPEATED = "repeated"
@@ -109,37 +106,36 @@ class Outcome(Enum):
     @property
     def is_kept(self) -> bool:
         """Whether the message is now in the store."""
-        return self in (Outcome.JOINED, Outcome.REPEATED, Outcome.REPLACED)
+        return self in (Admission.JOINED, Admission.REPEATED, Admission.REPLACED)
 
 
-def judge(known_message: bytes | None, message: bytes, *, replace: bool, has_secret: bool) -> Outcome:
-    """Decide about a message: the same bytes again change nothing, others need leave and the device's own secret."""
+def judge(known_message: bytes | None, message: bytes, *, replace: bool, has_secret: bool) -> Admission:
+    """Decide about a message: the same bytes change nothing; others take ``replace`` and the device's secret."""
     if known_message is None:
-        return Outcome.JOINED
+        return Admission.JOINED
     if known_message == message:
-        return Outcome.REPEATED
+        return Admission.REPEATED
     if not replace:
-        return Outcome.CONFLICT
-    return Outcome.REPLACED if has_secret else Outcome.NO_RIGHT
+        return Admission.CONFLICT
+    return Admission.REPLACED if has_secret else Admission.NO_RIGHT
 
 
 def check_message(federation: Federation, device_id: str, message: DeviceMessage) -> None:
-    """Raise unless a sound message is one that this device may send to this federation."""
+    """Raise unless this device may send this message to this federation."""
     if message.device_id != device_id:
         raise InvalidInputError(
-            f"the message must be that of device {device_id!r}, whose address it was sent to, "
-            f"and is that of {message.device_id!r}"
+            f"the message was sent to the address of device {device_id!r}, but is the message of {message.device_id!r}"
         )
     federation.schema.check_same(message.schema, f"federation {federation.name}", repr(device_id))
     if message.n_local_clusters > federation.max_centers:
         raise InvalidInputError(
-            f"a device may send at most {federation.max_centers:,} centers, and sent {message.n_local_clusters:,}; "
+            f"a device may send at most {plural(federation.max_centers, 'center')}; got {message.n_local_clusters:,}; "
             "look for fewer local clusters"
         )
 
 
 def is_due(federation: Federation, tally: Tally, now: float) -> bool:
-    """Whether it is time to aggregate by itself."""
+    """Whether the quorum or the deadline is reached, with enough centers to aggregate."""
     enough = tally.n_centers >= (1 if federation.n_clusters == "auto" else federation.n_clusters)
     quorum = federation.quorum is not None and tally.n_devices >= federation.quorum
     deadline = federation.deadline is not None and now >= federation.deadline
@@ -147,7 +143,7 @@ def is_due(federation: Federation, tally: Tally, now: float) -> bool:
 
 
 def seconds_to_wait(federation: Federation, tally: Tally, now: float) -> int:
-    """When a device should ask again: later where many are asking, and not before a deadline that is near."""
+    """Seconds until a device should ask again: more with many devices, and not before a deadline that is near."""
     crowd = 1 + tally.n_devices // 200
     if federation.quorum is None and federation.deadline is not None and federation.deadline > now:
         crowd = max(crowd, min(60, int(federation.deadline - now) + 1))

@@ -1,7 +1,7 @@
-"""What both ends of the line call things."""
+"""Names that client and server share."""
 
 SECRET_HEADER = "kfed-device-secret"
-"""Carries the secret that a device made up."""
+"""The header that carries a device secret."""
 
 BYTES = "application/octet-stream"
 """The media type of messages and identities."""

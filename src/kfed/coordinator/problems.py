@@ -1,4 +1,4 @@
-"""What is answered when a request cannot be served: an RFC 9457 problem in JSON that says what was wrong."""
+"""Problems in JSON (RFC 9457): the response to a request that fails, and why it failed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kfed.errors import KFedError
 MEDIA_TYPE = "application/problem+json"
 
 TITLES = {
-    400: "The request cannot be read",
-    401: "A token is needed",
-    403: "The token does not give this right",
-    404: "There is no such thing",
-    405: "This cannot be done here",
-    409: "It contradicts what is there",
+    400: "Bad request",
+    401: "A token is required",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
     413: "The request is too large",
-    422: "The request is not sound",
+    422: "Invalid request",
     500: "The coordinator failed",
-    503: "The store cannot be used right now",
+    503: "The store is not available",
 }
 
 
 class ProblemError(KFedError):
-    """A request that is refused, with the status and the words of the answer."""
+    """A request fails, with this status and detail."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -33,12 +33,12 @@ class ProblemError(KFedError):
         self.headers = dict(headers or {})
 
     def to_bytes(self) -> bytes:
-        """The body of the answer.
+        """The body of the response.
 
         Examples
         --------
         >>> json.loads(ProblemError(404, "no federation of this name").to_bytes())["title"]
-        'There is no such thing'
+        'Not found'
         """
         title = TITLES.get(self.status, "The request was refused")
         return json.dumps(
@@ -47,11 +47,11 @@ class ProblemError(KFedError):
 
 
 class StoreUnavailableError(ProblemError):
-    """The database cannot be used right now; nothing of the request was kept, and it may be sent again."""
+    """The database cannot be used right now. Nothing of the request was stored; it may be sent again."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
             503,
-            f"the store cannot be used right now ({reason}); nothing was kept of this request, send it again",
+            f"the store is not available ({reason}); nothing of this request was stored, so send it again",
             {"Retry-After": "2"},
         )

@@ -1,8 +1,8 @@
-"""Tokens: made at random, kept as hashes, compared in constant time.
+"""Tokens: random, stored as hashes, compared in constant time.
 
-Three rights are three different secrets. The *admin token* makes and closes federations, the *join token* of one lets a
-device send its message, and a *device secret*, which the device itself makes up, lets it replace or remove that
-message. Tokens are long and random, so one round of SHA-256 is enough: there is nothing to guess.
+Three rights are three different secrets. The *admin token* creates and closes federations, the *join token* of one lets
+a device send its message, and a *device secret*, which the device itself chooses, lets it replace or remove that
+message. Tokens are long and random and cannot be guessed, so one round of SHA-256 is enough.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def new_token() -> str:
 
 
 def hashed(token: str) -> bytes:
-    """What is kept of a token."""
+    """The hash of a token, which is what is stored."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 def matches(token: str | None, kept: bytes | None) -> bool:
-    """Whether this is the token of which `kept` was kept; takes as long whatever the answer.
+    """Whether `kept` is the hash of this token, in constant time.
 
     Examples
     --------
@@ -40,11 +40,11 @@ def matches(token: str | None, kept: bytes | None) -> bool:
 
 
 def checked(token: str, name: str) -> str:
-    """A token that somebody else made, if it is one that cannot be guessed."""
+    """Return a token that somebody else chose. Raises unless it is long enough and printable."""
     if not MIN_LENGTH <= len(token) <= MAX_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInputError(
-            f"{name} must be {MIN_LENGTH} to {MAX_LENGTH} printable ASCII characters without spaces, "
-            f"and has {len(token)}; let kfed make one"
+            f"{name} must be {MIN_LENGTH} to {MAX_LENGTH} printable ASCII characters without spaces; "
+            f"got {len(token)} characters; let kfed make one"
         )
     return token
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kfed._base.array import Array
+from kfed._base.array import Array, Length
 from kfed.errors import InvalidInputError
 
 
@@ -37,15 +37,9 @@ class Dataset:
                     f"{name} of {self.name} must have {self.n_points:,} entries; got {len(column):,}"
                 )
 
-    @property
-    def n_points(self) -> int:
-        """Rows of the table."""
-        return int(self.points.shape[0])
+    n_points = Length("points", 0, "Rows of the table.")
 
-    @property
-    def n_features(self) -> int:
-        """Columns of the table, d."""
-        return int(self.points.shape[1])
+    n_features = Length("points", 1, "Columns of the table, d.")
 
     def take(self, rows: Array) -> Dataset:
         """Give some of the rows, in the order asked for.

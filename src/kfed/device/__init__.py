@@ -1,6 +1,6 @@
-"""Algorithm 1 of the paper, on one device or on a fleet of simulated ones: points in, a `LocalClustering` out.
+"""Algorithm 1 of the paper, on one device or on a simulated fleet: points in, a `LocalClustering` out.
 
-No other room runs k-FED on data points. What may leave it is `LocalClustering.to_message`.
+Only `LocalClustering.to_message` may leave a device. What it withholds is decided in `withholding`.
 """
 
 from kfed.device.blocked_rows import BlockedRows

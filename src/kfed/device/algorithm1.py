@@ -1,7 +1,6 @@
 """Algorithm 1 of the paper (Awasthi and Sheffet's variant of Lloyd's method), on a batch of devices.
 
-Written once, with a batch axis: one device is a batch of one, and gets the same answer to the bit. Nothing here looks
-from one device of the batch to another.
+One device is a batch of one, and gets the same answer to the bit: no step mixes devices of a batch.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_
 
 
 class Draws:
-    """The random numbers of Algorithm 1: as many as `n_clusters` asks for, whatever the data."""
+    """The random numbers of Algorithm 1; how many depends on `n_clusters` only, not on the data."""
 
     def __init__(self, keys: npt.NDArray[np.uint64], n_clusters: int, dtype: np.dtype[Any]) -> None:
         n_rows = n_started(n_clusters)
@@ -80,8 +79,8 @@ def cheapest_try(projected: Array, weights: Array, n_clusters: int, uniforms: Ar
 def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
     """Means theta of the original points of the core sets S_r, (n_devices, n_clusters, n_features).
 
-    A point is in the core set of a seed if, projected, it is three times as near to it as to any other seed. A seed
-    whose core set is empty takes all points that are nearest to it.
+    A point is in the core set of a seed if its projection is at most a third as far from it as from any other seed. A
+    seed with an empty core set gets all points that are nearest to it.
     """
     n_clusters = seeds.shape[1]
 
@@ -102,7 +101,7 @@ def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
 
 
 def lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
-    """Assign every point to its nearest center and average, until nothing changes; a large device keeps bounds."""
+    """Assign every point to its nearest center and average, until nothing changes; large devices use bounds."""
     if isinstance(rows, BlockedRows):
         return bounded_lloyd(rows, centers, max_iterations)
     return batch_lloyd(rows, centers, max_iterations)

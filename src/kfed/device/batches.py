@@ -15,11 +15,11 @@ from kfed.device.rows import Rows
 from kfed.device.sparse_rows import SparseRows
 
 LARGE_BYTES = 2**23
-"""A device with more bytes of points than this is walked in blocks by all workers instead of by one."""
+"""A device with more bytes of points than this is processed in blocks by all workers instead of by one."""
 
 
 def rows_of_one(points: Any, weights: Array | None, n_jobs: int | None = None) -> Rows:
-    """The points of one device that shares no batch, in the form that suits their size and kind."""
+    """The rows of one device outside of a batch, in the form that suits their size and kind."""
     if not checks.is_sparse(points) and not is_large(points):
         return stacked([points], [weights])
     own_weights = np.ones(points.shape[0], points.dtype) if weights is None else weights
@@ -29,14 +29,14 @@ def rows_of_one(points: Any, weights: Array | None, n_jobs: int | None = None) -
 
 
 def is_large(points: Any) -> bool:
-    """Whether a device gets all workers to itself."""
+    """Whether all workers share this device, block by block."""
     return not checks.is_sparse(points) and points.nbytes > LARGE_BYTES
 
 
 def padded_size(n_points: int) -> int:
-    """Points that a device is padded to, alone or in company, so that devices of like size can share a batch.
+    """Number of points that a device is padded to, so that devices of similar sizes can share a batch.
 
-    It adds at most one part in sixteen, and at most seven points.
+    A device on its own is padded, too, so that its result is the same. Padding adds at most 1/16, and at most 7 points.
     """
     step = min(8, 1 << max(0, n_points.bit_length() - 5))
     return -(-n_points // step) * step
@@ -45,9 +45,9 @@ def padded_size(n_points: int) -> int:
 def stacked(
     points: Sequence[Array], weights: Sequence[Array | None], allocate: Callable[..., Array] = np.empty
 ) -> DenseRows:
-    """Devices of one padded size as a batch, all of them weighted or none.
+    """Stack devices of one padded size as a batch; either all have weights or none has.
 
-    A device is padded with copies of its first point, of weight zero.
+    Padding repeats the first point of a device, with weight zero.
     """
     n_points = padded_size(len(points[0]))
     if len(points) == 1 and len(points[0]) == n_points:

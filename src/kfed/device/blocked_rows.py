@@ -1,4 +1,4 @@
-"""One device larger than a block, walked in blocks that all workers share."""
+"""`BlockedRows`: one large device, processed in blocks that the workers share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kfed.device.norms import root_of_largest
 from kfed.device.rows import Result, Rows
 
 BLOCK_BYTES = 2**21
-"""Bytes of points that are worked on at a time, so that they stay in the cache while they are."""
+"""Bytes of points in a block, few enough to stay in the cache."""
 
 
 class BlockedRows(Rows):
-    """One device larger than a block; blocks do not depend on the number of workers, so neither does the answer."""
+    """One large device; blocks do not depend on the number of workers, so neither do the results."""
 
     def __init__(self, points: Array, weights: Array, n_jobs: int | None = None) -> None:
         self.points = points  # (n_points, n_features)
@@ -79,6 +79,6 @@ class BlockedRows(Rows):
         return np.asarray(np.matmul(residuals.T, residuals * weights[0, block, None])[None])
 
     def _sum(self, function: Callable[[slice], Array]) -> Array:
-        """Sum a result over the blocks, in their order and in double precision."""
+        """Sum results over the blocks, in order and in double precision."""
         total: Array = sum(part.astype(np.float64) for part in self.map_blocks(function))  # type: ignore[assignment]
         return total.astype(self.dtype)

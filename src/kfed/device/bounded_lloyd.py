@@ -46,11 +46,11 @@ class _LloydState:
         self.sizes = np.zeros((1, self.n_clusters))
 
     def step(self) -> bool:
-        """One Lloyd step; whether it changed a label."""
+        """Take one Lloyd step; return whether it changed a label."""
         changes = self.rows.map_blocks(self._update)
         self.sums += np.sum([sums for sums, _, _ in changes], axis=0, dtype=np.float64)
         self.sizes += np.sum([sizes for _, sizes, _ in changes], axis=0, dtype=np.float64)
-        if (self.sizes < 1e-9 * self.sizes.sum()).any():  # empty, but for what rounding left
+        if (self.sizes < 1e-9 * self.sizes.sum()).any():  # empty, except for rounding errors
             self.sums, self.sizes = self._exact_sums()
             if (self.sizes == 0).any() and reseat_empty(self.rows, self.centers, self.labels, self.n_clusters):
                 self.forget()
@@ -63,15 +63,15 @@ class _LloydState:
         return any(changed for _, _, changed in changes)
 
     def forget(self) -> None:
-        """Look at every point in the next step."""
+        """Discard the bounds, so that the next step looks at every point."""
         self.slack.fill(-1)
 
     def exact_means(self) -> Array:
-        """The means by label from the points, free of what rounding left in the running sums."""
+        """Means by label, computed from the points, without the rounding errors of the running sums."""
         return means(*self._exact_sums(), self.centers)
 
     def _update(self, block: slice) -> tuple[Array, Array, bool]:
-        """Look again at the points of a block whose slack is used up; what that adds to sums and sizes."""
+        """Assign the points of a block whose slack is used up; return the changes of sums and sizes, and if any."""
         labels, slack = self.labels[0, block], self.slack[block]
         slack -= self.moved[labels]
         open_points = np.flatnonzero(slack <= 0)
@@ -80,7 +80,7 @@ class _LloydState:
         offset = self.reach[:, block][:, open_points] ** 2
         reach = np.sqrt(np.maximum(first + offset, 0)) + np.sqrt(np.maximum(second + offset, 0))
         # |x - b| - |x - a| as (|x - b|^2 - |x - a|^2) / (|x - b| + |x - a|): the difference of scores is precise
-        with np.errstate(invalid="ignore"):  # of one cluster, where the slack is not a number and never used up
+        with np.errstate(invalid="ignore"):  # with one cluster the slack is NaN, and never used up
             slack[open_points] = ((second - first) / np.maximum(reach, np.finfo(reach.dtype).tiny))[0]
         changed = np.flatnonzero(found[0] != labels[open_points])
         joined = memberships(found[:, changed], part.weights[:, changed], self.n_clusters)

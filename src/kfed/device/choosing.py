@@ -1,11 +1,11 @@
-"""``n_local_clusters="auto"``: as many clusters as the points of a device show without two of them being one.
+"""``n_local_clusters="auto"``: the largest number of clusters of a device that all lie clearly apart.
 
-The points are looked at in the few directions that rise above the noise. There they are clustered for every number of
-clusters up to a bound, and the answer is the largest number for which every two clusters lie clearly apart: at least
-four standard deviations, measured along the line through their centers. Halves of one Gaussian lie 2.7 apart and halves
-of a uniform 3.5, however long or flat it is, so what is no more than a cut through one cluster does not count.
+The points are projected on the few directions that rise above the noise and clustered there for every number of
+clusters up to a bound. The answer is the largest number for which every two clusters lie at least four standard
+deviations apart, along the line through their centers. Halves of one Gaussian lie 2.7 apart and halves of a uniform
+distribution 3.5, however long or flat it is, so a cut through one cluster does not count as two.
 
-Beyond the paper, which takes k^(z) as given. Like Algorithm 1 it is written with a batch axis.
+This goes beyond the paper, which takes k^(z) as given. Like Algorithm 1 it is written with a batch axis.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kfed.device.rows import Rows
 MAX_LOCAL_CLUSTERS = 16
 
 POINTS_PER_CLUSTER = 5
-"""A device with fewer points than this for each cluster does not get as many clusters."""
+"""A device gets at most one cluster for this many points."""
 
 APART = 4.0
-"""Standard deviations between two clusters of many points."""
+"""Standard deviations that must lie between two clusters of many points."""
 
 CAUTION = 8.0
-"""Two clusters of m points must lie ``1 + CAUTION / m`` times as far apart: in few points a gap opens by chance."""
+"""Two clusters of m points in all must lie ``1 + CAUTION / m`` times as far apart: few points show gaps by chance."""
 
 BORROWED = 10.0
-"""Two clusters of few points borrow this many points' worth of the spread of all clusters."""
+"""The spread of two clusters is averaged with that of all clusters, which counts as much as this many points."""
 
 N_STEPS = 10
 EDGE_SLACK = 4.0
@@ -47,7 +47,7 @@ def choose_local_k(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) 
         return chosen
     coordinates, variances = _principal_coordinates(rows, max_clusters, keys)
     n_directions = _n_above_noise(rows, variances, n_points, most - 1)
-    for n_wide in np.unique(n_directions[n_directions > 0]):  # a device shares arrays with its like only
+    for n_wide in np.unique(n_directions[n_directions > 0]):  # batches of devices with equally many
         own = np.flatnonzero(n_directions == n_wide)
         signal = np.empty((len(own), n_wide + 2, rows.n_points))
         signal[:, :-2] = coordinates[own, :n_wide]
@@ -57,7 +57,7 @@ def choose_local_k(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) 
 
 
 def _principal_coordinates(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) -> tuple[Array, Array]:
-    """Points along the directions in which they spread most, the widest first, and their variances along these."""
+    """Coordinates of the points along their principal directions, the widest first, and the variances along them."""
     lifted = project(rows, max_clusters + 1, Draws(keys, max_clusters + 1, rows.dtype).rows)
     coordinates = lifted[:, :-2].astype(np.float64)
     moments = np.matmul(coordinates * rows.weights[:, None], coordinates.transpose(0, 2, 1))
@@ -67,11 +67,11 @@ def _principal_coordinates(rows: Rows, max_clusters: int, keys: npt.NDArray[np.u
 
 
 def _n_above_noise(rows: Rows, variances: Array, n_points: Array, most: Array) -> Array:
-    """How many directions spread wider than noise does, (n_devices,), and at most `most`.
+    """Number of directions with more variance than noise would show, (n_devices,), at most `most`.
 
-    Noise of one variance in all directions gives sample variances up to the edge that Marchenko and Pastur found
+    Noise of equal variance in all directions has sample variances up to the edge of Marchenko and Pastur
     ("Distribution of eigenvalues for some sets of random matrices", 1967). For each number of directions the variance
-    of noise is taken from what the others leave.
+    of the noise is estimated from the remaining ones.
     """
     squares = rows.squared_residuals(rows.mean[:, None], np.zeros(rows.weights.shape, np.int8))
     total = np.einsum("bn,bn->b", squares, rows.weights, dtype=np.float64) / n_points
@@ -86,7 +86,7 @@ def _n_above_noise(rows: Rows, variances: Array, n_points: Array, most: Array) -
 
 
 def _standing_for_all(signal: Array, weights: Array) -> tuple[Array, Array]:
-    """Take a sample of many points, whose weights add up to those of all."""
+    """Sample large devices, with weights that add up to those of all points."""
     sample, sample_weights = seeding.coreset(signal, weights)
     return sample, sample_weights * (weights.sum(axis=1) / sample_weights.sum(axis=1))[:, None]
 
@@ -94,7 +94,7 @@ def _standing_for_all(signal: Array, weights: Array) -> tuple[Array, Array]:
 def _most_apart(
     signal: Array, weights: Array, most: Array, keys: npt.NDArray[np.uint64], precision: float
 ) -> npt.NDArray[np.intp]:
-    """Find the largest number of clusters that all lie apart, (n_devices,); `signal` is lifted."""
+    """Find the largest number of clusters that all lie apart, (n_devices,); `signal` holds lifted points."""
     chosen = np.ones(len(signal), np.intp)
     rounding = (64 * precision) ** 2 * signal[:, -2].max(axis=1)
     for n_clusters in range(2, int(most.max()) + 1):
@@ -105,7 +105,7 @@ def _most_apart(
 
 
 def _are_apart(signal: Array, weights: Array, centers: Array, rounding: Array) -> Array:
-    """Tell whether every two clusters of a device lie apart, (n_devices,): farther than `rounding`, squared, too."""
+    """Whether every two clusters of a device lie apart, (n_devices,), by more than `rounding` (squared)."""
     n_clusters = centers.shape[1]
     coordinates = signal[:, :-2]
     labels, _ = nearest(seeding.squared_distances(signal, centers))
@@ -119,7 +119,7 @@ def _are_apart(signal: Array, weights: Array, centers: Array, rounding: Array) -
     every = np.einsum("brsd,bde,brse->brs", lines, scatters.sum(axis=1), lines)
     n_pair = sizes[:, :, None] + sizes[:, None]
     n_all = np.maximum(weights.sum(axis=1) - n_clusters, 1)[:, None, None]
-    # each spread is still times the squared gap, for want of dividing the line by its length
+    # `lines` are not divided by their lengths, so `spreads` are variances times squared gaps, hence gaps**2 below
     spreads = (own + own.transpose(0, 2, 1) + BORROWED * every / n_all) / (np.maximum(n_pair - 2, 0) + BORROWED)
     asked = (APART * (1 + CAUTION / np.maximum(n_pair, 1))) ** 2 * spreads
     is_apart = (gaps**2 >= asked) & (gaps > rounding[:, None, None])

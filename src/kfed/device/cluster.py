@@ -1,4 +1,4 @@
-"""Algorithm 1 on one device: points in, a `LocalClustering` out. The points go no further than this file."""
+"""`cluster_device`: Algorithm 1 on the points of one device, from checked input to a `LocalClustering`."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ def cluster_device(
     points : array, sparse matrix or data frame of shape (n_points, n_features)
         A^(z). float32 is computed in float32, anything else in float64; sparse rows stay sparse.
     n_local_clusters : int or "auto"
-        k^(z). More than there are distinct points is allowed: the clusters too many stay empty. ``"auto"`` is the
-        largest number of clusters that lie at least four standard deviations apart, see the notes.
+        k^(z). It may exceed the number of distinct points: then some clusters stay empty. ``"auto"`` takes the
+        largest number of clusters that lie at least four standard deviations apart; see the notes.
     max_local_clusters : int
-        The most clusters that ``"auto"`` looks for.
+        The largest number of clusters that ``"auto"`` tries.
     sample_weight : array of shape (n_points,), optional
-        A weight of N equals N copies of the point.
+        Weights of the points; a weight of N equals N copies of the point.
     random_state : int, Generator, RandomState or None
-        The seed. With `device_id` it determines every random choice.
+        The seed. Together with `device_id` it determines every random choice.
     device_id : str
         Devices that share a seed but not an id make different random choices.
     min_cluster_size : int
-        What a message may say. A cluster is withheld from it if it has fewer points than this, if one row makes up more
-        than one part in `min_cluster_size` of its weight, or if its center equals a row that occurs less often.
+        A cluster is withheld from the message if it has fewer points than this, if a single row holds more than
+        ``1 / min_cluster_size`` of its weight, or if its center equals a row that occurs fewer times than this.
     max_iterations : int
-        At most this many Lloyd steps; they end before, when nothing changes.
+        The largest number of Lloyd steps; they end earlier once nothing changes.
     measure_deviation : bool
-        Also measure the spectral deviation, which the server's certificate asks for. On many small devices this takes
-        as long as clustering them.
+        Also measure the spectral deviation, which the server's certificate needs. On small devices this can take as
+        long as clustering them.
     n_jobs : int, optional
         Number of threads for a large device, by default one per core. It does not change the answer.
 
@@ -70,7 +70,7 @@ def cluster_device(
     With ``"auto"`` the points are clustered for every number of clusters up to `max_local_clusters` (and a fifth of the
     points), in the directions in which they spread wider than noise does. The largest number is taken for which every
     two clusters lie four standard deviations apart, or more if they have few points, along the line through their
-    centers; parts of one cluster do not, whatever its shape. The answer is what that number would give.
+    centers; parts of one cluster rarely do. The result is the same as if that number had been given.
 
     References
     ----------
@@ -113,7 +113,7 @@ def cluster_rows(
     sizes: Sequence[int],
     names: Sequence[tuple[str, ...] | None],
 ) -> list[LocalClustering]:
-    """Run Algorithm 1 on a batch and say what came of it, device by device; `sizes` are their points less padding."""
+    """Run Algorithm 1 on a batch, one result per device; `sizes` are their numbers of points without padding."""
     if n_clusters == "auto":
         return _cluster_by_choice(rows, keys, settings, sizes, names)
     solution = local_kmeans(rows, n_clusters, keys, settings.max_iterations)
@@ -140,7 +140,7 @@ def _cluster_by_choice(
     sizes: Sequence[int],
     names: Sequence[tuple[str, ...] | None],
 ) -> list[LocalClustering]:
-    """Choose a number of clusters for each device, and cluster together those that got the same."""
+    """Choose a number of clusters for each device, and cluster devices with the same number as one batch."""
     chosen = choose_local_k(rows, settings.max_local_clusters, keys)
     found: dict[int, LocalClustering] = {}
     for n_clusters in np.unique(chosen).tolist():

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kfed._base import checks, geometry
-from kfed._base.array import Array, frozen
+from kfed._base.array import Array, Length, frozen
+from kfed._base.text import plural
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.wire import DeviceMessage, Identity, KfedFile
@@ -27,20 +28,20 @@ class LocalClustering(KfedFile):
     labels : array of int, shape (n_points,)
         Local cluster of every point, U^(z).
     centers : array of shape (n_local_clusters, n_features)
-        Mean of every local cluster, Theta^(z). A cluster without points (there were fewer distinct points than
-        clusters) has a place too, and is never sent.
+        Mean of every local cluster, Theta^(z). A cluster without points (if there are fewer distinct points than
+        clusters) has a row, too, but is never sent.
     counts : array of shape (n_local_clusters,)
-        Points of each cluster, or their total weight.
+        Number of points of each cluster, or their total weight.
     sums_of_squares : array of shape (n_local_clusters,)
         Sum of squared distances of the points of each cluster to its center.
     withheld : array of bool, shape (n_local_clusters,)
-        Clusters that `to_message` leaves out, since they would give away rows; see `cluster_device`.
+        Clusters that `to_message` leaves out, since they would reveal rows; see `cluster_device`.
     spectral_deviation : float or None
         Spectral norm of the points of the clusters that are sent, minus their centers. None if it was not measured.
     n_iterations : int
         Lloyd steps that changed something.
     feature_names : tuple of str or None
-        Names of the columns, if the points came with names.
+        Names of the columns, if the points were a data frame.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -55,20 +56,11 @@ class LocalClustering(KfedFile):
     n_iterations: int
     feature_names: tuple[str, ...] | None = None
 
-    @property
-    def n_points(self) -> int:
-        """Points on the device, n^(z)."""
-        return int(self.labels.shape[0])
+    n_points = Length("labels", 0, "Number of points on the device, n^(z).")
 
-    @property
-    def n_local_clusters(self) -> int:
-        """Clusters looked for on the device, k^(z)."""
-        return int(self.centers.shape[0])
+    n_local_clusters = Length("centers", 0, "Number of local clusters, k^(z), empty ones included.")
 
-    @property
-    def n_features(self) -> int:
-        """Length of a point, d."""
-        return int(self.centers.shape[1])
+    n_features = Length("centers", 1, "Number of features of a point, d.")
 
     @property
     def cost(self) -> float:
@@ -82,7 +74,7 @@ class LocalClustering(KfedFile):
         )
 
     def to_message(self, device_id: str) -> DeviceMessage:
-        """The message to send: centers, counts and spread of the clusters that are not withheld."""
+        """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
         sent = ~self.withheld
         return DeviceMessage(
             device_id,
@@ -96,18 +88,18 @@ class LocalClustering(KfedFile):
     def induced_labels(self, identity: Identity, *, refine: Any = None) -> Array:
         """Global cluster of every point, (n_points,): the induced clustering of the paper.
 
-        A point goes where the server put the center of its local cluster. A local cluster that was withheld goes to the
-        nearest of the global centers, which came with the identity.
+        A point gets the global cluster of its local cluster's center. A local cluster that was withheld gets the
+        nearest of the global centers, which the identity contains.
 
         Parameters
         ----------
         identity : Identity
             The server's answer to this device.
         refine : array, sparse matrix or data frame of shape (n_points, n_features), optional
-            The points that were clustered, which are not kept here. With them, each goes to the nearest of the global
-            clusters that the device plausibly holds: those that its local clusters became, and those nearest of all to
-            at least three, and a quarter, of the points of one local cluster. This goes beyond the paper. It mends a
-            local cluster that is two global ones.
+            The points that were clustered, since they are not kept here. Each then gets the nearest of the global
+            clusters that the device plausibly holds: those of its local clusters, and those that are nearest to at
+            least three points, and a quarter, of one local cluster. This goes beyond the paper. It splits a local
+            cluster that covers two global ones.
         """
         own = self.global_clusters(identity)
         if refine is None:
@@ -116,14 +108,12 @@ class LocalClustering(KfedFile):
 
     def _checked_points(self, points: Any) -> Any:
         if isinstance(points, bool | np.bool_):
-            raise InvalidInputError(
-                "refine must be the points that were clustered, since they are not kept here; give refine=points"
-            )
+            raise InvalidInputError(f"refine must be the points that were clustered; got {points}: pass refine=points")
         points = checks.finite_table(points, "refine")
         if points.shape != (self.n_points, self.n_features):
             raise InvalidInputError(
-                f"refine must be the {self.n_points} points of {self.n_features} features that were clustered, "
-                f"and has shape {points.shape}"
+                f"refine must be the points that were clustered, of shape ({self.n_points}, {self.n_features}); "
+                f"got shape {points.shape}"
             )
         return points
 
@@ -131,14 +121,14 @@ class LocalClustering(KfedFile):
         """Global cluster of every local cluster, (n_local_clusters,)."""
         if identity.n_features != self.n_features:
             raise FeatureMismatchError(
-                f"the identity must speak of {self.n_features} features, and of {identity.n_features} it does; "
+                f"identity must have {self.n_features} features; got {identity.n_features}: "
                 "it is the answer to another device"
             )
         sent = ~self.withheld
         if len(identity) != np.count_nonzero(sent):
             raise InvalidInputError(
-                f"the identity must name the {np.count_nonzero(sent)} clusters that this device sent, "
-                f"and names {len(identity)}; it is the answer to another message"
+                f"identity must name {plural(int(np.count_nonzero(sent)), 'cluster')}, as many as this device sent; "
+                f"got {len(identity)}: it is the answer to another message"
             )
         clusters = np.empty(self.n_local_clusters, np.int64)
         clusters[sent] = identity.cluster_ids
@@ -160,12 +150,12 @@ class LocalClustering(KfedFile):
         return clustering
 
     def _check_sound(self) -> None:
-        """Raise unless the arrays of a file fit together."""
+        """Raise unless the arrays of a file are consistent."""
         columns = (self.counts, self.sums_of_squares, self.withheld)
         if self.centers.ndim != 2 or self.labels.ndim != 1 or any(c.shape != self.centers.shape[:1] for c in columns):
-            raise InvalidInputError("its arrays do not fit together")
+            raise InvalidInputError("the shapes of its arrays do not match")
         if self.labels.dtype.kind != "i" or not np.isfinite(self.centers).all():
-            raise InvalidInputError("its labels must be whole numbers and its centers finite")
+            raise InvalidInputError("its labels must be integers, and its centers finite")
         if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.centers):
-            raise InvalidInputError("its labels do not fit its centers")
-        self.to_message("unnamed")  # checks what it would send
+            raise InvalidInputError("its labels must be indices of its centers")
+        self.to_message("unnamed")  # raises unless its message would be valid

@@ -1,4 +1,4 @@
-"""Devices of one padded size as one stack: what a batch is made of."""
+"""`DenseRows`: devices of one padded size, stacked as one batch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kfed.device.norms import spectral_norm, squared_lengths
 from kfed.device.rows import SMALL_BYTES, Rows, copied
 
 CANCELLED = 2.0**-6
-"""A squared distance below this share of the squared lengths that it is the difference of is measured directly."""
+"""A squared distance below this share of the squared lengths that it is computed from is measured directly."""
 
 FEW = 4
-"""Fewer vectors than this are multiplied one by one, since BLAS takes longer over a matrix of two or three rows."""
+"""Fewer vectors than this are multiplied one by one: BLAS is slower on a matrix of two or three rows."""
 
 
 class DenseRows(Rows):

@@ -1,7 +1,7 @@
-"""Many devices at once, for simulation: batches that fit the cache, a worker pool, and the answer of each device alone.
+"""`cluster_fleet`: Algorithm 1 on many devices at once, for simulation.
 
-Devices of one padded size and one k^(z) share a batch. What a device gets does not depend on its batch, on the other
-devices or on the number of workers: it is what `cluster_device` gives it.
+Devices of one padded size and one k^(z) share a batch that fits the cache, and workers take batches. The result of a
+device does not depend on its batch or on the number of workers: it is what `cluster_device` returns for that device.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSetting
 from kfed.errors import FeatureMismatchError, InvalidInputError
 
 BATCH_BYTES = 3 * 2**22
-"""Bytes of points in a batch: few enough for the cache, enough that Python's own time does not count."""
+"""Bytes of points in a batch: few enough for the cache, and enough to make Python's overhead negligible."""
 
 
 def cluster_fleet(
@@ -51,16 +51,16 @@ def cluster_fleet(
 
     Parameters
     ----------
-    points : sequence of (n_points, n_features) arrays, or mapping from device id to such
+    points : sequence of (n_points, n_features) arrays, or mapping from device id to such an array
         The points of each device: dense, sparse or data frames, of any sizes.
-    n_local_clusters : int, "auto", or sequence of such
-        k^(z), one for all or one a device; ``"auto"`` is chosen for each device alone.
+    n_local_clusters : int, "auto", or sequence of int or "auto"
+        k^(z), one for all devices or one for each; with ``"auto"`` each device chooses its own.
     device_ids : sequence of str, optional
-        Names of the devices, which their random numbers depend on. Without names, on the seed alone.
+        Names of the devices. Random choices depend on the seed and the name; without names, on the seed only.
     sample_weights : sequence of arrays, optional
         Weights of each device's points.
     progress : bool, optional
-        Show a progress bar; by default on a terminal, when it takes a while.
+        Whether to show a progress bar. By default it is shown on a terminal if the work takes a while.
     max_local_clusters, random_state, min_cluster_size, max_iterations, measure_deviation, n_jobs
         As in `cluster_device`.
 
@@ -84,7 +84,7 @@ def cluster_fleet(
     n_clusters = _n_local_clusters(n_local_clusters, n_devices)
     for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
         if len(values) != n_devices:
-            raise InvalidInputError(f"{name} must have one entry for each of {n_devices} devices")
+            raise InvalidInputError(f"{name} must have one entry per device ({n_devices}); got {len(values)}")
     settings = DeviceSettings.checked(
         max_local_clusters=max_local_clusters,
         min_cluster_size=min_cluster_size,
@@ -113,7 +113,7 @@ def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]
 
 @dataclass(frozen=True)
 class _Fleet:
-    """What is known of the devices, by their positions."""
+    """Checked input of the devices, by position."""
 
     points: list[Any]
     weights: list[Array | None]
@@ -123,12 +123,12 @@ class _Fleet:
 
 
 def _table(position: int, points: Any) -> Any:
-    """Points of the right form; whether they are finite is checked by the batch."""
+    """Points in the right form; `_BatchWorker` checks that they are finite."""
     return points if checks.is_table(points) else checks.table(points, _name(position))
 
 
 def _name(position: int) -> str:
-    """What errors call the points of a device."""
+    """The name of a device's points in errors."""
     return f"points of device {position}"
 
 
@@ -137,15 +137,14 @@ def _check_same_width(fleet: _Fleet) -> None:
     for position, width in enumerate(widths):
         if width != widths[0]:
             raise FeatureMismatchError(
-                f"all devices must have the same features, and device 0 has {widths[0]} where "
-                f"device {position} has {width}"
+                f"all devices must have the same features; device 0 has {widths[0]}, device {position} has {width}"
             )
 
 
 def _cluster(
     fleet: _Fleet, settings: DeviceSettings, n_jobs: int | None, progress: bool | None
 ) -> list[LocalClustering]:
-    """Batches side by side, one worker each; then large devices one after the other, with all workers."""
+    """Cluster batches in parallel, one worker each; then large devices one by one, with all workers."""
     all_batches = list(_batches(fleet, n_workers=n_jobs or pool.available_cores()))
     large = [batch for batch in all_batches if is_large(fleet.points[batch[0]])]
     batches = [batch for batch in all_batches if not is_large(fleet.points[batch[0]])]
@@ -162,7 +161,7 @@ def _cluster(
 
 
 def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
-    """Devices that can share a batch, in batches that fit the cache, as many for each worker."""
+    """Group devices into batches that fit the cache, the same number of batches for each worker."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for form, alike in _by_form(fleet).items():
         points = fleet.points[alike[0]]
@@ -182,7 +181,7 @@ def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
 
 
 def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
-    """Positions of the devices whose points are of one type and shape, and that are clustered alike."""
+    """Positions of the devices by type, shape and precision of their points, use of weights, and k^(z)."""
     forms: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for position, (points, weights, n_clusters) in enumerate(
         zip(fleet.points, fleet.weights, fleet.n_clusters, strict=True)
@@ -192,7 +191,7 @@ def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
 
 
 class _BatchWorker(threading.local):
-    """Solves batches, each thread in memory of its own that it uses again for the next batch."""
+    """Solves batches; each thread has its own memory, which it reuses for the next batch."""
 
     def __init__(self, fleet: _Fleet, settings: DeviceSettings) -> None:
         self._fleet, self._settings = fleet, settings
@@ -220,7 +219,7 @@ class _BatchWorker(threading.local):
 def _solve_alone(
     fleet: _Fleet, batch: list[int], settings: DeviceSettings, n_jobs: int | None = None
 ) -> list[LocalClustering]:
-    """Solve a batch of one device that shares no batch."""
+    """Solve a batch of one large or sparse device."""
     points, weights = fleet.points[batch[0]], fleet.weights[batch[0]]
     checks.finite(points, _name(batch[0]), weights)
     return _solve(fleet, batch, rows_of_one(points, weights, n_jobs), settings)

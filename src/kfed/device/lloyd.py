@@ -25,7 +25,7 @@ class Solution:
 def batch_lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
     """Assign every point to the nearest center and average, until nothing changes.
 
-    Devices that are done leave the batch once they are a third of it.
+    Devices that have converged are dropped from the batch once they make up a third of it.
     """
     n_clusters = centers.shape[1]
     # When the labels of a device repeat, so do its centers: the smallest comparisons of that step are with the final
@@ -64,9 +64,9 @@ def batch_lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
 
 
 def reseat_empty(rows: Rows, centers: Array, labels: Array, n_clusters: int) -> bool:
-    """Give each empty cluster the point that is farthest from its own center, in `labels`; whether any could be.
+    """Give each empty cluster the point that is farthest from its own center, in `labels`; return whether any was.
 
-    Points that sit on their center up to rounding stay: then there are fewer distinct points than clusters.
+    A point that equals its center up to rounding is not moved: there are fewer distinct points than clusters then.
     """
     weighted = rows.weights > 0
     distances = np.where(weighted, rows.squared_residuals(centers, labels), 0)

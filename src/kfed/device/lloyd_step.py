@@ -11,9 +11,9 @@ from kfed.device.rows import Rows
 
 
 def comparisons(rows: Rows, centers: Array) -> Array:
-    """Squared distances of points to centers, less that to the first center, (n_devices, n_clusters, n_points).
+    """Squared distances of points to centers, minus that to the first center, (n_devices, n_clusters, n_points).
 
-    The smallest of a point is its excess: what its own center's squared distance has over the first center's.
+    The smallest of a point is its excess: the squared distance to its own center minus that to the first.
     """
     result = np.zeros((rows.n_devices, centers.shape[1], rows.n_points), rows.dtype)
     scores(rows, centers[:, 1:], centers[:, 0], out=result[:, 1:])
@@ -21,7 +21,7 @@ def comparisons(rows: Rows, centers: Array) -> Array:
 
 
 def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None) -> Array:
-    """Squared distances of points to centers, less that to `origins` (n_devices, n_features); like `along`."""
+    """Squared distances of points to centers, minus that to `origins` (n_devices, n_features); shaped as `along`."""
     # |x - c|^2 - |x - o|^2 = -2 x . (c - o) + (c - o) . (c + o): the squared length of x cancels on paper, so it is
     # never computed, and the smallest score is that of the nearest center. Rounding changes a score by a few
     # eps |x| |c - o|, no more than if x itself were rounded. From |x|^2 - 2 x . c + |c|^2 it would be eps |x|^2, which
@@ -33,7 +33,7 @@ def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None)
 
 
 def nearest(distances: Array) -> tuple[Array, Array]:
-    """Index of the smallest of `distances` (n_devices, n_clusters, n_points), the lowest of several, and its value."""
+    """Index of the smallest of `distances` (n_devices, n_clusters, n_points), ties to the lowest, and its value."""
     smallest = distances[:, 0].copy()
     labels = np.zeros(smallest.shape, label_dtype(distances.shape[1]))
     for cluster in range(1, distances.shape[1]):
@@ -71,7 +71,7 @@ def sums_by_label(rows: Rows, labels: Array, weights: Array, n_clusters: int) ->
 
 
 def means(sums: Array, sizes: Array, otherwise: Array) -> Array:
-    """Means from sums and weights; a cluster of no weight keeps its place in `otherwise`."""
+    """Means from sums and weights; a cluster without weight keeps its row of `otherwise`."""
     filled = (sizes > 0)[:, :, None]
     averages = np.divide(sums, sizes[:, :, None], out=otherwise.astype(sums.dtype), where=filled)
     return np.asarray(averages, dtype=otherwise.dtype)

@@ -10,17 +10,17 @@ from kfed._base.seeding import draw, stratified
 from kfed.device.rows import Rows
 
 N_POWER_ITERATIONS = 2
-"""Subspace iterations: with the extra directions, enough for clusters that can be told apart."""
+"""Subspace iterations; with the extra directions, enough for clusters that can be told apart."""
 
 SMALL_SQUARE = 2.0**-64
-"""Squared lengths between this and its inverse leave room, in any precision, for what is computed from them."""
+"""Squared lengths between this and its inverse are far from underflow and overflow, in either precision."""
 
 
 def project(rows: Rows, n_clusters: int, uniforms: Array) -> Array:
     """Points A-hat in the span of the top `n_clusters` right singular vectors, lifted: (n_devices, k + 2, n_points).
 
-    The points are not centered before, as in the paper. The coordinates x are centered after, which changes no
-    distance between them and keeps the distances precise. `kfed._base.seeding` says what lifted means.
+    As in the paper, the points are not centered before the projection. The coordinates are centered after it, which
+    changes no distance between them and keeps the distances precise. `kfed._base.seeding` explains lifted points.
     """
     n_directions = min(n_clusters, rows.n_points, rows.n_features)
     lifted = np.empty((rows.n_devices, n_directions + 2, rows.n_points), rows.dtype)
@@ -33,13 +33,13 @@ def project(rows: Rows, n_clusters: int, uniforms: Array) -> Array:
 
 
 def _is_narrow(rows: Rows, n_clusters: int) -> bool:
-    """Whether a full eigenproblem on the shorter side of the points is the cheaper way."""
+    """Whether a full eigenproblem on the shorter side of the points is cheaper than subspace iteration."""
     shorter = min(rows.n_points, rows.n_features)
     return shorter <= 2 * n_started(n_clusters) or rows.n_points * rows.n_features >= 20 * shorter**3
 
 
 def n_started(n_clusters: int) -> int:
-    """Directions of a subspace iteration: at least two extra, in fours as matrix products like them."""
+    """Number of directions of a subspace iteration: at least two extra, and a multiple of four for fast products."""
     return 4 * ((n_clusters + 5) // 4)
 
 
@@ -54,9 +54,9 @@ def _singular_vectors(rows: Rows, n_directions: int) -> Array:
 
 
 def _iterated(rows: Rows, n_directions: int, uniforms: Array) -> Array:
-    """Top right singular vectors by subspace iteration, the last step of it with the leading directions alone.
+    """Top right singular vectors by subspace iteration, whose last step has the leading directions only.
 
-    It starts from the points themselves, so that rotating the data rotates every step of it.
+    It starts from points of the device, so that rotating the data rotates every step.
     """
     directions = _orthonormal(rows.take(draw(rows.weights, stratified(uniforms))))
     for _ in range(N_POWER_ITERATIONS - 1):
@@ -75,8 +75,8 @@ def _leading(coordinates: Array, weights: Array, n_directions: int) -> Array:
 def _orthonormal(vectors: Array) -> Array:
     """Orthonormal bases of the spans of `vectors` (n_devices, m, n_features), from their Gram matrices.
 
-    A small ridge turns directions that repeat others into vectors near zero instead of an error. It is a share of each
-    vector's own size, so that short ones are not drowned.
+    A small ridge turns directions that repeat others into vectors near zero instead of an error. It is relative to the
+    length of each vector, so that short vectors keep their directions.
     """
     gram = _gram(vectors)
     squares = np.einsum("bmm->bm", gram)  # a view
@@ -96,7 +96,7 @@ def _gram(vectors: Array) -> Array:
 
 
 def _rescaled(vectors: Array) -> Array:
-    """Each vector times the power of two that brings it to about one, so that no digit of it changes."""
+    """Each vector times the power of two that brings its largest value to about one; this is free of rounding."""
     _, exponents = np.frexp(np.abs(vectors).max(axis=2, keepdims=True))
     return np.asarray(np.ldexp(vectors, -exponents))
 

@@ -1,8 +1,8 @@
-"""Refined labels: on its device a point may leave its local cluster, for a global cluster that the device holds.
+"""Refined labels: each point gets the nearest of the global clusters that its device plausibly holds.
 
-Where a device looked for too few clusters, one of its centers stands for two, and all its points get one label. The
-points know better: they lie near the centers of both. But a point may move only to clusters that its device plausibly
-holds. Letting it move to any of the k hurts, since some center is near by chance.
+If a device looked for too few clusters, one of its centers stands for two global clusters, and all its points get one
+label. On the device the points can be compared with both global centers. A point may move only to clusters that its
+device plausibly holds: allowing all k makes labels worse, since some center is near by chance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kfed._base import checks, geometry, pool
 from kfed._base.array import Array
 
 LEAST_POINTS, LEAST_SHARE = 3, 0.25
-"""A device holds a cluster if its center is the nearest to so many, and such a share, of a local cluster's points."""
+"""A device holds a global cluster if its center is the nearest for this many points of a local cluster, and share."""
 
 SPARSE_ELEMENTS = 2**20
 
@@ -39,8 +39,8 @@ def refined_labels(points: Any, labels: Array, own: Array, cluster_centers: Arra
 def plausible_clusters(labels: Array, own: Array, nearest: Array, n_clusters: int) -> Array:
     """Global clusters that a device plausibly holds, sorted.
 
-    They are those that its local clusters became, and those whose center is the nearest of all (`nearest`, for every
-    point) to at least three, and a quarter, of the points of one local cluster.
+    They are the global clusters of its local clusters, and those whose center is the nearest (`nearest`, for every
+    point) for at least three points, and a quarter, of one local cluster.
 
     Examples
     --------

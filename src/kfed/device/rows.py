@@ -1,4 +1,4 @@
-"""The points of a batch of devices, behind the few products that Algorithm 1 asks of them.
+"""`Rows`: the points of a batch of devices, behind the few products that Algorithm 1 needs.
 
 ==============  ================================================  =============================================
 `DenseRows`     devices stacked and padded to one number of rows  (n_devices, n_points, n_features)
@@ -6,7 +6,7 @@
 `SparseRows`    one device in compressed sparse rows              (n_points, n_features), never made dense
 ==============  ================================================  =============================================
 
-Whatever is indexed by points has them on its last axis, (n_devices, ..., n_points); padding has weight zero.
+The last axis of an array that is indexed by points is theirs, (n_devices, ..., n_points); padding has weight zero.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kfed._base import pool
-from kfed._base.array import Array
+from kfed._base.array import Array, Length
 
 Result = TypeVar("Result")
 
 SMALL_BYTES = 2**18
-"""Bytes of points that are copied at a time, where a copy is needed."""
+"""Bytes of points to copy at a time, where a copy is needed."""
 
 
 class Rows(ABC):
@@ -34,15 +34,9 @@ class Rows(ABC):
     weights: Array  # (n_devices, n_points)
     n_features: int
 
-    @property
-    def n_devices(self) -> int:
-        """Length of the batch axis."""
-        return int(self.weights.shape[0])
+    n_devices = Length("weights", 0, "Length of the batch axis.")
 
-    @property
-    def n_points(self) -> int:
-        """Length of the points' axis, padding included."""
-        return int(self.weights.shape[1])
+    n_points = Length("weights", 1, "Length of the points' axis, padding included.")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -60,11 +54,11 @@ class Rows(ABC):
         return [function(slice(0, self.n_points))]
 
     def part(self, _block: slice) -> Rows:
-        """The points of one slice that `map_blocks` gave."""
+        """The points of one slice that `map_blocks` passed to its function."""
         return self
 
     def select(self, _devices: Array) -> Rows:
-        """Only these devices of the batch; where one device is all there is, that one."""
+        """The rows of some devices of the batch; a batch of one returns itself."""
         return self
 
     @abstractmethod
@@ -88,7 +82,7 @@ class Rows(ABC):
         """Inner products of all pairs of points, (n_devices, n_points, n_points)."""
 
     def is_center(self, centers: Array, labels: Array, near: Array) -> Array:
-        """Which of the points `near` their own center equal it, value by value, (n_devices, n_points)."""
+        """Which of the points `near` their own center equal it in every value, (n_devices, n_points)."""
         found = np.zeros_like(near)
         devices, points = np.nonzero(near)
         for some in pool.blocks(len(points), max(1, SMALL_BYTES // (8 * self.n_features))):
@@ -104,7 +98,7 @@ class Rows(ABC):
     def squared_residuals(self, centers: Array, labels: Array, excess: Array | None = None) -> Array:
         """Squared distance of every point to its own center, (n_devices, n_points).
 
-        It is faster if its `excess` over the squared distance to the first center is known, or NaN where it is not.
+        It is faster if the `excess` over the squared distance to the first center is known; NaN where it is not.
         """
 
     @abstractmethod

@@ -14,7 +14,7 @@ MAX_ITERATIONS = 300
 
 @dataclass(frozen=True)
 class DeviceSettings:
-    """What is the same for all devices of a fleet."""
+    """Settings of Algorithm 1 and of what is measured and withheld."""
 
     max_local_clusters: int = MAX_LOCAL_CLUSTERS
     min_cluster_size: int = MIN_CLUSTER_SIZE
@@ -32,7 +32,7 @@ class DeviceSettings:
         measure_deviation: bool,
         weighted: bool = False,
     ) -> DeviceSettings:
-        """Settings as a caller gave them; raises unless the numbers are whole and at least one."""
+        """Check a caller's settings: the numbers must be whole and at least 1."""
         return cls(
             max_local_clusters=checks.positive_integer(max_local_clusters, "max_local_clusters"),
             min_cluster_size=checks.positive_integer(min_cluster_size, "min_cluster_size"),

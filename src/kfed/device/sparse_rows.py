@@ -1,4 +1,4 @@
-"""One device in compressed sparse rows, which are never made dense unless they are narrow."""
+"""`SparseRows`: one device in compressed sparse rows (CSR), made dense only if it has few features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kfed.device.blocked_rows import BlockedRows
 from kfed.device.rows import Rows, copied
 
 NARROW = 64
-"""Sparse rows with at most this many features may be made dense, if what is asked of them needs it."""
+"""Sparse rows with at most this many features may be made dense."""
 
 
 class SparseRows(Rows):
@@ -50,7 +50,7 @@ class SparseRows(Rows):
         return products[None]
 
     def squared_residuals(self, centers: Array, labels: Array, excess: Array | None = None) -> Array:  # noqa: ARG002
-        """See `Rows.squared_residuals`; in double precision, and zero below its rounding, for want of differences."""
+        """See `Rows.squared_residuals`; from products in double precision, and zero where below their rounding."""
         own = centers[0].astype(np.float64)
         norms = np.asarray(self.points.astype(np.float64).power(2).sum(axis=1)).ravel()
         own_norms = np.einsum("kd,kd->k", own, own)[labels[0]]
@@ -60,7 +60,7 @@ class SparseRows(Rows):
         return np.where(squares > rounding, squares, 0).astype(self.dtype)[None]
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
-        """See `Rows.residual_norm`; the residual is never formed unless it is narrow."""
+        """See `Rows.residual_norm`; the residuals, which are dense, are formed only if they are narrow."""
         if self.n_features <= NARROW:
             return BlockedRows(self.points.toarray(), self.weights).residual_norm(centers, labels, weights)
         return self._norm_by_lanczos(centers[0].astype(np.float64), labels[0], np.sqrt(weights[0].astype(np.float64)))

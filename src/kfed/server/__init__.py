@@ -5,6 +5,7 @@ It knows devices by their messages alone; the import contract keeps it from ever
 
 from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import aggregate, choose_n_clusters
+from kfed.server.answers import Clustered, answer, assign
 from kfed.server.auto_k import KChoice, choose_k
 from kfed.server.inbox import Inbox, read_messages
 from kfed.server.rules import RULES
@@ -14,10 +15,13 @@ from kfed.server.tree import aggregate_tree
 __all__ = [
     "RULES",
     "Aggregation",
+    "Clustered",
     "Inbox",
     "KChoice",
     "aggregate",
     "aggregate_tree",
+    "answer",
+    "assign",
     "choose_k",
     "choose_n_clusters",
     "farthest_first",

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks
-from kfed._base.array import Array, readonly
+from kfed._base.array import Array, Length, readonly
 from kfed.errors import InvalidInputError
-from kfed.server import aggregation_file, answer
+from kfed.server import aggregation_file
 from kfed.server.advice import advice, off_scale
+from kfed.server.answers import answer, assign
 from kfed.server.auto_k import KChoice, choose_k
 from kfed.server.rules import RULES, Grouping, group
 from kfed.server.summary import summarize
@@ -64,10 +65,7 @@ class Aggregation(KfedFile):
         for array in vars(self._grouping).values():
             readonly(array)
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of global clusters, k."""
-        return int(self.cluster_centers.shape[0])
+    n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
     @property
     def schema(self) -> FeatureSchema:
@@ -140,14 +138,14 @@ class Aggregation(KfedFile):
         DuplicateDeviceError
             If a device of this id was aggregated with another message.
         """
-        return answer.answer(self, message)
+        return answer(self, message)
 
     def assign(self, message: DeviceMessage) -> Identity:
         """The answer to a late device: the nearest mean mu(tau_r) for each of its centers.
 
         It takes k' k distances; nothing is recomputed and nobody else is affected.
         """
-        return answer.assign(self, message)
+        return assign(self, message)
 
     def labels_of(self, device_id: str) -> Array | None:
         """Global clusters of the centers of a device that was aggregated, or None."""

@@ -6,10 +6,11 @@
 from kfed.wire.batch import MessageBatch
 from kfed.wire.file import KfedFile, load
 from kfed.wire.identity import Identity
-from kfed.wire.message import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage
+from kfed.wire.message import DIGEST_BYTES, LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage
 from kfed.wire.schema import FeatureSchema
 
 __all__ = [
+    "DIGEST_BYTES",
     "LARGEST_SINGLE",
     "MAX_COUNT",
     "MAX_VALUE",

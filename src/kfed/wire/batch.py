@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kfed._base.array import Array, readonly
+from kfed._base.array import Array, Length, readonly
 from kfed.errors import DuplicateDeviceError, InvalidInputError, UnknownDeviceError
 from kfed.wire.bulk import Tables, read_tables
 from kfed.wire.message import DeviceMessage
@@ -105,10 +105,7 @@ class MessageBatch:
             schema=FeatureSchema(stacked.shape[1] - 3, names),
         )
 
-    @property
-    def n_features(self) -> int:
-        """Length of a center, d."""
-        return int(self.centers.shape[1])
+    n_features = Length("centers", 1, "Length of a center, d.")
 
     @property
     def n_devices(self) -> int:

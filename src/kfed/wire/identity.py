@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks
-from kfed._base.array import Array, frozen
+from kfed._base.array import Array, Length, frozen
 from kfed.errors import InvalidInputError
 from kfed.wire.file import KfedFile
 
@@ -58,15 +58,9 @@ class Identity(KfedFile):
         set_field(self, "cluster_centers", frozen(centers))
         set_field(self, "cluster_ids", frozen(ids.astype(np.int64)))
 
-    @property
-    def n_clusters(self) -> int:
-        """How many global clusters there are, k."""
-        return int(self.cluster_centers.shape[0])
+    n_clusters = Length("cluster_centers", 0, "How many global clusters there are, k.")
 
-    @property
-    def n_features(self) -> int:
-        """Length of a center, d."""
-        return int(self.cluster_centers.shape[1])
+    n_features = Length("cluster_centers", 1, "Length of a center, d.")
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.array(self.cluster_ids, dtype=dtype, copy=copy) if copy else np.asarray(self.cluster_ids, dtype=dtype)

@@ -1,7 +1,10 @@
-"""What a device or an administrator runs to talk to a coordinator. It needs httpx alone."""
+"""What a device or an administrator runs to talk to a coordinator. It needs httpx, and nothing of the server."""
 
-from kfed.coordinator.client.line import CLUSTERING_SECONDS, CoordinatorError, DeviceClient, Line, StillGathering
-from kfed.coordinator.client.ticket import Ticket
+from kfed.coordinator import requiring_extra
+
+with requiring_extra():
+    from kfed.coordinator.client.line import CLUSTERING_SECONDS, CoordinatorError, DeviceClient, Line, StillGathering
+    from kfed.coordinator.client.ticket import Ticket
 
 __all__ = [
     "CLUSTERING_SECONDS",

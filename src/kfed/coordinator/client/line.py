@@ -1,7 +1,7 @@
-"""The other end of the line: what a device or an administrator says to a coordinator, until it is heard.
+"""Requests of a device or an administrator to a coordinator, with retries.
 
-Every request here may be repeated without a second effect, so faults of the network and answers of the kind "not now"
-are met by trying again, later and later, at random moments so that devices that failed together do not return together.
+Every request here may be repeated without a second effect, so network faults and responses that mean "not now" are
+retried. Pauses grow and are random, so that devices that failed together do not return together.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from kfed._base.text import plural
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.errors import InvalidInputError, KFedError
 from kfed.wire import DeviceMessage, Identity
@@ -29,12 +30,12 @@ NOT_NOW = (429, 500, 502, 503, 504)
 
 
 class CoordinatorError(KFedError):
-    """A coordinator refused, or could not be reached."""
+    """A coordinator refused a request, or could not be reached."""
 
 
 @dataclass(frozen=True)
 class StillGathering:
-    """The message is kept, and others are still to come."""
+    """The message is stored; there are no clusters for this device yet."""
 
     n_devices: int
     quorum: int | None
@@ -44,27 +45,28 @@ class StillGathering:
 
     @property
     def in_words(self) -> str:
-        """How far it is."""
-        of_quorum = f" of {self.quorum:,}" if self.quorum else ""
+        """The state of the federation as a sentence."""
+        joined = f"{plural(self.n_devices, 'device')} joined"
+        of_quorum = f" (quorum {self.quorum:,})" if self.quorum else ""
         note = f"; {self.remark}" if self.remark else ""
-        return f"{self.n_devices:,}{of_quorum} devices have joined, and there are no clusters yet{note}"
+        return f"{joined}{of_quorum}; the clusters are not ready yet{note}"
 
 
 class Line:
-    """A connection to a coordinator that tries again.
+    """A connection to a coordinator, with retries.
 
     Parameters
     ----------
     url : str
-        Where the coordinator is, such as ``https://clinics.example:8765``.
+        Address of the coordinator, such as ``https://clinics.example:8765``.
     cafile : path, optional
-        Certificates to trust, instead of those of the system.
+        Certificates to trust instead of the system's.
     insecure : bool
         Whether tokens may travel unencrypted to another machine.
     patience : float
-        Seconds after which to give up on a coordinator that does not answer.
+        Seconds to keep trying a coordinator that does not respond.
     timeout : float
-        Seconds that one request may take; clustering many devices anew takes longer than to keep a message.
+        Seconds that one request may take; requests that cluster many devices anew need more.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Line:
         )
 
     def request(self, method: str, path: str, *, token: str | None = None, **options: Any) -> httpx.Response:
-        """Ask until there is an answer; raises `CoordinatorError` if it is a refusal, or if none comes."""
+        """Send a request until it is answered. Raises `CoordinatorError` if it is refused, or never answered."""
         headers = {**options.pop("headers", {}), **({"Authorization": f"Bearer {token}"} if token else {})}
         attempts, given_up_at = 0, time.monotonic() + self._patience
         while True:
@@ -94,7 +96,7 @@ class Line:
                 return _checked(answer)
             pause = self._pause(attempts, answer)
             if time.monotonic() + pause > given_up_at:
-                raise CoordinatorError(f"the coordinator at {self._http.base_url} could not be asked: {fault}")
+                raise CoordinatorError(f"no usable response from the coordinator at {self._http.base_url}: {fault}")
             self._sleep(pause)
             attempts += 1
 
@@ -106,12 +108,12 @@ class Line:
         return answer, f"it answered {answer.status_code}: {_detail(answer)}"
 
     def _pause(self, attempts: int, answer: httpx.Response | None) -> float:
-        """A random time that doubles with each attempt, and no less than the coordinator asks for."""
+        """A random time that doubles with each attempt, on top of what the coordinator asks for."""
         longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**attempts)
         return _retry_after(answer) + random.uniform(longest / 4, longest)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._http.close()
 
     def __enter__(self) -> Line:
@@ -127,11 +129,11 @@ class DeviceClient:
     Parameters
     ----------
     line : Line
-        To the coordinator.
+        The connection to the coordinator.
     federation, device_id : str
         Which device of which federation.
     secret : str
-        Made up by the device, see `kfed.coordinator.security`.
+        Chosen by the device, see `kfed.coordinator.security`.
     """
 
     def __init__(self, line: Line, federation: str, device_id: str, secret: str) -> None:
@@ -141,7 +143,7 @@ class DeviceClient:
         self._headers = {"Accept": BYTES, SECRET_HEADER: secret}
 
     def send(self, message: DeviceMessage, join_token: str, *, replace: bool = False) -> Identity | StillGathering:
-        """Send the message of the device; once or many times makes no difference."""
+        """Send the message of the device. Sending it again has no further effect."""
         headers = {**self._headers, "Content-Type": BYTES}
         options: dict[str, Any] = {"params": {"replace": "true"}} if replace else {}
         path = f"{self._path}/message"
@@ -154,7 +156,7 @@ class DeviceClient:
         return _read(self._line.request("GET", f"{self._path}/identity", headers=self._headers))
 
     def leave(self) -> None:
-        """Have the device forgotten."""
+        """Remove the device and its message from the federation."""
         self._line.request("DELETE", self._path, headers=self._headers)
 
 
@@ -173,7 +175,7 @@ def _checked(answer: httpx.Response) -> httpx.Response:
 
 
 def _detail(answer: httpx.Response) -> str:
-    """What the problem says, made harmless on a terminal."""
+    """The detail of the problem, without characters that would act on a terminal."""
     try:
         detail = str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
@@ -192,17 +194,17 @@ def _trusted(cafile: Path | None) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=cafile)
     except (OSError, ssl.SSLError) as error:
-        raise InvalidInputError(f"{cafile}: this must be a file of certificates in PEM, and is not") from error
+        raise InvalidInputError(f"{cafile}: not a file of certificates in PEM format") from error
 
 
 def _check_url(url: str, insecure: bool) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInputError(f"the coordinator must be given as http://... or https://..., and is {url!r}")
+        raise InvalidInputError(f"the URL of the coordinator must begin with http:// or https://; got {url!r}")
     if parts.scheme == "http" and not insecure and not _is_this_machine(parts.hostname):
         raise InvalidInputError(
             f"tokens would travel unencrypted to {parts.hostname}; use https://, "
-            "or --insecure if something else encrypts the way"
+            "or --insecure if something else encrypts the connection"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a device keeps of having joined: where, under which name, and the secret that makes its message its own."""
+"""`Ticket`: what a device keeps after joining: the coordinator, its name there, and its device secret."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KIND = "kfed ticket"
 
 @dataclass(frozen=True)
 class Ticket:
-    """A device's right to its own message. It is kept in a file that only its owner can read.
+    """A device's right to its own message, in a file that only its owner can read.
 
     Examples
     --------
@@ -35,13 +35,13 @@ class Ticket:
 
     @classmethod
     def for_device(cls, path: Path, asked: Ticket) -> Ticket:
-        """The ticket in a file, if a device has joined before and is to join again; otherwise a new one, kept there."""
+        """Save the ticket that is asked for, with the secret of the ticket in the file if there is one already."""
         if path.exists():
             kept = cls.load(path)
             if (kept.federation, kept.device_id) != (asked.federation, asked.device_id):
                 raise InvalidInputError(
                     f"{path} is the ticket of {kept.device_id!r} in {kept.federation!r}, not of {asked.device_id!r} in "
-                    f"{asked.federation!r}; give another file by --ticket"
+                    f"{asked.federation!r}; give another file with --ticket"
                 )
             asked = cls(**{**asdict(asked), "secret": kept.secret})
         files.write(path, asked.to_bytes(), private=True)
@@ -49,7 +49,7 @@ class Ticket:
 
     @classmethod
     def new(cls, url: str, federation: str, device_id: str, cafile: Path | None, insecure: bool) -> Ticket:
-        """A ticket with a secret of its own."""
+        """A ticket with a new secret."""
         trusted = None if cafile is None else os.path.abspath(cafile)
         return cls(url, federation, device_id, new_token(), trusted, insecure)
 
@@ -59,7 +59,7 @@ class Ticket:
         return Line(self.url, cafile=cafile, insecure=self.insecure, patience=patience, timeout=timeout)
 
     def client(self, line: Line) -> DeviceClient:
-        """The device, at the end of a line."""
+        """The device, on this connection."""
         return DeviceClient(line, self.federation, self.device_id, self.secret)
 
     def to_bytes(self) -> bytes:
@@ -68,14 +68,14 @@ class Ticket:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Ticket:
-        """What `to_bytes` gave. Raises `MessageError` if it is not that."""
+        """Read what `to_bytes` wrote. Raises `MessageError` if it is not a ticket."""
         try:
             facts = json.loads(payload)
             if facts.pop("kind") != KIND:
                 raise ValueError("another kind")
             return cls(**facts)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise MessageError("this is not a ticket; give a file that `kfed join` wrote") from error
+            raise MessageError("this is not a ticket; give the .ticket file that `kfed join` wrote") from error
 
     @classmethod
     def load(cls, path: Path) -> Ticket:

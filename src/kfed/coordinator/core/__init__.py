@@ -1,19 +1,36 @@
-"""What a coordinator does, whoever asks: federations, devices that join, leave or come late, and their clusters."""
+"""What a coordinator does, whoever asks: `Coordinator` and its parts. It knows neither HTTP nor SQL.
 
+Who runs on which thread::
+
+    event loop         Coordinator, Turns, Events, Live    decides, and publishes what federations show
+      │ asks     ▲ gets back
+      ├──────────┼─ Receipt  ─ kfed-committer    Committer ──> Store    changes to devices and federations, in batches
+      ├──────────┼─ Clusters ─ kfed-aggregator   Aggregator ─> Store    reads messages, Algorithm 2, saves clusterings
+      └──────────┴─ Device   ─ worker threads    Store                  single reads (`asyncio.to_thread`)
+
+Threads get frozen values and return frozen values. `Store` guards its writes with a lock; the totals that the event
+loop reads from it are replaced whole. At the start, before the first request, the event loop reads the store itself.
+"""
+
+from kfed.coordinator.core.aggregator import Aggregator
 from kfed.coordinator.core.clock import Clock
-from kfed.coordinator.core.clusters import Clusters, stable_ids
+from kfed.coordinator.core.clusters import Clusters, answer_if_ready, stable_ids
 from kfed.coordinator.core.commits import Committer
 from kfed.coordinator.core.gather import gather
-from kfed.coordinator.core.measures import Measures
-from kfed.coordinator.core.service import Coordinator, Live
+from kfed.coordinator.core.live import Live
+from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
+from kfed.coordinator.core.service import Coordinator
 
 __all__ = [
+    "METRICS_MEDIA_TYPE",
+    "Aggregator",
     "Clock",
     "Clusters",
     "Committer",
     "Coordinator",
     "Live",
     "Measures",
+    "answer_if_ready",
     "gather",
     "stable_ids",
 ]

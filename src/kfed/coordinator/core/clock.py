@@ -1,4 +1,4 @@
-"""The time of day, for deadlines: a clock that jumps and is set right again moves nothing."""
+"""`Clock`: the time of day for deadlines, unmoved by a system clock that jumps and is corrected."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ PATIENCE_SECONDS = 60.0
 
 
 class Clock:
-    """Seconds since 1970 that run as steadily as the monotonic clock.
+    """Seconds since 1970, as steady as the monotonic clock.
 
-    If the clock of the machine is set to another time and stays there for a minute, this one follows.
+    It follows the system clock if that is set to another time and stays there for a minute.
 
     Examples
     --------
@@ -21,7 +21,7 @@ class Clock:
     >>> wall[0], steady[0] = 9_000.0, 5.0   # a jump, five seconds later
     >>> clock.now()
     1005.0
-    >>> steady[0] = 66.0                    # it was meant
+    >>> steady[0] = 66.0                    # the new time stays
     >>> clock.now()
     9000.0
     """

@@ -1,24 +1,24 @@
-"""What a federation serves its devices from once it is aggregated: no device's centers, but the label of each."""
+"""`Clusters`: what an aggregated federation answers its devices from. It holds labels, and no device's centers."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kfed._base import files, geometry
-from kfed._base.array import Array
-from kfed.server import Aggregation
-from kfed.wire import DeviceMessage, Identity
-
-VERSION = 1
+from kfed._base import geometry
+from kfed._base.array import Array, Length
+from kfed.errors import DuplicateDeviceError
+from kfed.server import Aggregation, answer
+from kfed.wire import DIGEST_BYTES, DeviceMessage, FeatureSchema, Identity, KfedFile
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters:
+class Clusters(KfedFile):
     """The global clusters of a federation.
 
     Attributes
@@ -28,9 +28,11 @@ class Clusters:
     made_at : float
         When, in seconds since 1970.
     last_sequence : int
-        Devices that arrived up to this one were aggregated; those after it are late.
+        Devices that arrived no later than this one were aggregated.
     device_ids : tuple of str
         The devices that were aggregated, sorted.
+    digests : array of shape (n_devices, 16)
+        Digest of the message that each device was aggregated with; zeros where it is not known.
     starts : array of shape (n_devices + 1,)
         Where in `center_labels` the labels of each device begin.
     center_labels : array of shape (n_device_centers,)
@@ -41,13 +43,17 @@ class Clusters:
     traversal : array
         Farthest-first distances.
     reason : str
-        How the number of clusters was found, if it was to be.
+        How the number of clusters was chosen, if it was not given.
     """
+
+    KIND: ClassVar[str] = "clusters of a federation"
+    VERSION: ClassVar[int] = 2
 
     version: int
     made_at: float
     last_sequence: int
     device_ids: tuple[str, ...]
+    digests: Array
     starts: Array
     center_labels: Array
     cluster_centers: Array
@@ -57,9 +63,16 @@ class Clusters:
 
     @classmethod
     def of(
-        cls, aggregation: Aggregation, previous: Clusters | None, last_sequence: int, version: int, made_at: float
+        cls,
+        aggregation: Aggregation,
+        digests: Array,
+        previous: Clusters | None,
+        *,
+        last_sequence: int,
+        version: int,
+        made_at: float,
     ) -> Clusters:
-        """Take what is needed of an aggregation, under the ids that its clusters had before."""
+        """Keep what answers take of an aggregation, under the ids that its clusters had before."""
         if previous is not None:
             new_ids = stable_ids(previous.cluster_centers, aggregation.cluster_centers)
             aggregation = aggregation.renumbered(new_ids)
@@ -69,6 +82,7 @@ class Clusters:
             made_at=made_at,
             last_sequence=last_sequence,
             device_ids=aggregation.messages.device_ids,
+            digests=digests,
             starts=np.searchsorted(aggregation.messages.owners, edges),
             center_labels=aggregation.center_labels.astype(np.int32),
             cluster_centers=aggregation.cluster_centers,
@@ -77,58 +91,85 @@ class Clusters:
             reason=str(aggregation.k_choice or ""),
         )
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of global clusters, k."""
-        return int(self.cluster_centers.shape[0])
+    n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
+
+    @cached_property
+    def schema(self) -> FeatureSchema:
+        """The features of a center; their names are the federation's, which compares them when a message arrives."""
+        return FeatureSchema(self.cluster_centers.shape[1])
 
     @cached_property
     def centers_as_json(self) -> str:
-        """The centers for every answer in JSON; written once."""
+        """The cluster centers in JSON, encoded once for all answers."""
         rows = (", ".join(map(repr, row)) for row in self.cluster_centers.tolist())
         return "[" + ", ".join(f"[{row}]" for row in rows) + "]"
 
-    def labels_of(self, message: DeviceMessage, sequence: int) -> Array:
-        """Global cluster of each center of a device: as aggregated, or the nearest if it came late."""
-        position = bisect_left(self.device_ids, message.device_id)
-        known = position < len(self.device_ids) and self.device_ids[position] == message.device_id
-        if known and sequence <= self.last_sequence:
-            return np.asarray(self.center_labels[self.starts[position] : self.starts[position + 1]])
-        return np.asarray(geometry.squared_distances(message.centers, self.cluster_centers).argmin(axis=1))
+    def answer(self, message: DeviceMessage) -> Identity:
+        """The answer to any device, by its message; raises `DuplicateDeviceError` as `Aggregation.answer` does."""
+        return answer(self, message)
 
-    def identity(self, message: DeviceMessage, sequence: int) -> Identity:
-        """The answer to a device."""
-        return Identity(message.device_id, self.labels_of(message, sequence), self.cluster_centers)
+    def __contains__(self, device_id: str) -> bool:
+        return self._position(device_id) is not None
 
-    def to_bytes(self) -> bytes:
-        """Everything, as safetensors."""
-        names = ("starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
-        facts = {
-            "kind": "clusters of a federation",
-            "version": VERSION,
-            "clustering": self.version,
-            "made_at": self.made_at,
-            "last_sequence": self.last_sequence,
-            "reason": self.reason,
-        }
-        ids = np.frombuffer("\n".join(self.device_ids).encode(), np.uint8)  # no id holds a line break
-        return files.encode({**{name: getattr(self, name) for name in names}, "device_ids": ids}, facts)
+    def labels_of(self, device_id: str) -> Array | None:
+        """Global clusters of the centers of a device that was aggregated, or None."""
+        position = self._position(device_id)
+        return None if position is None else self.center_labels[self.starts[position] : self.starts[position + 1]]
+
+    def has(self, message: DeviceMessage) -> bool:
+        """Whether the device of this id was aggregated with this very message."""
+        position = self._position(message.device_id)
+        return position is not None and self.digests[position].tobytes() == message.digest()
+
+    def _position(self, device_id: str) -> int | None:
+        position = bisect_left(self.device_ids, device_id)
+        is_there = position < len(self.device_ids) and self.device_ids[position] == device_id
+        return position if is_there else None
 
     @classmethod
-    def from_bytes(cls, payload: bytes) -> Clusters:
-        """What `to_bytes` gave."""
-        tensors, facts = files.decode(payload)
-        files.check_kind(facts, "clusters of a federation", VERSION)
-        ids = tensors.pop("device_ids").tobytes().decode()
+    def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
+        """Like `from_bytes`, of decoded bytes; format version 1, which had no digests, is read too."""
+        return super().from_parts(tensors, {**facts, "version": cls.VERSION} if facts.get("version") == 1 else facts)
+
+    def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        ids = np.frombuffer("\n".join(self.device_ids).encode(), np.uint8)  # no id holds a line break
+        tensors = {name: getattr(self, name) for name in _TENSORS}
+        facts = {name: getattr(self, name) for name in ("made_at", "last_sequence", "reason")}
+        return {**tensors, "device_ids": ids}, {"clustering": self.version, **facts}
+
+    @classmethod
+    def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
+        ids = tuple(tensors.pop("device_ids").tobytes().decode().split("\n"))
+        tensors.setdefault("digests", no_digests(len(ids)))
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
-        return cls(version=facts["clustering"], device_ids=tuple(ids.split("\n")), **about | tensors)
+        return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
+
+
+def answer_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Identity | None:
+    """The answer to a device, or None if it should ask again.
+
+    That is while there are no clusters, and, after a device replaced its message, while the clusters are still made of
+    the message before.
+    """
+    try:
+        return None if clusters is None else clusters.answer(message)
+    except DuplicateDeviceError:
+        return None
+
+
+_TENSORS = ("digests", "starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
+
+
+def no_digests(n_devices: int) -> Array:
+    """Room for the digests of messages; a row of zeros is the digest of no message."""
+    return np.zeros((n_devices, DIGEST_BYTES), np.uint8)
 
 
 def stable_ids(old_centers: Array, new_centers: Array) -> Array:
-    """Ids for new clusters such that each keeps the id of the old cluster that it is nearest to, on the whole.
+    """Ids for new clusters: each keeps the id of the old cluster that it matches.
 
-    The old and new centers are matched so that their squared distances sum to the least. Clusters without a match get
-    the ids that are left. Where there are fewer clusters than before, an id beyond the last one cannot be kept.
+    Old and new centers are matched so that the sum of squared distances is smallest. Clusters without a match get the
+    ids that are left. Where there are fewer clusters than before, an id beyond the last one cannot be kept.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The one writer: messages that wait together are committed together, and an acknowledgement means "on disk".
+"""`Committer`: the one writer. Messages that wait together are committed together; a receipt means "on disk".
 
-A commit costs a flush of the disk, whether it holds one message or five hundred. While one is under way others
-gather, so the more there is to do the cheaper each becomes.
+A commit costs one flush of the disk, whether it holds one message or five hundred. Messages that arrive during a commit
+share the next one, so under load each message costs less.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PAUSE_SECONDS = 0.002
 
 @dataclass(frozen=True)
 class _Task:
-    """Something to write, and who waits for it."""
+    """A change to make, and the future of whoever waits for it."""
 
     work: Arrival | Callable[[], Any]
     future: asyncio.Future[Any]
 
 
 class Committer:
-    """Makes all changes to a store, in the order they were asked for, on a thread of its own."""
+    """Makes changes to a store in the order they were submitted, on a thread of its own."""
 
     def __init__(self, store: Store, observe: Callable[[int], None] = lambda _: None) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class Committer:
         return result
 
     async def close(self) -> None:
-        """Finish what was asked for, and end."""
+        """Make all submitted changes, and end the thread."""
         if self._under_way is not None:
             await self._under_way
         self._thread.shutdown()
@@ -65,7 +65,7 @@ class Committer:
         return future
 
     async def _commit_all(self) -> None:
-        """Commit until nothing waits; where several came with the last commit, give others a moment to come too."""
+        """Commit until nothing waits; after a commit of several messages, pause for more to arrive."""
         while self._waiting:
             group = _first_group(self._waiting)
             answers = await self._loop.run_in_executor(self._thread, self._write, group)
@@ -75,7 +75,7 @@ class Committer:
         self._under_way = None
 
     def _write(self, group: Sequence[_Task]) -> list[Any]:
-        """One transaction; what goes wrong with it goes wrong for all in it."""
+        """Make the changes in one transaction; an error is the answer to all of them."""
         try:
             first = group[0].work
             if not isinstance(first, Arrival):
@@ -84,12 +84,12 @@ class Committer:
             return list(self._store.put([task.work for task in group if isinstance(task.work, Arrival)]))
         except ProblemError as problem:
             return [problem] * len(group)
-        except Exception as error:  # the writer must go on, whatever it was
+        except Exception as error:  # the writer must survive any error
             return [StoreUnavailableError(type(error).__name__)] * len(group)
 
 
 def _first_group(waiting: deque[_Task]) -> list[_Task]:
-    """Take from what waits: as many arrivals as follow each other, or one other change."""
+    """Take the first arrivals in a row, or one other change."""
     group = [waiting.popleft()]
     while waiting and len(group) < MAX_BATCH and _are_arrivals(group[-1], waiting[0]):
         group.append(waiting.popleft())

@@ -1,4 +1,4 @@
-"""Who is told when a federation changes: watchers hear which ones did, however often, a few times a second."""
+"""`Events`: tells watchers which federations changed, at most a few times a second."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ SILENCE_SECONDS = 15.0
 
 
 class Events:
-    """Names of federations that changed, for any number of watchers."""
+    """Passes the names of changed federations to any number of watchers."""
 
     def __init__(self) -> None:
         self._watchers: set[_Watcher] = set()
 
     def publish(self, name: str) -> None:
-        """Say that a federation changed."""
+        """Tell all watchers that a federation changed."""
         for watcher in self._watchers:
             watcher.changed.add(name)
             watcher.wake.set()
 
     async def watch(self) -> AsyncIterator[set[str]]:
-        """Names of what changed since the last time; an empty set after a long silence, to show that one listens."""
+        """Names of the federations that changed since the last time; an empty set now and then as a sign of life."""
         watcher = _Watcher()
         self._watchers.add(watcher)
         try:

@@ -1,33 +1,45 @@
-"""Stored messages as columns, one at a time: a million centers take the memory of a million centers."""
+"""Stored messages as columns, copied one at a time: a million centers take the memory of a million centers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from kfed._base.array import Array
+from kfed.coordinator.core.clusters import no_digests
 from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch
 
 
-def gather(sizes: Sequence[tuple[str, int, bool]], messages: Iterable[bytes], n_features: int) -> MessageBatch:
-    """Stack stored messages: what `MessageBatch.of` gives, without holding a message for longer than it takes to copy.
+@dataclass(frozen=True)
+class Gathered:
+    """Stored messages as columns, and the digest of each message."""
+
+    messages: MessageBatch
+    digests: Array  # (n_devices, 16)
+
+
+def gather(sizes: Sequence[tuple[str, int, bool]], messages: Iterable[bytes], n_features: int) -> Gathered:
+    """Stack stored messages as `MessageBatch.of` does, without holding more than one of them at a time.
 
     Parameters
     ----------
     sizes : sequence of (device_id, n_centers, is_double)
-        What is to come, in any order.
+        One for each device, in any order.
     messages : iterable of bytes
-        One message for each of them, in any order.
+        The message of each of them, in any order.
     n_features : int
         Length of a center.
 
     Examples
     --------
     >>> sent = [DeviceMessage("b", [[1.0], [2.0]], [5, 6]), DeviceMessage("a", [[3.0]], [7])]
-    >>> gathering = gather([("b", 2, True), ("a", 1, True)], [message.to_bytes() for message in sent], n_features=1)
-    >>> gathering.device_ids, gathering.centers.ravel().tolist(), gathering.owners.tolist()
+    >>> gathered = gather([("b", 2, True), ("a", 1, True)], [message.to_bytes() for message in sent], n_features=1)
+    >>> gathered.messages.device_ids, gathered.messages.centers.ravel().tolist(), gathered.messages.owners.tolist()
     (('a', 'b'), [3.0, 1.0, 2.0], [0, 1, 1])
+    >>> gathered.digests[0].tobytes() == sent[1].digest()
+    True
     """
     ordered = sorted(sizes)
     n_centers = np.array([size for _, size, _ in ordered], dtype=np.int64)
@@ -35,7 +47,22 @@ def gather(sizes: Sequence[tuple[str, int, bool]], messages: Iterable[bytes], n_
     columns = _Columns([device_id for device_id, _, _ in ordered], n_centers, n_features, is_double)
     for payload in messages:
         columns.add(DeviceMessage.from_bytes(payload))
-    return columns.gathered()
+    return Gathered(columns.batch(), columns.digests)
+
+
+def digests_of(device_ids: Sequence[str], messages: Iterable[bytes]) -> Array:
+    """Digests of stored messages in the order of `device_ids`; zeros for a device without a message."""
+    positions = {device_id: position for position, device_id in enumerate(device_ids)}
+    digests = no_digests(len(device_ids))
+    for payload in messages:
+        message = DeviceMessage.from_bytes(payload)
+        if message.device_id in positions:
+            digests[positions[message.device_id]] = _as_row(message)
+    return digests
+
+
+def _as_row(message: DeviceMessage) -> Array:
+    return np.frombuffer(message.digest(), np.uint8)
 
 
 class _Columns:
@@ -52,13 +79,15 @@ class _Columns:
         self._deviations = np.full(len(device_ids), np.nan)
         self._is_named = np.zeros(len(device_ids), bool)
         self._names: tuple[str, ...] | None = None
+        self.digests = no_digests(len(device_ids))
 
     def add(self, message: DeviceMessage) -> None:
-        """Copy what one message says to its place."""
+        """Copy one message into its rows."""
         position = self._positions[message.device_id]
         rows = slice(self._starts[position], self._starts[position + 1])
         self._centers[rows] = message.centers
         self._counts[rows] = message.counts
+        self.digests[position] = _as_row(message)
         if message.sums_of_squares is not None:
             self._squares[rows] = message.sums_of_squares
         if message.spectral_deviation is not None:
@@ -66,10 +95,10 @@ class _Columns:
         if message.feature_names is not None:
             self._is_named[position], self._names = True, message.feature_names
 
-    def gathered(self) -> MessageBatch:
-        """The columns, for good."""
+    def batch(self) -> MessageBatch:
+        """The filled columns, read-only."""
         whole = bool((self._counts == np.trunc(self._counts)).all())
-        gathering = MessageBatch(
+        batch = MessageBatch(
             device_ids=tuple(self._positions),
             centers=self._centers,
             owners=np.repeat(np.arange(len(self._positions)), self._n_centers),
@@ -80,7 +109,7 @@ class _Columns:
             is_double=self._is_double,
             schema=FeatureSchema(self._centers.shape[1], self._names),
         )
-        for column in vars(gathering).values():
+        for column in vars(batch).values():
             if isinstance(column, np.ndarray):
                 column.flags.writeable = False
-        return gathering
+        return batch

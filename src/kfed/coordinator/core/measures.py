@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Measures:
@@ -15,7 +15,7 @@ class Measures:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self.messages = Counter(
-            "kfed_messages", "Messages of devices, by what came of them", ["outcome"], registry=self._registry
+            "kfed_messages", "Messages of devices, by what happened to them", ["outcome"], registry=self._registry
         )
         self.answers = Counter("kfed_answers", "Answers, by status", ["status"], registry=self._registry)
         self.batch = Histogram(
@@ -26,7 +26,7 @@ class Measures:
         )
         self.aggregation = Histogram(
             "kfed_aggregation_seconds",
-            "Time that an aggregation took",
+            "Duration of an aggregation",
             buckets=(0.01, 0.1, 1, 10, 100),
             registry=self._registry,
         )
@@ -34,7 +34,7 @@ class Measures:
         self._centers = Gauge("kfed_centers", "Device centers of a federation", ["federation"], registry=self._registry)
 
     def text(self, sizes: dict[str, tuple[int, int]]) -> bytes:
-        """All of it, with the devices and centers of each federation."""
+        """All metrics, given the devices and centers of each federation."""
         for name, (n_devices, n_centers) in sizes.items():
             self._devices.labels(name).set(n_devices)
             self._centers.labels(name).set(n_centers)

@@ -1,25 +1,27 @@
-"""What a coordinator does, whoever asks: federations, devices that join, leave or come late, and clusters made of them.
+"""`Coordinator`: federations, the devices that join, leave or come late, and the clusters made of them.
 
-All of it runs on one event loop. What changes the store goes through the `Committer`, and what takes long through the
-`Aggregator`; in between, nothing waits.
+Everything in this file runs on the event loop. `Committer` and `Aggregator` do what takes long on threads of their own
+and return a result; what a federation shows changes here, and only here. `kfed.coordinator.core` draws the threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kfed.coordinator.core.aggregator import Aggregator, cluster
+from kfed._base.text import plural
+from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.commits import Committer
 from kfed.coordinator.core.events import Events
+from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
-from kfed.coordinator.federation import Federation, Outcome, Tally, check_message, is_due
+from kfed.coordinator.core.turns import Turns
+from kfed.coordinator.federation import Admission, Federation, Tally, check_message, is_due
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import hashed, new_token
 from kfed.coordinator.store import Arrival, Device, Receipt, Store
@@ -32,45 +34,20 @@ TICK_SECONDS = 0.5
 log = logging.getLogger("kfed.coordinator")
 
 REFUSALS = {
-    Outcome.CONFLICT: (409, "another message came from this device before; add ?replace=true to replace it"),
-    Outcome.NO_RIGHT: (
+    Admission.CONFLICT: (409, "this device has sent another message before; add ?replace=true to replace it"),
+    Admission.NO_RIGHT: (
         403,
-        "only the device itself may replace its message: the device secret must be the one that came with the first",
+        "only the device itself may replace its message; send the device secret that came with the first message",
     ),
-    Outcome.CLOSED: (409, "this federation is closed to new devices"),
-    Outcome.FULL: (409, "this federation has as many devices as it may have; ask its administrator"),
+    Admission.CLOSED: (409, "this federation is closed to new devices"),
+    Admission.FULL: (409, "this federation is full; ask its administrator"),
 }
-
-
-@dataclass
-class Live:
-    """A federation as it is now."""
-
-    federation: Federation
-    clusters: Clusters | None = None
-    version: int = 0
-    remark: str = ""
-    """Why the last attempt to aggregate failed."""
-    last_change: str = "created"
-    changed_at: float = 0.0
-    retry_from: int = 0
-    """Devices there must be before it is tried again without being asked."""
-    is_busy: bool = False
-    """Whether something is being done about it in the background."""
-    is_unsettled: bool = False
-    """Whether a device may have gone whose centers are in the clusters still."""
-
-    @property
-    def state(self) -> Literal["gathering", "aggregated"]:
-        """MessageBatch, or aggregated."""
-        return "gathering" if self.clusters is None else "aggregated"
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """A message that is on disk, and what to answer to it."""
+    """A message that is on disk."""
 
-    live: Live
     message: DeviceMessage
     receipt: Receipt
 
@@ -83,34 +60,36 @@ class Coordinator:
         self.clock = clock or Clock()
         self.events = Events()
         self.measures = Measures()
-        self._aggregator = Aggregator()
+        self._aggregator = Aggregator(store, self.measures.aggregation.observe)
+        self._turns = Turns()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._live: dict[str, Live] = {}
 
-    # Life ------------------------------------------------------------------------------------------------------------
+    # Start and stop --------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take up what the store holds."""
+        """Load what the store holds, and begin to look for deadlines."""
         self._committer = Committer(self.store, self.measures.batch.observe)
         for federation in self.store.federations():
             self._live[federation.name] = Live(federation, changed_at=federation.created_at)
         by_id = {live.federation.id: live for live in self._live.values()}
-        for federation_id, version, payload, remark in self.store.clusterings():
-            live = by_id[federation_id]
-            live.version, live.remark = version, remark or ""
-            live.clusters = None if payload is None else Clusters.from_bytes(payload)
+        for saved in self.store.clusterings():
+            live, payload = by_id[saved.federation_id], saved.payload
+            clusters = None if payload is None else self._aggregator.load(saved.federation_id, payload)
+            live.publish(clusters, saved.version, saved.remark or "")
             live.is_unsettled = True
         self._in_background(self._tick())
 
     async def stop(self) -> None:
-        """Finish what was begun, and end."""
+        """Cancel what runs in the background, and finish what is being written."""
         for task in self._tasks:
             task.cancel()
+        self._turns.close()
         self._aggregator.close()
         await self._committer.close()
 
     async def _tick(self) -> None:
-        """Look for deadlines that have passed, and for what could not be done before."""
+        """Look for deadlines that have passed, and retry what failed before."""
         while True:
             for live in self.all():
                 if live.is_unsettled and not live.is_busy:
@@ -130,31 +109,31 @@ class Coordinator:
         return list(self._live.values())
 
     def find(self, name: str) -> Live | None:
-        """The federation of this name, if there is one."""
+        """The federation of this name, or None."""
         return self._live.get(name)
 
     def tally(self, live: Live) -> Tally:
-        """What has arrived."""
+        """Totals of its devices."""
         return self.store.tally(live.federation.id)
 
     async def create(self, terms: dict[str, Any]) -> tuple[Live, str]:
-        """Create a federation; gives it and its join token, which is not kept."""
+        """Create a federation; returns it and its join token, of which only a hash is kept."""
         if len(self._live) >= MAX_FEDERATIONS:
-            raise ProblemError(409, f"there may be at most {MAX_FEDERATIONS:,} federations, and there are")
+            raise ProblemError(409, f"this coordinator is full: it holds {MAX_FEDERATIONS:,} federations")
         token = new_token()
         now = self.clock.now()
         asked = Federation(id=0, join_token_hash=hashed(token), created_at=now, **terms)
         if asked.deadline is not None and asked.deadline <= now:
-            raise InvalidInputError("deadline must lie in the future, and does not")
+            raise InvalidInputError("deadline must be in the future")
         federation = await self._committer.change(self.store.add_federation, asked)
         if federation is None:
-            raise ProblemError(409, f"there is a federation {asked.name!r} already; choose another name")
+            raise ProblemError(409, f"a federation named {asked.name!r} exists already; choose another name")
         live = self._live[federation.name] = Live(federation, changed_at=now)
         self._changed(live, "created")
         return live, token
 
     async def close(self, live: Live) -> None:
-        """Turn new devices away from now on; those that are in are served still."""
+        """Turn new devices away; those that have joined are still served."""
         live.federation = await self._committer.change(self.store.close_federation, live.federation)
         self._changed(live, "closed to new devices")
 
@@ -163,7 +142,7 @@ class Coordinator:
     async def accept(
         self, live: Live, device_id: str, payload: bytes, *, secret: str | None = None, replace: bool = False
     ) -> Accepted:
-        """Take the message of a device; returns when it is on disk."""
+        """Accept the message of a device; returns when it is on disk."""
         try:
             message = DeviceMessage.from_bytes(payload)
             check_message(live.federation, device_id, message)
@@ -184,29 +163,30 @@ class Coordinator:
                 received_at=self.clock.now(),
             )
         )
-        self.measures.messages.labels(receipt.outcome.value).inc()
-        if not receipt.outcome.is_kept:
-            raise ProblemError(*REFUSALS[receipt.outcome])
+        self.measures.messages.labels(receipt.admission.value).inc()
+        if not receipt.admission.is_kept:
+            raise ProblemError(*REFUSALS[receipt.admission])
         await self._follow(live, message, len(payload), receipt)
-        return Accepted(live, message, receipt)
+        return Accepted(message, receipt)
 
     async def _follow(self, live: Live, message: DeviceMessage, n_bytes: int, receipt: Receipt) -> None:
-        """Do what a message that is on disk gives rise to."""
-        if receipt.outcome is Outcome.REPEATED:
+        """Tell watchers of a message that is on disk, and bring the clusters up to date."""
+        if receipt.admission is Admission.REPEATED:
             return
-        verb = "joined" if receipt.outcome is Outcome.JOINED else "replaced its message"
+        verb = "joined" if receipt.admission is Admission.JOINED else "replaced its message"
         late = " late" if live.clusters is not None and verb == "joined" else ""
-        self._changed(live, f"{message.device_id} {verb}{late}: {message.n_local_clusters} centers, {n_bytes:,} bytes")
-        if receipt.outcome is Outcome.REPLACED:
+        sent = f"{plural(message.n_local_clusters, 'center')}, {n_bytes:,} bytes"
+        self._changed(live, f"{message.device_id} {verb}{late}: {sent}")
+        if receipt.admission is Admission.REPLACED:
             await self._settle(live)
         self._aggregate_if_due(live)
 
     async def device(self, live: Live, device_id: str) -> Device | None:
-        """A device of a federation, if it has joined."""
+        """A device of a federation, or None if it has not joined."""
         return await asyncio.to_thread(self.store.device, live.federation.id, device_id)
 
     async def remove(self, live: Live, device_id: str) -> bool:
-        """Forget a device; the clusters become those of a federation that it never joined. False if it is not there."""
+        """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
         if await self._committer.change(self.store.remove, live.federation.id, device_id) is None:
             return False
         self._changed(live, f"{device_id} left")
@@ -216,7 +196,7 @@ class Coordinator:
     # Clusters --------------------------------------------------------------------------------------------------------
 
     def _aggregate_if_due(self, live: Live) -> None:
-        """Aggregate in the background if it is time, unless it was tried with about as many devices before."""
+        """Aggregate in the background if it is time, unless that failed before with about as many devices."""
         if live.clusters is not None or live.is_busy:
             return
         tally = self.tally(live)
@@ -224,7 +204,7 @@ class Coordinator:
             self._unasked(live, self.aggregate(live))
 
     def _unasked(self, live: Live, work: Coroutine[Any, Any, None]) -> None:
-        """Do in the background what nobody waits for; the next tick tries again what the store refused."""
+        """Work in the background for nobody in particular; the next tick retries what fails."""
         live.is_busy = True
 
         async def finish() -> None:
@@ -240,52 +220,51 @@ class Coordinator:
     async def aggregate(self, live: Live, n_clusters: int | None = None) -> None:
         """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
         k = n_clusters or live.federation.n_clusters
+        await self._turns.take((live.federation.id, k), lambda: self._aggregate_now(live, k))
+
+    async def _aggregate_now(self, live: Live, n_clusters: int | Literal["auto"]) -> None:
+        job = self._job(live)
         try:
-            await self._aggregator.run(
-                (live.federation.id, k), lambda: self._cluster(live, k, self.store.last_sequence)
-            )
+            live.publish(await self._aggregator.cluster(job, n_clusters), job.version)
         except (NoReliableKError, TooFewCentersError) as error:
             live.retry_from, live.remark = 2 * self.tally(live).n_devices, str(error)
             self._changed(live, "could not be aggregated")
             raise ProblemError(409, str(error)) from error
-        self._changed(live, f"aggregated: {self._clusters_in_words(live)}")
+        self._changed(live, f"aggregated: {_in_words(live.clusters)}")
 
     async def _settle(self, live: Live) -> None:
         """If a device that was aggregated has gone since, cluster anew without it."""
         live.is_unsettled = True
-        was_stale = await self._aggregator.run((live.federation.id, "settle"), lambda: self._cluster_rest(live))
-        live.is_unsettled = False
-        if was_stale:
-            self._changed(live, f"{live.last_change}; {self._clusters_in_words(live)}")
+        await self._turns.take((live.federation.id, "settle"), lambda: self._settle_now(live))
 
-    def _cluster_rest(self, live: Live) -> bool:
-        """Cluster the aggregated devices that are left, if some are not; on the aggregator's thread."""
-        old = live.clusters
-        if old is None or self.store.count(live.federation.id, old.last_sequence) == len(old.device_ids):
-            return False
-        try:
-            self._cluster(live, old.n_clusters, old.last_sequence)
-        except TooFewCentersError as error:  # without those that left there would be no clusters
-            self.store.save_clustering(live.federation.id, live.version + 1, None, str(error))
-            live.clusters, live.version, live.remark = None, live.version + 1, str(error)
-        return True
-
-    def _cluster(self, live: Live, n_clusters: int | Literal["auto"], last_sequence: int) -> None:
-        """Make clusters, keep them, then serve them; on the aggregator's thread."""
-        started = time.monotonic()
-        version = live.version + 1
-        federation, now = live.federation, self.clock.now()
-        clusters = cluster(self.store, federation, n_clusters, last_sequence, live.clusters, version, now)
-        self.store.save_clustering(federation.id, version, clusters.to_bytes(), None)
-        live.clusters, live.version, live.remark = clusters, version, ""
-        self.measures.aggregation.observe(time.monotonic() - started)
-
-    def _clusters_in_words(self, live: Live) -> str:
+    async def _settle_now(self, live: Live) -> None:
+        live.is_unsettled = False  # a device that goes from now on asks for another turn
         if live.clusters is None:
-            return "gathering again, as too few centers are left"
-        return f"{live.clusters.n_clusters} clusters of {len(live.clusters.device_ids):,} devices"
+            return
+        job = self._job(live)
+        try:
+            clusters = await self._aggregator.settle(job)
+        except TooFewCentersError as error:
+            live.publish(None, job.version, str(error))
+        except BaseException:
+            live.is_unsettled = True
+            raise
+        else:
+            if clusters is job.previous:
+                return
+            live.publish(clusters, job.version)
+        self._changed(live, f"{live.last_change}; {_in_words(live.clusters)}")
+
+    def _job(self, live: Live) -> Job:
+        return Job(live.federation, live.clusters, live.version + 1, self.clock.now())
 
     def _changed(self, live: Live, what: str) -> None:
-        """Tell those who watch."""
+        """Record a change, and tell watchers."""
         live.last_change, live.changed_at = what, self.clock.now()
         self.events.publish(live.federation.name)
+
+
+def _in_words(clusters: Clusters | None) -> str:
+    if clusters is None:
+        return "gathering again, because too few centers are left"
+    return f"{plural(clusters.n_clusters, 'cluster')} of {plural(len(clusters.device_ids), 'device')}"

@@ -1,10 +1,16 @@
-"""The coordinator as an ASGI application: routes, rights, limits before every request, and the page."""
+"""The coordinator over HTTP: routes, rights, limits, the page, and the server that `kfed serve` starts."""
 
-from kfed.coordinator.http.app import Settings, create_app
-from kfed.coordinator.http.serve import Address
+from kfed.coordinator import requiring_extra
+
+with requiring_extra():
+    from kfed.coordinator.http.app import MAX_BODY_BYTES, ServiceSettings, create_app
+    from kfed.coordinator.http.serve import Address, admin_token, run
 
 __all__ = [
+    "MAX_BODY_BYTES",
     "Address",
-    "Settings",
+    "ServiceSettings",
+    "admin_token",
     "create_app",
+    "run",
 ]

@@ -25,33 +25,33 @@ def register(app: FastAPI) -> None:
 
 
 async def create_federation(request: Request, terms: NewFederation) -> CreatedFederation:
-    """Create a federation. The answer holds its join token, which is not shown again."""
+    """Create a federation. The response holds its join token, which is not shown again."""
     rights.require_admin(request)
     live, token = await rights.desk(request).coordinator.create(terms.terms())
     return CreatedFederation(federation=_state(request, live), join_token=token)
 
 
 async def list_federations(request: Request) -> list[FederationState]:
-    """List all federations. On a coordinator that is bound to loopback this takes no token."""
+    """List all federations. A coordinator that is bound to loopback asks for no token."""
     rights.look(request)
     return [_state(request, live) for live in rights.desk(request).coordinator.all()]
 
 
 async def show_federation(request: Request, name: str) -> FederationState:
-    """Show a federation. On a coordinator that is bound to loopback this takes no token."""
+    """Show a federation. A coordinator that is bound to loopback asks for no token."""
     rights.look(request)
     return _state(request, rights.known(request, name))
 
 
 async def close_federation(request: Request, name: str) -> FederationState:
-    """Turn new devices away from now on; devices that have joined are served still."""
+    """Turn new devices away; those that have joined are still served."""
     live = rights.administer(request, name)
     await rights.desk(request).coordinator.close(live)
     return _state(request, live)
 
 
 async def aggregate_federation(request: Request, name: str, how: Reaggregation | None = None) -> FederationState:
-    """Aggregate by hand, with everybody who has joined by now; clusters keep their ids."""
+    """Aggregate now, with all devices that have joined; clusters keep their ids."""
     live = rights.administer(request, name)
     await rights.desk(request).coordinator.aggregate(live, None if how is None else how.n_clusters)
     return _state(request, live)

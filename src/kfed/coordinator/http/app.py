@@ -1,4 +1,4 @@
-"""The coordinator as an ASGI application: routes, what comes before them, and what opens and closes with it."""
+"""The coordinator as an ASGI application: its routes, its error handlers, and the store that opens with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_BODY_BYTES = 2**24
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """How a coordinator is run.
 
     Attributes
@@ -35,11 +35,11 @@ class Settings:
     store : str
         A file for SQLite, or a ``postgresql://`` address.
     admin_token_hash : bytes
-        What is kept of the admin token.
+        Hash of the admin token.
     open_to_loopback : bool
-        Whether requests that name this machine as loopback may look at everything without a token.
+        Whether requests to a loopback name may look at everything without a token.
     max_body_bytes : int
-        A request with more than this is refused before it is read.
+        Largest body of a request.
     """
 
     store: str
@@ -48,8 +48,8 @@ class Settings:
     max_body_bytes: int = MAX_BODY_BYTES
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The application; the store is opened when it starts."""
+def create_app(settings: ServiceSettings) -> FastAPI:
+    """The application. It opens the store at once, and closes it when it stops."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -63,7 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="kfed coordinator",
         version=__version__,
-        description="One-shot federated clustering: each device sends one message, whenever it can, and is answered.",
+        description="One-shot federated clustering: each device sends one message and is told its clusters.",
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False},
         docs_url=None,
@@ -85,7 +85,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 async def _refuse_invalid(_: Request, error: Exception) -> Response:
-    """Say where in the request something is wrong, without repeating what stands there."""
+    """Say where in the request the faults are, without repeating its values."""
     assert isinstance(error, RequestValidationError)
     faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:5]]
     return _response(ProblemError(422, "; ".join(faults)))

@@ -1,4 +1,4 @@
-"""The live page, what it is drawn from, and how a machine asks whether all is well."""
+"""Routes of the live page, and of monitoring: health and metrics."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
-from kfed.coordinator.core import measures
+from kfed.coordinator.core import METRICS_MEDIA_TYPE
 from kfed.coordinator.http import rights
 from kfed.coordinator.http.admin_routes import PATH
-from kfed.coordinator.http.picture import Picture, draw
+from kfed.coordinator.http.picture import FederationPicture, draw
 from kfed.coordinator.http.responses import ADMIN, PROBLEMS
 from kfed.coordinator.http.schemas import FederationState
 from kfed.coordinator.problems import ProblemError
@@ -52,19 +52,19 @@ def register(app: FastAPI) -> None:
 
 
 async def page() -> Response:
-    """The page; it holds no data, and asks for a token where one is needed."""
+    """The page; it holds no data, and asks for a token if one is required."""
     return _asset("index.html")
 
 
 async def docs() -> Response:
-    """The OpenAPI document, for people."""
+    """The OpenAPI document, for people to read."""
     return _asset("docs.html")
 
 
 async def asset(name: str) -> Response:
-    """A part of the page."""
+    """A file of the page."""
     if name not in ASSETS:
-        raise ProblemError(404, "the page has no such part")
+        raise ProblemError(404, "the page has no such file")
     return _asset(name)
 
 
@@ -74,26 +74,26 @@ def _asset(name: str) -> Response:
 
 
 async def health(request: Request) -> dict[str, str]:
-    """Say whether the store can be read."""
+    """Check that the store can be read."""
     await asyncio.to_thread(rights.desk(request).coordinator.store.key, "admin")
     return {"status": "ok"}
 
 
 async def metrics(request: Request) -> Response:
-    """Counters for Prometheus. On a coordinator that is bound to loopback this takes no token."""
+    """Metrics for Prometheus. A coordinator that is bound to loopback asks for no token."""
     rights.look(request)
     coordinator = rights.desk(request).coordinator
     tallies = {live.federation.name: coordinator.tally(live) for live in coordinator.all()}
     sizes = {name: (tally.n_devices, tally.n_centers) for name, tally in tallies.items()}
-    return Response(coordinator.measures.text(sizes), media_type=measures.MEDIA_TYPE)
+    return Response(coordinator.measures.text(sizes), media_type=METRICS_MEDIA_TYPE)
 
 
-async def picture(request: Request, name: str) -> Picture:
-    """What the page shows of a federation: its newest devices, and their centers in two dimensions."""
+async def picture(request: Request, name: str) -> FederationPicture:
+    """What the page draws of a federation: its newest devices, and their centers in two dimensions."""
     rights.look(request)
     live = rights.known(request, name)
     coordinator = rights.desk(request).coordinator
-    return await asyncio.to_thread(draw, coordinator.store, live)
+    return await asyncio.to_thread(draw, coordinator.store, live.federation, live.clusters)
 
 
 async def events(request: Request) -> Response:

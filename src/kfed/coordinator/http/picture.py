@@ -1,4 +1,4 @@
-"""What the page shows of a federation: its newest devices, their centers in two dimensions, clusters and distances."""
+"""What the page draws of a federation: its newest devices, their centers in two dimensions, clusters and distances."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 from pydantic import BaseModel
 
 from kfed._base.array import Array
-from kfed.coordinator.core import Live
+from kfed.coordinator.core import Clusters, answer_if_ready
+from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import Device, Store
 from kfed.server import farthest_first
 from kfed.wire import DeviceMessage
@@ -36,7 +37,7 @@ class PlottedCenter(BaseModel):
     cluster: int | None
 
 
-class Picture(BaseModel):
+class FederationPicture(BaseModel):
     """Everything that is drawn."""
 
     devices: list[ArrivedDevice]
@@ -46,20 +47,19 @@ class Picture(BaseModel):
     distances: list[float]
     """Farthest-first distances of the centers shown: how far the 2nd, 3rd, ... pick is from those before it."""
     arrivals: list[float]
-    """When the devices shown arrived, the first first."""
+    """When the devices shown arrived, oldest first."""
     n_shown: int
 
 
-def draw(store: Store, live: Live) -> Picture:
-    """Look at the newest devices of a federation."""
-    clusters = live.clusters
-    newest = store.newest(live.federation.id, N_DEVICES)
+def draw(store: Store, federation: Federation, clusters: Clusters | None) -> FederationPicture:
+    """Draw the newest devices of a federation."""
+    newest = store.newest(federation.id, N_DEVICES)
     messages = [DeviceMessage.from_bytes(device.message) for device in newest]
-    cluster_centers = np.empty((0, live.federation.n_features)) if clusters is None else clusters.cluster_centers
+    cluster_centers = np.empty((0, federation.schema.n_features)) if clusters is None else clusters.cluster_centers
     plane = _Plane.through([*(message.centers for message in messages), cluster_centers])
-    return Picture(
-        devices=[_listed(device, live) for device in newest[:N_LISTED]],
-        centers=_plotted(newest, messages, live, plane)[:N_CENTERS],
+    return FederationPicture(
+        devices=[_listed(device, clusters) for device in newest[:N_LISTED]],
+        centers=_plotted(messages, clusters, plane)[:N_CENTERS],
         clusters=[(x, y) for x, y in plane.places(cluster_centers)],
         cluster_sizes=[] if clusters is None else clusters.cluster_sizes.tolist(),
         distances=_distances(messages, 0 if clusters is None else clusters.n_clusters),
@@ -68,29 +68,28 @@ def draw(store: Store, live: Live) -> Picture:
     )
 
 
-def _listed(device: Device, live: Live) -> ArrivedDevice:
+def _listed(device: Device, clusters: Clusters | None) -> ArrivedDevice:
     return ArrivedDevice(
         device_id=device.device_id,
         received_at=device.received_at,
         n_bytes=len(device.message),
         n_centers=device.n_centers,
-        late=live.clusters is not None and device.sequence > live.clusters.last_sequence,
+        late=clusters is not None and device.device_id not in clusters,
     )
 
 
-def _plotted(newest: list[Device], messages: list[DeviceMessage], live: Live, plane: _Plane) -> list[PlottedCenter]:
+def _plotted(messages: list[DeviceMessage], clusters: Clusters | None, plane: _Plane) -> list[PlottedCenter]:
     plotted = []
-    for device, message in zip(newest, messages, strict=True):
-        labels: list[int | None] = [None] * message.n_local_clusters
-        if live.clusters is not None:
-            labels = live.clusters.labels_of(message, device.sequence).tolist()
+    for message in messages:
+        identity = answer_if_ready(clusters, message)
+        labels = [None] * message.n_local_clusters if identity is None else identity.cluster_ids.tolist()
         for (x, y), label in zip(plane.places(message.centers), labels, strict=True):
-            plotted.append(PlottedCenter(device_id=device.device_id, x=x, y=y, cluster=label))
+            plotted.append(PlottedCenter(device_id=message.device_id, x=x, y=y, cluster=label))
     return plotted
 
 
 def _distances(messages: list[DeviceMessage], n_clusters: int) -> list[float]:
-    """Farthest-first distances well beyond the number of clusters, so that one sees where they drop."""
+    """Farthest-first distances well beyond the number of clusters, to show where they drop."""
     centers = np.concatenate([message.centers.astype(np.float64) for message in messages]) if messages else np.empty(0)
     if len(centers) < 2:
         return []
@@ -101,14 +100,14 @@ def _distances(messages: list[DeviceMessage], n_clusters: int) -> list[float]:
 
 
 class _Plane:
-    """The plane of the two directions in which centers spread most; the same centers give the same picture."""
+    """The plane of the two directions in which centers spread most; equal centers give equal pictures."""
 
     def __init__(self, origin: Array, axes: Array, scale: float) -> None:
         self._origin, self._axes, self._scale = origin, axes, scale
 
     @classmethod
     def through(cls, parts: list[Array]) -> _Plane:
-        """The plane of all of these together."""
+        """The plane for all these centers together."""
         centers = np.concatenate([part.astype(np.float64) for part in parts])
         n_features = centers.shape[1]
         scale = float(np.abs(centers).max(initial=0)) or 1.0  # so that squares do not overflow
@@ -122,6 +121,6 @@ class _Plane:
         return cls(origin, axes * np.where(signs == 0, 1, signs)[:, None], scale)
 
     def places(self, centers: Array) -> list[list[float]]:
-        """Where centers lie on it, (n_centers, 2)."""
+        """Coordinates of centers on the plane, (n_centers, 2)."""
         places: list[list[float]] = (((centers / self._scale - self._origin) @ self._axes.T) * self._scale).tolist()
         return places

@@ -1,4 +1,4 @@
-"""Answers: an identity in JSON or as bytes, or that others are still gathering; and what OpenAPI says of both."""
+"""Responses to devices: an identity in JSON or as bytes, or that there is none yet; and their OpenAPI descriptions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kfed.coordinator import problems
-from kfed.coordinator.core import Live
+from kfed.coordinator.core import Clusters, Live
 from kfed.coordinator.federation import Tally, seconds_to_wait
 from kfed.coordinator.http.schemas import GatheringAnswer, IdentityAnswer, ProblemAnswer
 from kfed.coordinator.names import BYTES
-from kfed.wire import DeviceMessage
+from kfed.wire import Identity
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {
@@ -29,12 +29,12 @@ DEVICE: dict[str, Any] = {"security": [{"device secret": []}, {"admin token": []
 
 SECURITY_SCHEMES = {
     "admin token": {"type": "http", "scheme": "bearer", "description": "Creates and closes federations."},
-    "join token": {"type": "http", "scheme": "bearer", "description": "Lets devices into one federation."},
+    "join token": {"type": "http", "scheme": "bearer", "description": "Lets devices join one federation."},
     "device secret": {
         "type": "apiKey",
         "in": "header",
         "name": "Kfed-Device-Secret",
-        "description": "Made up by a device, sent with its first message: lets it replace, read and remove its own.",
+        "description": "Chosen by a device, sent with its first message; lets it read, replace and remove its own.",
     },
 }
 
@@ -47,12 +47,12 @@ IDENTITY_CONTENT = {
 }
 
 GATHERING_CONTENT = {
-    "description": "The message is kept, and there are no clusters yet",
+    "description": "The message is stored; there are no clusters for it yet",
     "content": {"application/json": {"schema": GatheringAnswer.model_json_schema()}},
 }
 
 RECEIPT_CONTENT = {
-    "description": "The message is on disk; with the identity of the device, if the federation is aggregated",
+    "description": "The message is on disk; the identity of the device follows if the federation is aggregated",
     "content": {
         "application/json": {
             "schema": {"anyOf": [GatheringAnswer.model_json_schema(), IdentityAnswer.model_json_schema()]}
@@ -62,25 +62,22 @@ RECEIPT_CONTENT = {
 }
 
 
-def identity(request: Request, live: Live, message: DeviceMessage, sequence: int, status: int) -> Response:
-    """The answer of a federation that is aggregated."""
-    clusters = live.clusters
-    assert clusters is not None
+def identity(request: Request, clusters: Clusters, answer: Identity, status: int) -> Response:
+    """Which of the clusters the centers of a device are in."""
     if BYTES in request.headers.get("accept", ""):
-        payload = clusters.identity(message, sequence).to_bytes()
-        return Response(payload, status, {"kfed-clustering": str(clusters.version)}, BYTES)
+        return Response(answer.to_bytes(), status, {"kfed-clustering": str(clusters.version)}, BYTES)
     facts = {
-        "device_id": message.device_id,
+        "device_id": answer.device_id,
         "state": "aggregated",
         "version": clusters.version,
-        "cluster_ids": clusters.labels_of(message, sequence).tolist(),
+        "cluster_ids": answer.cluster_ids.tolist(),
     }
     body = f'{json.dumps(facts)[:-1]}, "cluster_centers": {clusters.centers_as_json}}}'
     return Response(body.encode(), status, media_type="application/json")
 
 
 def gathering(live: Live, device_id: str, tally: Tally, now: float, status: int) -> Response:
-    """The answer of a federation that is still gathering; it says when to ask again."""
+    """That there are no clusters for this device yet, and when to ask again."""
     federation = live.federation
     facts = {
         "device_id": device_id,

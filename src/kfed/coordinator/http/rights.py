@@ -16,7 +16,7 @@ from kfed.coordinator.store import Device
 
 @dataclass
 class Desk:
-    """What the routes share: the coordinator, the hash of the admin token, and whether anyone here may look."""
+    """What the routes share: the coordinator, the hash of the admin token, and whether loopback needs no token."""
 
     coordinator: Coordinator
     admin_token_hash: bytes
@@ -24,7 +24,7 @@ class Desk:
 
 
 def desk(request: Request) -> Desk:
-    """What this request is served from."""
+    """The desk of the application that serves this request."""
     found: Desk = request.app.state.desk
     return found
 
@@ -32,17 +32,17 @@ def desk(request: Request) -> Desk:
 def require_admin(request: Request) -> None:
     """Raise unless the request has the admin token."""
     if not matches(_bearer(request), desk(request).admin_token_hash):
-        raise _refused(request, "this takes the admin token of the coordinator")
+        raise _refused(request, "this requires the admin token of the coordinator")
 
 
 def administer(request: Request, name: str) -> Live:
-    """Give the federation to an administrator."""
+    """The federation of this name, for requests with the admin token."""
     require_admin(request)
     return known(request, name)
 
 
 def join(request: Request, name: str) -> Live:
-    """Give the federation to a device that has its join token; one that has not does not learn whether there is one."""
+    """The federation of this name, for requests with its join token; others do not learn whether it exists."""
     live = desk(request).coordinator.find(name)
     if not matches(_bearer(request), live.federation.join_token_hash if live else None) or live is None:
         raise _refused(request, f"there is no federation {name[:63]!r}, or this is not its join token")
@@ -50,9 +50,9 @@ def join(request: Request, name: str) -> Live:
 
 
 def own(request: Request, name: str, device: Device | None, *, join_is_enough: bool) -> Live:
-    """Give the federation to whoever may act for a device.
+    """The federation of this name, for requests that may act for one of its devices.
 
-    That is whoever has its secret, or the admin token; for reading also the join token, if the device has no secret.
+    These have its device secret or the admin token; for reading, the join token is enough if the device has no secret.
     """
     live = desk(request).coordinator.find(name)
     if matches(_bearer(request), desk(request).admin_token_hash):
@@ -63,19 +63,19 @@ def own(request: Request, name: str, device: Device | None, *, join_is_enough: b
     if live is not None and may_read and matches(_bearer(request), live.federation.join_token_hash):
         return live
     raise _refused(
-        request, f"only the device itself, by its secret ({SECRET_HEADER}), and the administrator may do this"
+        request, f"only the device itself, with its secret ({SECRET_HEADER}), and the administrator may do this"
     )
 
 
 def look(request: Request) -> None:
-    """Raise unless the request may see what the page shows; where only this machine can reach it, anyone may."""
+    """Raise unless the request may see what the page shows; on loopback, every request may."""
     if desk(request).open_to_loopback and _is_loopback_name(request.url.hostname or ""):
         return
     require_admin(request)
 
 
 def known(request: Request, name: str) -> Live:
-    """Give the federation of this name. Raises if there is none."""
+    """The federation of this name. Raises if there is none."""
     live = desk(request).coordinator.find(name)
     if live is None:
         raise ProblemError(404, f"there is no federation {name[:63]!r}")
@@ -94,7 +94,7 @@ def _refused(request: Request, detail: str) -> ProblemError:
 
 
 def _is_loopback_name(host: str) -> bool:
-    """Whether a page asked for this machine by one of its own names, and not by one that another site made up."""
+    """Whether a request names a loopback host, and not a name that another site points at this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

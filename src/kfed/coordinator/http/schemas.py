@@ -1,4 +1,4 @@
-"""What requests and answers look like in JSON; FastAPI writes the OpenAPI document from it."""
+"""Requests and responses in JSON; FastAPI writes the OpenAPI document from these."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from kfed.coordinator.core import Live
 from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
+from kfed.wire import FeatureSchema
 
 Count = Annotated[StrictInt, Field(ge=1)]
 NumberOfClusters = Annotated[StrictInt, Field(ge=1, le=100_000)]
@@ -16,7 +17,7 @@ FeatureName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$
 
 
 class NewFederation(BaseModel):
-    """What a federation agrees on."""
+    """The terms of a new federation."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,8 +33,8 @@ class NewFederation(BaseModel):
 
     def terms(self) -> dict[str, Any]:
         """The arguments of a `Federation`."""
-        names = None if self.feature_names is None else tuple(self.feature_names)
-        return {**self.model_dump(), "feature_names": names}
+        terms = self.model_dump(exclude={"n_features", "feature_names"})
+        return {**terms, "schema": FeatureSchema(self.n_features, self.feature_names)}
 
 
 class FederationState(BaseModel):
@@ -55,7 +56,7 @@ class FederationState(BaseModel):
     n_centers: int
     n_points: float
     n_bytes: int
-    version: Annotated[int, Field(description="Counts the clusterings so far")]
+    version: Annotated[int, Field(description="Number of clusterings so far")]
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
@@ -65,9 +66,10 @@ class FederationState(BaseModel):
 
     @classmethod
     def of(cls, live: Live, tally: Tally) -> FederationState:
-        """What there is to say."""
-        clusters = live.clusters
+        """Describe a federation, given the totals of its devices."""
+        clusters, schema = live.clusters, live.federation.schema
         names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION}
+        names |= {"n_features": schema.n_features, "feature_names": schema.names and list(schema.names)}
         found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0}
         if clusters is not None:
             found = {
@@ -83,7 +85,7 @@ _FROM_FEDERATION = set(FederationState.model_fields) & set(Federation.__dataclas
 
 
 class CreatedFederation(BaseModel):
-    """A new federation, and its join token: it is shown this once and kept as a hash."""
+    """A new federation and its join token, which is shown only once."""
 
     federation: FederationState
     join_token: str
@@ -95,7 +97,7 @@ class Reaggregation(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     n_clusters: Annotated[
-        NumberOfClusters | None, Field(description="Where the number was to be found and could not be relied upon")
+        NumberOfClusters | None, Field(description="Number of clusters, if other than the federation's own")
     ] = None
 
 
@@ -110,7 +112,7 @@ class IdentityAnswer(BaseModel):
 
 
 class GatheringAnswer(BaseModel):
-    """The message is kept, and there are no clusters yet."""
+    """The message is stored; there are no clusters for it yet."""
 
     device_id: str
     state: Literal["gathering"]
@@ -121,7 +123,7 @@ class GatheringAnswer(BaseModel):
 
 
 class RemovedAnswer(BaseModel):
-    """A device that is forgotten."""
+    """A device that was removed."""
 
     device_id: str
     state: Literal["gathering", "aggregated"]
@@ -129,7 +131,7 @@ class RemovedAnswer(BaseModel):
 
 
 class ProblemAnswer(BaseModel):
-    """What was wrong (RFC 9457)."""
+    """Why a request failed (RFC 9457)."""
 
     type: str
     title: str

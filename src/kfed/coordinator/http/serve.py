@@ -1,4 +1,4 @@
-"""Run a coordinator: where it may listen, who its administrator is, and until when."""
+"""Run a coordinator: where it listens, and who its administrator is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 
 from kfed._base import files
-from kfed.coordinator.http.app import MAX_BODY_BYTES, Settings, create_app
+from kfed.coordinator.http.app import MAX_BODY_BYTES, ServiceSettings, create_app
 from kfed.coordinator.security import checked, hashed, new_token
 from kfed.coordinator.store import Store
 from kfed.errors import InvalidInputError
@@ -41,31 +41,31 @@ class Address:
 
     def __post_init__(self) -> None:
         if (self.certfile is None) != (self.keyfile is None):
-            raise InvalidInputError("TLS takes both --certfile and --keyfile, and one of them is missing")
+            raise InvalidInputError("TLS requires both --certfile and --keyfile; got only one of them")
         for path in (self.certfile, self.keyfile):
             if path is not None and not path.is_file():
-                raise InvalidInputError(f"{path}: there must be a file here for TLS, and there is none")
+                raise InvalidInputError(f"{path}: no such file; TLS requires it")
         if not (self.is_loopback or self.has_tls or self.insecure):
             raise InvalidInputError(
-                f"{self.host} can be reached from other machines, and tokens would travel unencrypted; give --certfile "
-                "and --keyfile for TLS, or --insecure if something else encrypts the way"
+                f"tokens would travel unencrypted to {self.host}, which other machines can reach; give --certfile and "
+                "--keyfile for TLS, or --insecure if something else encrypts the connection"
             )
 
     @property
     def has_tls(self) -> bool:
-        """Whether the way to this coordinator is encrypted."""
+        """Whether connections are encrypted."""
         return self.certfile is not None
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can connect."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
 
     def listen(self) -> socket.socket:
-        """A socket at this address; port 0 is any free one."""
+        """A socket at this address; port 0 takes any free port."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         listening = socket.socket(family)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,16 +77,16 @@ class Address:
         return listening
 
     def url(self, port: int) -> str:
-        """How a device on this machine, or one that knows its name, reaches it."""
+        """The URL of a coordinator at this address."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.has_tls else 'http'}://{host}:{port}"
 
 
 def admin_token(store: str, given: str | None, file: Path) -> tuple[bytes, bool]:
-    """What is kept of the admin token, and whether a new one was written to `file`.
+    """The hash of the admin token, and whether a new token was written to `file`.
 
-    A token that is given, or that is in the file, is the one from now on; otherwise that of the last time is. A store
-    that has none gets one, and the file holds it for the administrator.
+    A token that is given, or else one in the file, replaces the token of the store. A store without any gets a new one,
+    which is written to the file for the administrator.
     """
     opened = Store(store)
     try:
@@ -114,8 +114,8 @@ def run(
     log_level: str = "warning",
     ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve until told to stop; `ready` is called with the URL once requests are answered."""
-    app = create_app(Settings(store, admin_token_hash, address.is_loopback, max_body_bytes))
+    """Serve until interrupted; `ready` is called with the URL once requests are answered."""
+    app = create_app(ServiceSettings(store, admin_token_hash, address.is_loopback, max_body_bytes))
     listening = address.listen()
     config = uvicorn.Config(
         app,
@@ -134,7 +134,7 @@ def run(
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready."""
+    """Calls back when it is ready."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""What stands before every request: a limit on its body before it is read, and an end to every error."""
+"""What every request passes first: a limit on its body, and an answer to every error."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kfed.coordinator import problems
 from kfed.coordinator.core import Measures
+from kfed.coordinator.http.body import limited
 from kfed.coordinator.problems import ProblemError
 from kfed.errors import KFedError
 
 log = logging.getLogger("kfed.coordinator")
 
 ROUTING = {
-    404: "there is nothing at this address; /docs lists what there is",
-    405: "this address does not know this method; /docs lists what there is",
+    404: "nothing is at this address; /docs lists the API",
+    405: "this address does not support this method; /docs lists the API",
 }
 
 SECURITY_HEADERS = [
@@ -29,7 +30,7 @@ SECURITY_HEADERS = [
 
 
 class Shield:
-    """Refuses bodies that are too large, and turns whatever is raised behind it into a problem, without a stack."""
+    """Refuses bodies that are too large, and answers every exception with a problem that shows no stack."""
 
     def __init__(self, app: ASGIApp, max_bytes: int, measures: Measures) -> None:
         self._app = app
@@ -52,40 +53,16 @@ class Shield:
             await send(message)
 
         try:
-            self._check_length(scope)
-            await self._app(scope, self._limited(receive), watched_send)
+            await self._app(scope, limited(scope, receive, self._max_bytes, "a request"), watched_send)
         except Exception as error:
             if begun:
-                log.error("an answer broke off: %s", _where(error))
+                log.error("a response broke off: %s", _where(error))
                 return
             await _send_problem(as_problem(error), watched_send)
 
-    def _check_length(self, scope: Scope) -> None:
-        """Refuse a body that says itself that it is too large."""
-        said = dict(scope["headers"]).get(b"content-length", b"0")
-        if not said.isdigit() or int(said[:20]) > self._max_bytes:
-            raise self._too_large()
-
-    def _limited(self, receive: Receive) -> Receive:
-        """Refuse a body that turns out to be too large."""
-        n_bytes = 0
-
-        async def limited() -> Message:
-            nonlocal n_bytes
-            message = await receive()
-            n_bytes += len(message.get("body", b""))
-            if n_bytes > self._max_bytes:
-                raise self._too_large()
-            return message
-
-        return limited
-
-    def _too_large(self) -> ProblemError:
-        return ProblemError(413, f"a request may have at most {self._max_bytes:,} bytes")
-
 
 def as_problem(error: Exception) -> ProblemError:
-    """The answer to whatever was raised."""
+    """The problem to answer an exception with."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, HTTPException):
@@ -93,7 +70,7 @@ def as_problem(error: Exception) -> ProblemError:
     if isinstance(error, KFedError):
         return ProblemError(422, str(error))
     log.error("a request failed: %s", _where(error))
-    return ProblemError(500, "the coordinator failed, and says in its log where")
+    return ProblemError(500, "the coordinator failed; its log says where")
 
 
 async def _send_problem(problem: ProblemError, send: Any) -> None:
@@ -105,6 +82,6 @@ async def _send_problem(problem: ProblemError, send: Any) -> None:
 
 
 def _where(error: BaseException) -> str:
-    """The kind of an error and the line it came from: no values, no tokens, no stack."""
+    """The type of an error and the line that raised it; no values, no tokens, no stack."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__} at {frames[-1].filename}:{frames[-1].lineno}" if frames else type(error).__name__

@@ -1,4 +1,4 @@
-// Charts as SVG: each says in words what it shows, and draws it.
+// Charts as SVG, each with a description in words.
 
 const SVG = "http://www.w3.org/2000/svg";
 const N_COLOURS = 10;
@@ -85,7 +85,7 @@ function plane(places, width, height, pad) {
 
 /** A bar for each cluster. */
 export function drawSizes(place, sizes) {
-  if (sizes.length === 0) return empty(place, "There are no clusters yet");
+  if (sizes.length === 0) return empty(place, "No clusters yet");
   const shown = sizes.map((size, cluster) => ({ size, cluster })).slice(0, 40);
   const row = 28, width = 420, left = 30, right = 70, largest = Math.max(...sizes);
   const words = "Points in each cluster: " + shown.map(({ size, cluster }) => `${cluster}: ${short(size)}`).join(", ");
@@ -103,7 +103,7 @@ export function drawSizes(place, sizes) {
 
 /** How far each pick of the farthest-first traversal was from those before it; a mark at the number of clusters. */
 export function drawCurve(place, distances, nClusters) {
-  if (distances.length < 2) return empty(place, "It takes three device centers");
+  if (distances.length < 2) return empty(place, "At least three device centers are needed");
   const width = 420, height = 230, left = 46, bottom = 34, top = 14;
   const svg = canvas(place, width, height,
     `Farthest-first distances, from ${short(distances[0])} at pick 2 to ${short(distances.at(-1))} at pick ${distances.length + 1}` +
@@ -134,7 +134,7 @@ export function drawCurve(place, distances, nClusters) {
   }
 }
 
-/** How many devices had arrived by when. */
+/** Number of devices over time. */
 export function drawArrivals(place, arrivals, nDevices) {
   if (arrivals.length < 2) return place.replaceChildren();
   const width = 900, height = 90, bottom = 20, before = nDevices - arrivals.length;

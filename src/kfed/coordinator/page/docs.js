@@ -1,4 +1,4 @@
-// The OpenAPI document for people, without fetching anything from elsewhere.
+// The OpenAPI document for people; nothing is fetched from other machines.
 
 function made(name, text, className = "") {
   const node = document.createElement(name);
@@ -14,7 +14,7 @@ for (const [path, methods] of Object.entries(api.paths)) {
     title.append(made("span", method.toUpperCase(), "method"), made("code", path));
     card.append(title, made("p", about.description ?? about.summary));
     const rights = (about.security ?? []).flatMap(Object.keys);
-    card.append(made("p", rights.length ? `Takes: ${rights.join(", or ")}` : "Takes no token", "quiet"));
+    card.append(made("p", rights.length ? `Requires: ${rights.join(", or ")}` : "Requires no token", "quiet"));
     const answers = made("ul", "", "quiet");
     for (const [status, answer] of Object.entries(about.responses)) answers.append(made("li", `${status}: ${answer.description}`));
     card.append(answers);

@@ -1,4 +1,4 @@
-// The live page: listens to what changes, and draws the federation that is looked at.
+// The live page: listens for changes, and draws the chosen federation.
 
 import { drawArrivals, drawCurve, drawMap, drawSizes } from "/assets/charts.js";
 
@@ -12,7 +12,7 @@ const token = () => sessionStorage.getItem("kfed-admin-token");
 const headers = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
 const chosen = () => decodeURIComponent(location.hash.replace(/^#\/?/, "")) || [...federations.keys()][0];
 
-// What comes in ----------------------------------------------------------------------------------------------------
+// Events -----------------------------------------------------------------------------------------------------------
 
 async function listen() {
   for (let pause = 500; ; pause = Math.min(pause * 2, 10000)) {
@@ -54,7 +54,7 @@ function connected(isLive) {
 
 function askForToken(wasRefused) {
   connected(false);
-  get("connection").textContent = "token needed";
+  get("connection").textContent = "token required";
   get("sign-in").hidden = false;
   get("federation").hidden = get("welcome").hidden = true;
   get("sign-in-problem").textContent = wasRefused ? "This is not the admin token." : "";
@@ -68,7 +68,7 @@ get("sign-in").addEventListener("submit", (event) => {
   listen();
 });
 
-// What is shown ----------------------------------------------------------------------------------------------------
+// Rendering --------------------------------------------------------------------------------------------------------
 
 function render() {
   renderList();
@@ -111,9 +111,9 @@ function renderState(state) {
   put("n-devices", count.format(state.n_devices));
   put("quorum", state.quorum ? `quorum ${count.format(state.quorum)}` : `${count.format(state.n_devices - state.n_aggregated)} not aggregated yet`);
   put("n-bytes", bytes(state.n_bytes));
-  put("per-device", state.n_devices ? `${bytes(state.n_bytes / state.n_devices)} a device` : "one message a device");
+  put("per-device", state.n_devices ? `${bytes(state.n_bytes / state.n_devices)} per device` : "one message per device");
   put("n-centers", count.format(state.n_centers));
-  put("n-points", `for ${count.format(Math.round(state.n_points))} points that stay where they are`);
+  put("n-points", `of ${count.format(Math.round(state.n_points))} points, which stay on their devices`);
   put("n-clusters", state.n_clusters_found === null ? "–" : count.format(state.n_clusters_found));
   put("version", state.version ? `clustering ${state.version} of ${count.format(state.n_aggregated)} devices` : "not aggregated yet");
   const strong = document.createElement("strong");
@@ -126,8 +126,8 @@ function terms(state) {
   if (state.quorum) when.push(`at ${count.format(state.quorum)} devices`);
   if (state.deadline) when.push(`by ${new Date(state.deadline * 1000).toLocaleString()}`);
   const names = state.feature_names ? ` (${state.feature_names.slice(0, 8).join(", ")}${state.feature_names.length > 8 ? ", …" : ""})` : "";
-  const k = state.n_clusters === "auto" ? "k found by itself" : `k = ${state.n_clusters}`;
-  return `${count.format(state.n_features)} features${names} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "by hand"}`;
+  const k = state.n_clusters === "auto" ? "k chosen automatically" : `k = ${state.n_clusters}`;
+  return `${count.format(state.n_features)} features${names} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "on request"}`;
 }
 
 // At most one picture at a time, and at most one a second.

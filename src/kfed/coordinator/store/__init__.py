@@ -1,10 +1,12 @@
-"""What a coordinator keeps, and the only room that knows SQL: SQLite in one file, or PostgreSQL."""
+"""What a coordinator keeps, in SQLite or PostgreSQL. This is the only room that knows SQL."""
 
-from kfed.coordinator.store.database import Arrival, Device, Receipt, Store
+from kfed.coordinator.store.database import SavedClustering, Store
+from kfed.coordinator.store.devices import Arrival, Device, Receipt
 
 __all__ = [
     "Arrival",
     "Device",
     "Receipt",
+    "SavedClustering",
     "Store",
 ]

@@ -1,4 +1,4 @@
-"""One process at a time owns a store; another that wants it is told so instead of spoiling it."""
+"""One process at a time owns a store; a second one is refused."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _LOCK = 0x6B666564  # "kfed", the number of the advisory lock in PostgreSQL
 
 
 class Owner(Protocol):
-    """Who holds a store."""
+    """Holds a store."""
 
     def check(self) -> None:
         """Raise unless the store is still held."""
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release the store."""
 
 
 def claim(engine: Engine) -> Owner:
-    """Take hold of a store. Raises `InvalidInputError` if another process has it."""
+    """Take ownership of a store. Raises `InvalidInputError` if another process has it."""
     return _Session(engine) if engine.dialect.name == "postgresql" else _File(engine)
 
 
 class _File:
-    """Holds an SQLite file by a lock on a file beside it, which ends with the process, however it ends."""
+    """Holds an SQLite file by a lock on a file beside it; the lock ends with the process, however that ends."""
 
     def __init__(self, engine: Engine) -> None:
         import fcntl
@@ -45,14 +45,14 @@ class _File:
             ) from error
 
     def check(self) -> None:
-        """Nothing but the end of the process ends a file lock."""
+        """Do nothing: a file lock lasts as long as the process."""
 
     def release(self) -> None:
         self._file.close()
 
 
 class _Session:
-    """Holds a PostgreSQL database by an advisory lock of a session, taken again when the session was lost."""
+    """Holds a PostgreSQL database by an advisory lock of a session, and takes it again after losing the session."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

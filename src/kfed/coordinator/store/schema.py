@@ -42,7 +42,7 @@ federations = Table(
     Column("name", String(63), nullable=False, unique=True),
     Column("n_features", Integer, nullable=False),
     Column("feature_names", JSON),
-    Column("n_clusters", Integer),  # none: to be found
+    Column("n_clusters", Integer),  # null: "auto"
     Column("rule", String(20), nullable=False),
     Column("quorum", Integer),
     Column("deadline", Float(53)),
@@ -74,7 +74,7 @@ clusterings = Table(
     metadata,
     Column("federation_id", Integer, primary_key=True, autoincrement=False),
     Column("version", Integer, nullable=False),
-    Column("payload", LargeBinary),  # none: what there was is no more
+    Column("payload", LargeBinary),  # null: there are no clusters any more
     Column("remark", Text),
 )
 
@@ -93,23 +93,23 @@ def _url(address: str) -> URL:
     try:
         url = make_url(address)
     except ArgumentError as error:
-        raise InvalidInputError("the store must be a file or a postgresql:// address, and is neither") from error
+        raise InvalidInputError("the store must be a file or a postgresql:// address") from error
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise InvalidInputError(
-            f"the store must be a file or a postgresql:// address, and is of the kind {url.get_backend_name()!r}"
+            f"the store must be a file or a postgresql:// address; got an address of {url.get_backend_name()!r}"
         )
     return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
 
 
 def _sqlite(url: URL) -> Engine:
-    """One file in WAL mode: readers do not wait for the writer, and what is committed is on disk."""
+    """One file in WAL mode: readers do not wait for the writer, and a commit is on disk."""
     if url.database and not os.path.exists(url.database):
-        os.close(os.open(url.database, os.O_CREAT | os.O_WRONLY, 0o600))  # for its owner alone
+        os.close(os.open(url.database, os.O_CREAT | os.O_WRONLY, 0o600))  # readable by its owner only
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # transactions begin where SQLAlchemy says so, reads included
+        connection.isolation_level = None  # SQLAlchemy begins every transaction, those that only read too
         for pragma in ("journal_mode = WAL", "synchronous = FULL", f"busy_timeout = {BUSY_SECONDS * 1000}"):
             connection.execute(f"PRAGMA {pragma}").close()
 

@@ -1,0 +1,143 @@
+"""Devices on their way into the store and in it, and what one transaction makes of several arrivals."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+
+from kfed.coordinator.federation import Admission, Federation, Tally, judge
+from kfed.coordinator.security import matches
+from kfed.coordinator.store.schema import devices
+
+ROWS_AT_A_TIME = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithMessage:
+    """What an arrival and a stored device have in common."""
+
+    device_id: str
+    received_at: float
+    message: bytes
+    secret_hash: bytes | None
+    n_centers: int
+    n_points: float
+    is_double: bool
+
+    @property
+    def tally(self) -> Tally:
+        """What this device adds to the totals of its federation."""
+        return Tally(1, self.n_centers, self.n_points, len(self.message))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival(_WithMessage):
+    """A valid message on its way into the store."""
+
+    federation: Federation
+    secret: str | None = None
+    replace: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device(_WithMessage):
+    """A device in the store; `sequence` is its place in the order of arrivals."""
+
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What happened to an arrival; `sequence` is the device's place in the order of arrivals, if it was kept."""
+
+    admission: Admission
+    sequence: int = 0
+
+
+_KEPT = [field.name for field in fields(_WithMessage)]
+DEVICE_COLUMNS = [devices.c[field.name] for field in fields(Device)]
+
+
+def known_devices(connection: Connection, arrivals: Sequence[Arrival]) -> dict[tuple[int, str], Device]:
+    """The stored devices that have the ids of the arrivals."""
+    ids: dict[int, set[str]] = defaultdict(set)
+    for arrival in arrivals:
+        ids[arrival.federation.id].add(arrival.device_id)
+    known = {}
+    for federation_id, wanted in ids.items():
+        where = (devices.c.federation_id == federation_id) & devices.c.device_id.in_(sorted(wanted))
+        for row in connection.execute(select(*DEVICE_COLUMNS).where(where)).mappings():
+            known[federation_id, row["device_id"]] = Device(**row)
+    return known
+
+
+class ArrivalBatch:
+    """The arrivals of one transaction. Each is judged with those before it in mind."""
+
+    def __init__(self, known: dict[tuple[int, str], Device], tallies: dict[int, Tally], last_sequence: int) -> None:
+        self._known = known
+        self.tallies = tallies
+        self.last_sequence = last_sequence
+        self._gone: list[int] = []
+        self._new: dict[int, dict[str, Any]] = {}
+
+    def take(self, arrival: Arrival) -> Receipt:
+        """Judge one arrival."""
+        federation = arrival.federation
+        known = self._known.get((federation.id, arrival.device_id))
+        has_secret = known is not None and matches(arrival.secret, known.secret_hash)
+        known_message = None if known is None else known.message
+        admission = judge(known_message, arrival.message, replace=arrival.replace, has_secret=has_secret)
+        tally = self.tallies.get(federation.id, Tally())
+        if admission is Admission.REPEATED and known is not None:
+            return Receipt(admission, known.sequence)
+        if admission is Admission.JOINED and (federation.closed or tally.n_devices >= federation.max_devices):
+            return Receipt(Admission.CLOSED if federation.closed else Admission.FULL)
+        if not admission.is_kept:
+            return Receipt(admission)
+        if known is not None:
+            tally = tally.plus(known.tally, -1)
+            self._forget(known.sequence)
+        self.tallies[federation.id] = tally.plus(arrival.tally)
+        return Receipt(admission, self._keep(arrival))
+
+    def write(self, connection: Connection) -> None:
+        """Make the changes."""
+        if self._gone:
+            connection.execute(delete(devices).where(devices.c.sequence.in_(self._gone)))
+        if self._new:
+            connection.execute(insert(devices), list(self._new.values()))
+
+    def _forget(self, sequence: int) -> None:
+        if self._new.pop(sequence, None) is None:
+            self._gone.append(sequence)
+
+    def _keep(self, arrival: Arrival) -> int:
+        self.last_sequence += 1
+        values = {"sequence": self.last_sequence, **{name: getattr(arrival, name) for name in _KEPT}}
+        self._known[arrival.federation.id, arrival.device_id] = Device(**values)
+        self._new[self.last_sequence] = {**values, "federation_id": arrival.federation.id}
+        return self.last_sequence
+
+
+class Reading:
+    """Devices of one federation, up to a place in the order of arrivals, as they are at one moment."""
+
+    def __init__(self, connection: Connection, federation_id: int, last_sequence: int) -> None:
+        self._connection = connection
+        self._where = (devices.c.federation_id == federation_id) & (devices.c.sequence <= last_sequence)
+
+    def sizes(self) -> list[tuple[str, int, bool]]:
+        """Id, number of centers and whether in double precision, of each device."""
+        columns = (devices.c.device_id, devices.c.n_centers, devices.c.is_double)
+        return [tuple(row) for row in self._connection.execute(select(*columns).where(self._where))]
+
+    def messages(self) -> Iterator[bytes]:
+        """The messages in any order, read a thousand at a time."""
+        query = select(devices.c.message).where(self._where).execution_options(yield_per=ROWS_AT_A_TIME)
+        for row in self._connection.execute(query):
+            yield row[0]
