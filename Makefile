@@ -4,11 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# A worker on each core, and in it one thread of BLAS and PyTorch: more of them wait for each other.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+# Three workers on two cores, as some tests wait for processes; one thread of BLAS and PyTorch in each, as more wait for
+# each other; byte code is kept even where the environment says not to, as the tests start dozens of programs.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow flower check format bench scale reproduce clean
+.PHONY: help demo test cover slow flower check format bench scale reproduce clean
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
@@ -18,6 +20,9 @@ demo: $(READY) ## Set up and run the main job: digits on 100 simulated devices, 
 
 test: $(READY) ## Set up and run the tests
 	$(PYTEST) -m "not slow" $(ARGS)
+
+cover: $(READY) ## Run the tests, and print the branch coverage of src, which must be 95 %
+	$(PYTEST) -m "not slow" --cov=kfed --cov-branch --cov-report=term:skip-covered --cov-fail-under=95 $(ARGS)
 
 slow: $(READY) ## Run the slow tests
 	$(PYTEST) -m slow $(ARGS) || test $$? -eq 5 # 5: there are none

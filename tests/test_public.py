@@ -1,14 +1,22 @@
-"""The public surface: what `import kfed` gives, and how little it costs."""
+"""The public surface: what `import kfed` gives, how little it costs, and what holds for every module behind it."""
 
+import ast
 import inspect
+import re
 import subprocess
 import sys
 import types
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
 import kfed
 from kfed import errors
+
+SOURCES = Path(kfed.__file__).parent
+MODULES = {str(path.relative_to(SOURCES)): path.read_text(encoding="utf-8") for path in sorted(SOURCES.rglob("*.py"))}
+MAX_LINES = 300
 
 
 def test_all_is_sorted_and_every_name_of_it_is_there():
@@ -83,3 +91,40 @@ print(*[name for name in ("sklearn", "rich", "typer", "matplotlib", "pandas") if
 def test_import_takes_less_than_four_tenths_of_a_second_on_top_of_numpy():
     code = "import numpy, time; t = time.perf_counter(); import kfed; print(time.perf_counter() - t)"
     assert min(float(run(code)[0]) for _ in range(3)) < 0.4
+
+
+# Every module --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(strict=False, reason="Report exists in _base/report.py and in adapters/_partition.py")
+def test_a_class_name_exists_once():
+    homes = defaultdict(list)
+    for module, text in MODULES.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+def test_no_module_is_too_long_to_read():
+    lengths = {module: text.count("\n") for module, text in MODULES.items()}
+    assert {module: lines for module, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+@pytest.mark.xfail(strict=False, reason="six errors of datasets and device/clustering.py")
+def test_errors_say_what_came_after_a_semicolon():
+    """ "X must be at least 1; got 0", and not "X must be at least 1, and is 0"."""
+    texts = [(module, text) for module, source in MODULES.items() for text in _texts_that_are_raised(source)]
+    assert len(texts) > 100
+    assert [(module, text) for module, text in texts if re.search(r", and (is|are|has|have) ", text)] == []
+
+
+def _texts_that_are_raised(source):
+    """Yield the literals of raise statements; what is put into a literal is shown as {}."""
+    for statement in ast.walk(ast.parse(source)):
+        if isinstance(statement, ast.Raise):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.JoinedStr):
+                    yield "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
