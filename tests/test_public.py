@@ -96,7 +96,6 @@ def test_import_takes_less_than_four_tenths_of_a_second_on_top_of_numpy():
 # Every module --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=False, reason="Report exists in _base/report.py and in adapters/_partition.py")
 def test_a_class_name_exists_once():
     homes = defaultdict(list)
     for module, text in MODULES.items():
@@ -111,7 +110,6 @@ def test_no_module_is_too_long_to_read():
     assert {module: lines for module, lines in lengths.items() if lines > MAX_LINES} == {}
 
 
-@pytest.mark.xfail(strict=False, reason="six errors of datasets and device/clustering.py")
 def test_errors_say_what_came_after_a_semicolon():
     """ "X must be at least 1; got 0", and not "X must be at least 1, and is 0"."""
     texts = [(module, text) for module, source in MODULES.items() for text in _texts_that_are_raised(source)]
