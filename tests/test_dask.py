@@ -158,16 +158,22 @@ def kill_when_busy(pid, folder):
 def test_a_cluster_that_goes_away_is_an_error_that_says_how_far_it_came(table, tmp_path):
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0")
     client = Client(cluster)
+    closer = threading.Thread(target=close_when_busy, args=(client, cluster, tmp_path))
+    closer.start()
     try:
         frame = frame_of(table, 10).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
-        closer = threading.Timer(0.6, lambda: (client.close(), cluster.close()))
-        closer.start()
         with pytest.raises(kfed.EngineError, match=r"lost the Dask cluster .* after \d+ of 10 partitions"):
             clustered(frame, client)
-        closer.join()
     finally:
-        client.close()
-        cluster.close()
+        closer.join()
+
+
+def close_when_busy(client, cluster, folder):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not any(folder.iterdir()):
+        time.sleep(0.01)
+    client.close()
+    cluster.close()
 
 
 def test_a_bad_device_is_named_and_the_rest_goes_on(client, table):
