@@ -174,7 +174,7 @@ def _answers() -> Iterator[str]:
         "The last level knows regions, not devices. A device is answered by `result.assign(message)`, the nearest",
         "global center, as a late one is; or by `region.relay(device_id, answer)`, level by level, from the regions",
         "that `keep` was given. What a region sends, and why:",
-        "[decision 0012](decisions/0012-an-aggregation-speaks-as-a-device.md).",
+        "[decision 0012](decisions/0012-an-aggregation-as-a-message.md).",
         "",
         "## A tree of files",
         "",

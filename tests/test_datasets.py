@@ -112,7 +112,7 @@ def test_the_digits_are_always_there(home):
 
 
 def test_a_data_set_whose_columns_do_not_fit_is_an_error():
-    with pytest.raises(kfed.InvalidInputError, match="classes of three must have 3 entries, one a point; got 2"):
+    with pytest.raises(kfed.InvalidInputError, match="classes of three must have 3 entries; got 2"):
         datasets.Dataset("three", np.eye(3), np.array([0, 1]))
 
 

@@ -90,7 +90,7 @@ def test_the_answer_to_another_device_is_refused():
     with pytest.raises(kfed.FeatureMismatchError, match="2 features"):
         local.induced_labels(kfed.Identity("a", [0, 0], [[0.0, 0.0, 0.0]]))
     for ids in ([], [0], [0, 0, 0]):
-        with pytest.raises(kfed.InvalidInputError, match="the 2 clusters that this device sent"):
+        with pytest.raises(kfed.InvalidInputError, match="must name 2 clusters, as many as this device sent"):
             local.induced_labels(kfed.Identity("a", ids, [[0.0, 0.0]]))
 
 

@@ -410,7 +410,7 @@ def test_a_message_that_safetensors_can_read_is_what_it_says():
 
 
 def test_a_message_too_large_is_refused_before_it_is_read(monkeypatch, tmp_path):
-    monkeypatch.setattr("kfed.wire.message.MAX_BYTES", 200)
+    monkeypatch.setattr(kfed.DeviceMessage, "MAX_BYTES", 200)
     payload = kfed.DeviceMessage("a", np.ones((9, 9)), [3] * 9).to_bytes()
     with pytest.raises(kfed.MessageError, match="at most 200 bytes"):
         kfed.DeviceMessage.from_bytes(payload)

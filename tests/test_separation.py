@@ -348,7 +348,7 @@ LABELS = [0, 0, 1, 1, 2, 2]
         (([POINTS, POINTS], [LABELS, LABELS], [0] * 12), {}, "groups must be None"),
         (([], []), {}, "at least one table"),
         (([POINTS, POINTS[:, :1]], [LABELS, LABELS]), {}, "got 2 in table 0 and 1 in table 1"),
-        ((POINTS, LABELS, [0, 1]), {}, "groups must have one label for each of 6 rows"),
+        ((POINTS, LABELS, [0, 1]), {}, r"groups must have shape \(6,\), one label for each row"),
         ((POINTS, [0, 0, 1, 1, 2, np.nan]), {}, "target_labels must be finite"),
         ((POINTS, ["a", "a", "b", "b", "b", None]), {}, "without missing values"),
         ((POINTS, LABELS), {"n_clusters": 4}, "cluster 3 has none"),

@@ -160,7 +160,7 @@ def count_by_stage(sent, n_clusters, monkeypatch):
         in_traversal.append(counter.n_distances)
         return found
 
-    monkeypatch.setattr("kfed.server.rules.farthest_first", counted)
+    monkeypatch.setattr("kfed.server.algorithm2.farthest_first", counted)
     kfed.aggregate(sent, n_clusters)
     return in_traversal[0], counter.n_distances - in_traversal[0]
 
@@ -338,7 +338,7 @@ def test_a_device_without_a_center_is_served_and_may_leave():
 
 def test_more_clusters_than_centers_is_an_error_that_says_how_many():
     sent = [message("a", [[0.0], [1.0]]), message("b", [[7.0]])]
-    with pytest.raises(kfed.TooFewCentersError, match="got 4, and 2 devices sent 3"):
+    with pytest.raises(kfed.TooFewCentersError, match="got 4, but 2 devices sent 3 centers"):
         kfed.aggregate(sent, 4)
 
 

@@ -1,4 +1,4 @@
-"""What all other rooms share and no step of the paper is: checks, geometry, threads, random numbers, files.
+"""Tools that every room uses, and no step of the paper: checks, geometry, threads, random numbers, files.
 
 Others import its modules: ``from kfed._base import checks, geometry``. It knows no device, message or aggregation.
 """

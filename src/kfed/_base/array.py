@@ -1,4 +1,4 @@
-"""`Array`, the one alias for NumPy arrays, and two ways to make an array read-only."""
+"""`Array`, the alias for NumPy arrays; lengths of arrays as attributes; and two ways to make an array read-only."""
 
 from __future__ import annotations
 

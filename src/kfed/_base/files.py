@@ -76,7 +76,7 @@ def read(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
     """Read a file, or raise if it is too large to be a kfed file."""
     size = Path(path).stat().st_size
     if size > max_bytes:
-        raise MessageError(f"{path} has {size:,} bytes; a kfed file has at most {max_bytes:,}")
+        raise MessageError(f"a kfed file of this kind has at most {max_bytes:,} bytes; got {size:,}")
     return Path(path).read_bytes()
 
 

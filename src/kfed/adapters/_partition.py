@@ -10,6 +10,7 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
+from kfed._base.text import plural
 from kfed.device import LocalClustering
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
@@ -141,7 +142,7 @@ def _length(span: slice) -> int:
 def _fault(name: str, points: Array, plan: PartitionPlan) -> str | None:
     """Reason to skip a device, or None. It quotes no value of a row."""
     if name == NO_DEVICE:
-        return f"column {plan.device_column!r} is null in {len(points):,} rows of a partition; fill it in"
+        return f"column {plan.device_column!r} is null in {plural(len(points), 'row')} of a partition; fill it in"
     try:
         checks.device_id(name)
         checks.finite_table(points, f"points of device {name!r}")

@@ -1,4 +1,4 @@
-"""k-FED on Dask: devices are clustered where their rows lie, and only messages travel to the one who aggregates.
+"""k-FED on Dask: devices are clustered where their rows lie, and only messages travel to the process that aggregates.
 
 Parquet or a Dask frame ──> partitions with whole devices ──> messages ══> aggregate ──> a lazy frame with labels
 """
@@ -178,7 +178,7 @@ def _check_columns(frame: Any, device_column: str, columns: Sequence[str], label
     missing = [name for name in (device_column, *columns) if name not in there]
     if missing:
         raise InvalidInputError(
-            f"the table has no column {text.listed(list(map(repr, missing)))}; its columns are {text.listed(there)}"
+            f"column not found: {text.listed(list(map(repr, missing)))}; the columns are {text.listed(there)}"
         )
     if device_column in columns:
         raise InvalidInputError(f"columns must not include the device column {device_column!r}")

@@ -15,7 +15,7 @@ import typer
 
 from kfed.cli._terminal import number_or_auto
 from kfed.device import MIN_CLUSTER_SIZE
-from kfed.site import LocalFile, cluster_table, read_table
+from kfed.site import LocalFile, cluster_file
 
 TABLE_HELP = "The rows of this site: .csv, .parquet or .npy."
 
@@ -66,7 +66,8 @@ class SiteOptions:
     ] = None
     scale: ScaleFile = None
     min_cluster_size: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Clusters of fewer rows than this are not sent.")
+        int,
+        typer.Option(metavar="N", min=1, help="Clusters of fewer rows, or whose center could reveal a row, stay here."),
     ] = MIN_CLUSTER_SIZE
     seed: Annotated[
         int, typer.Option(metavar="N", help="Decides every random choice, together with the name of the site.")
@@ -82,21 +83,18 @@ class SiteOptions:
 
     def cluster(self, data: Path) -> LocalFile:
         """Read and cluster the table of the site."""
-        table = read_table(
+        return cluster_file(
             data,
+            self.n_local_clusters,
+            self.name(data),
+            random_state=self.seed,
+            min_cluster_size=self.min_cluster_size,
             columns=self.columns,
             id_column=self.id_column,
             weight_column=self.weight_column,
             scale=self.scale,
             header=self.header,
             dtype=np.float32 if self.float32 else None,
-        )
-        return cluster_table(
-            table,
-            self.n_local_clusters,
-            self.name(data),
-            random_state=self.seed,
-            min_cluster_size=self.min_cluster_size,
         )
 
 

@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         "`kfed aggregate *.kfed -k auto --rule robust`   if k is not known and some rows are bad\n\n"
         "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
         "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region, as one device\n\n"
-        "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and a server above the regions\n\n"
+        "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and the parent server of the regions\n\n"
         "clusters.kfed holds the centers of all devices. If they should not see those of each other, send each "
         "its identity instead: answers/site7.identity holds only the shared clusters."
     )(aggregate)
@@ -89,7 +89,7 @@ def aggregate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Also write a message that stands for all these sites at a server above, named like the file.",
+            help="Also write a message that summarises these sites for a parent server; its name is the device id.",
         ),
     ] = None,
     plot: Plot = None,
@@ -215,7 +215,7 @@ def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
         folder = escape(str(Path(next(iter(facts["identities"].values()))).parent))
         lines.append(f"  [green]wrote[/]  {plural(len(facts['identities']), 'identity', 'identities')} in {folder}")
     if facts["message"]:
-        above = "(for a server above: `kfed aggregate --rule regions`)"
+        above = "(for a parent server: `kfed aggregate --rule regions`)"
         lines.append(f"  [green]wrote[/]  {escape(facts['message'])}  {above}")
     if facts["plot"]:
         lines.append(f"  [green]wrote[/]  {escape(facts['plot'])}")

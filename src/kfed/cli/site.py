@@ -143,6 +143,7 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
         f"  [yellow]keep[/]  {escape(facts['local_file'])}  (labels the rows when the answer comes)",
     ]
     if withheld:
-        small = "has too few rows" if withheld == 1 else "have too few rows"
-        lines.insert(1, f"  {plural(withheld, 'cluster')} {small} to be sent; the rows get labels, too")
+        lines.insert(
+            1, f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row; the rows get labels, too"
+        )
     return lines

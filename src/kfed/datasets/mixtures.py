@@ -91,7 +91,7 @@ def mixture(
     separation : float, optional
         The distance of the means instead, in standard deviations. Give one of the two.
     layout : {"equidistant", "random"}
-        All pairs of means this far apart (which takes k <= d), or means in random places of which the two nearest are.
+        All pairs of means this far apart (which takes k <= d), or random means, scaled so that the two nearest are.
     seed : int
 
     Returns

@@ -51,7 +51,7 @@ class Diagnosis:
     facts : tuple of (str, str)
         The numbers behind the verdict, each with its name.
     tables, plots, notes
-        What else there is to see and to know.
+        Tables of pairs, clusters and devices; pictures; and remarks on the verdict.
     details : dict
         Everything in types that JSON knows.
     """

@@ -15,9 +15,9 @@ from kfed._base.array import Array, Length, readonly
 from kfed.errors import InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, off_scale
+from kfed.server.algorithm2 import RULES, Grouping, group
 from kfed.server.answers import answer, assign
 from kfed.server.auto_k import KChoice, choose_k
-from kfed.server.rules import RULES, Grouping, group
 from kfed.server.summary import summarize
 from kfed.theory import Certificate
 from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
@@ -36,7 +36,7 @@ class Aggregation(KfedFile):
     first_device : str or None
         The device that the traversal was asked to start from.
     k_choice : KChoice or None
-        How `n_clusters` was found, if it was to be.
+        How `n_clusters` was found, if it was "auto".
     """
 
     KIND: ClassVar[str] = "aggregation"
@@ -153,7 +153,7 @@ class Aggregation(KfedFile):
 
     def has(self, message: DeviceMessage) -> bool:
         """Whether the device of this id was aggregated with this very message."""
-        return self.messages.message(message.device_id) == message
+        return message.device_id in self and self.messages.message(message.device_id) == message
 
     def to_message(self, device_id: str) -> DeviceMessage:
         """Summarise as a message for a parent server: mean, count and spread of all points of each global cluster.

@@ -10,7 +10,7 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array, frozen
 from kfed.errors import InvalidInputError
-from kfed.server.rules import Grouping
+from kfed.server.algorithm2 import Grouping
 from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, FeatureSchema, MessageBatch
 
 
@@ -90,7 +90,7 @@ def _check_devices(batch: MessageBatch) -> None:
 
 
 def _check_values(batch: MessageBatch, grouping: Grouping) -> None:
-    """Raise unless all numbers are ones that messages may hold, or that came of such."""
+    """Raise unless all numbers are ones that messages may hold, or that follow from them."""
     single = batch.centers[~batch.is_double[batch.owners]]
     for array, limit in (
         (single, LARGEST_SINGLE),

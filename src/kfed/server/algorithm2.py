@@ -1,110 +1,99 @@
-"""`aggregate`: Algorithm 2 of the paper, k-FED. The server groups the centers that devices sent."""
+"""Algorithm 2 of the paper, k-FED: `paper_rule` is it to the letter; two more rules go beyond the paper.
+
+A rule takes the messages, k and the rows that M starts from, and returns a `Grouping`.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from kfed._base import checks
-from kfed.errors import AggregationWarning
-from kfed.server.aggregation import Aggregation
-from kfed.server.auto_k import KChoice, choose_k
-from kfed.server.rules import RULES
-from kfed.wire import DeviceMessage, MessageBatch
+import numpy as np
+
+from kfed._base import geometry, text
+from kfed._base.array import Array
+from kfed._base.averages import means_by_label
+from kfed.errors import InvalidInputError, TooFewCentersError
+from kfed.server import robust
+from kfed.server.traversal import farthest_first
+from kfed.wire import MessageBatch
 
 
-def aggregate(
-    messages: Iterable[DeviceMessage] | MessageBatch,
-    n_clusters: int | Literal["auto"],
-    *,
-    rule: str = "paper",
-    first_device: str | None = None,
-    n_jobs: int | None = None,
-) -> Aggregation:
-    """Group the device centers of all messages into `n_clusters` global clusters.
+@dataclass(frozen=True)
+class Grouping:
+    """What a rule answers."""
 
-    Parameters
-    ----------
-    messages : iterable of DeviceMessage
-        One message a device, in any order: the answer depends on the set of messages alone. Or a `MessageBatch`, which
-        holds the same as columns, for messages too many to be held as objects.
-    n_clusters : int or "auto"
-        Number of global clusters, k. ``"auto"`` finds it, see `choose_n_clusters`; the answer says how, in `k_choice`.
-    rule : {"paper", "robust", "regions"}
-        ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
-        ``"robust"`` weighs centers by their counts, sets tiny stray ones aside, tries several seedings and runs Lloyd
-        to convergence; on clean separated data it gives the paper's answer.
-        ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
-        from one center, since a region may send several of one cluster, and weighs means by counts.
-    first_device : str, optional
-        The device whose centers the traversal starts from (step 2: "pick any z"). By default the one with
-        the most points among those with at most `n_clusters` centers; the first id of several.
-    n_jobs : int, optional
-        Number of threads, by default one per core. It does not change the answer.
+    initial_centers: Array  # M: (n_clusters, n_features)
+    traversal: Array  # farthest-first distances, (n_clusters - n_start,)
+    center_labels: Array  # tau: (n_device_centers,)
+    cluster_centers: Array  # mu(tau): (n_clusters, n_features)
 
-    Returns
-    -------
-    Aggregation
 
-    Raises
-    ------
-    NoReliableKError
-        If `n_clusters` is "auto" and the centers do not show it clearly: then it has to be given.
+def paper_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Steps 2 to 8 of Algorithm 2."""
+    centers = batch.centers
+    traversal = farthest_first(centers, n_clusters, start, n_jobs)  # steps 2 to 6
+    initial_centers = centers[traversal.picks]
+    labels = geometry.nearest(centers, initial_centers, n_jobs, traversal.near)  # step 7: one round of Lloyd
+    means = means_by_label(centers, labels, initial_centers, n_jobs=n_jobs)
+    return Grouping(initial_centers, traversal.distances, labels, means)
 
-    Warns
-    -----
-    AggregationWarning
-        If clusters rest on a single center, if devices are too alike for the paper's corollary, or if an "auto" number
-        of clusters has no second opinion; the texts are in `Aggregation.warnings`, too.
 
-    References
-    ----------
-    Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clustering", ICML 2021, Algorithm 2.
+def robust_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Algorithm 2 for data that is not clean: see `kfed.server.robust`."""
+    kept = robust.without_strays(batch.centers, batch.counts, batch.owners, n_clusters, n_jobs)
+    start = np.flatnonzero(np.isin(kept, start))
+    if len(start) == 0:
+        start = np.array([batch.counts[kept].argmax()])
+    traversal = farthest_first(batch.centers[kept], n_clusters, start, n_jobs)
+    initial_centers = batch.centers[kept][traversal.picks]
+    means = robust.best_centers(batch.centers[kept], batch.counts[kept], initial_centers, n_jobs)
+    return Grouping(initial_centers, traversal.distances, geometry.nearest(batch.centers, means, n_jobs), means)
 
-    Examples
-    --------
-    >>> one = DeviceMessage("a", [[0.0, 0.0], [9.0, 0.0]], [10, 10])
-    >>> two = DeviceMessage("b", [[9.1, 0.1], [0.0, 9.0]], [20, 5])
-    >>> result = aggregate([one, two], n_clusters=3)
-    >>> np.asarray(result.identity("a")), np.asarray(result.identity("b"))
-    (array([2, 0]), array([0, 1]))
-    >>> result.cluster_sizes
-    array([30,  5, 10])
+
+def regions_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Algorithm 2 for messages of regions, which may hold several centers of one cluster and very different counts."""
+    centers = batch.centers
+    heaviest = start[[batch.counts[start].argmax()]]
+    traversal = farthest_first(centers, n_clusters, heaviest, n_jobs)
+    initial_centers = centers[traversal.picks]
+    labels = geometry.nearest(centers, initial_centers, n_jobs, traversal.near)
+    means = means_by_label(centers, labels, initial_centers, batch.counts, n_jobs)
+    return Grouping(initial_centers, traversal.distances, labels, means)
+
+
+RULES: dict[str, Callable[[MessageBatch, int, Array, int | None], Grouping]] = {
+    "paper": paper_rule,
+    "robust": robust_rule,
+    "regions": regions_rule,
+}
+
+
+def group(batch: MessageBatch, n_clusters: int, rule: str, first_device: str | None, n_jobs: int | None) -> Grouping:
+    """Group the device centers of a batch into `n_clusters` global clusters, by the rule of this name."""
+    if len(batch.centers) < n_clusters:
+        sent = f"{text.plural(len(batch.device_ids), 'device')} sent {text.plural(len(batch.centers), 'center')}"
+        raise TooFewCentersError(
+            f"n_clusters must be at most the number of device centers; got {n_clusters}, but {sent}: ask for fewer "
+            "clusters, wait for more devices, or let devices look for more local clusters"
+        )
+    return RULES[rule](batch, n_clusters, _start(batch, n_clusters, first_device), n_jobs)
+
+
+def _start(batch: MessageBatch, n_clusters: int, first_device: str | None) -> Array:
+    """Rows of the centers that M starts from, Theta^(z) of one device.
+
+    Of a device with more than `n_clusters` centers, only the one of most points.
     """
-    n_clusters = checks.positive_integer_or_auto(n_clusters, "n_clusters")
-    rule = checks.one_of(rule, list(RULES), "rule")
-    batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
-    result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs)
-    if result.warnings:
-        warnings.warn("; ".join(result.warnings), AggregationWarning, stacklevel=2)
-    return result
-
-
-def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None = None) -> KChoice:
-    """Find the number of global clusters, k, that the device centers show, and say how clearly they do.
-
-    If clusters are as far apart as the paper asks, farthest-first distances of the centers drop after the k-th pick.
-    Centers of few points, and those of several clusters in one, are set aside before. The number is reliable if the
-    drop is clear, if as many centers lie farther apart than centers of one cluster can, and if the clusters lie four
-    standard deviations apart, which parts of one cluster do not; or if all centers lie as near as those of one cluster.
-
-    Parameters
-    ----------
-    messages : iterable of DeviceMessage
-        One message a device, in any order. Those without `sums_of_squares` say little about k.
-    n_jobs : int, optional
-        Number of threads, by default one per core. It does not change the answer.
-
-    Returns
-    -------
-    KChoice
-
-    Examples
-    --------
-    >>> places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
-    >>> sent = [DeviceMessage(f"{i}", places + i / 10, [20] * 3, [40.0] * 3) for i in range(3)]
-    >>> choose_n_clusters(sent).n_clusters
-    3
-    """
-    return choose_k(MessageBatch.of(messages), n_jobs)
+    n_devices = len(batch.device_ids)
+    sizes = np.bincount(batch.owners, minlength=n_devices)
+    if first_device is None:
+        n_points = np.bincount(batch.owners, weights=batch.counts, minlength=n_devices)
+        fits = (sizes > 0) & (sizes <= n_clusters)
+        position = int(np.where(fits if fits.any() else sizes > 0, n_points, -1).argmax())
+    else:
+        position = batch.position(first_device)
+        if sizes[position] == 0:
+            raise InvalidInputError(f"first_device must have sent at least one center; {first_device!r} sent none")
+    rows = np.arange(len(batch.owners))[batch.centers_of(position)]
+    return rows if len(rows) <= n_clusters else rows[[batch.counts[rows].argmax()]]

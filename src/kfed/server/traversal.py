@@ -28,7 +28,7 @@ _LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
 _FRONT_ELEMENTS = 2**17  # coordinates of a front that are little work in any case
 _PART_ELEMENTS = 2**25  # coordinates that one worker searches for the front at a time: smaller parts take longer in all
 _SETTLED_TOGETHER = 64  # picks
-_SEARCHED_VALUES = 2**13  # in columns, for the smallest: that of more is found sooner by a product
+_SEARCHED_VALUES = 2**13  # above this size a matrix product finds the smallest of each column faster
 _expect_overflow = functools.partial(np.errstate, over="ignore", invalid="ignore")  # such a bound is not used
 
 
@@ -149,7 +149,7 @@ class _Front:
             self._depth = min(self._depth * 2, _GREATEST_DEPTH)
             rows = self._close_under_highest()
         while rows.size * n_features > max(n_points, _FRONT_ELEMENTS) and self._depth > _LEAST_DEPTH:
-            self._depth /= 2  # to keep them up would cost more than to look for others
+            self._depth /= 2  # keeping this many rows up to date costs more than a new search
             self._floor = max(self._floor, upper[rows].max() * (1 - self._depth))
             rows = self._above_floor(rows)
         self._look_at(rows)

@@ -4,8 +4,7 @@
 labels the rows when the answer is there.
 """
 
-from kfed.site.cluster import cluster_table
-from kfed.site.kept import LocalFile
+from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.read import open_table, read_column, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.table import Table
@@ -13,6 +12,7 @@ from kfed.site.table import Table
 __all__ = [
     "LocalFile",
     "Table",
+    "cluster_file",
     "cluster_table",
     "open_table",
     "read_column",

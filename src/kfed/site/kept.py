@@ -9,14 +9,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from kfed._base import checks, files
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.device import LocalClustering
+from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site.read import read_table
@@ -174,3 +174,65 @@ def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tupl
     """The parts of a file of version 1, which held the clustering as a file within the file, as those of version 2."""
     inner, clustering = files.decode(tensors["clustering"].tobytes())
     return {**tensors, **inner}, {**facts, "version": LocalFile.VERSION, "clustering": clustering}
+
+
+def cluster_file(
+    path: str | os.PathLike[str],
+    n_local_clusters: int | Literal["auto"],
+    device_id: str,
+    *,
+    random_state: int = 0,
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    **reading: Any,
+) -> LocalFile:
+    """Read the table of a site and cluster its rows: `read_table` with the options `reading`, then `cluster_table`."""
+    table = read_table(path, **reading)
+    return cluster_table(
+        table, n_local_clusters, device_id, random_state=random_state, min_cluster_size=min_cluster_size
+    )
+
+
+def cluster_table(
+    table: Table,
+    n_local_clusters: int | Literal["auto"],
+    device_id: str,
+    *,
+    random_state: int = 0,
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+) -> LocalFile:
+    """Cluster the rows of a site, and keep what labels them later.
+
+    Parameters
+    ----------
+    table : Table
+        The rows, see `read_table`; its weights and the ids of its rows are used if it has them.
+    n_local_clusters : int or "auto"
+        How many clusters to look for; "auto" finds how many there are.
+    device_id : str
+        The name of the site.
+    random_state : int
+        Decides every random choice, together with the name of the site.
+    min_cluster_size : int
+        Clusters of fewer rows, or whose center could reveal a row, are not sent.
+
+    Returns
+    -------
+    LocalFile
+        Its `to_message` is what may leave the site.
+
+    Examples
+    --------
+    >>> table = Table(np.array([[30.0], [31.0], [33.0], [70.0], [71.0], [73.0]]), ("age",))
+    >>> kept = cluster_table(table, 2, "site7")
+    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()
+    (('age',), [3, 3])
+    """
+    clustering = cluster_device(
+        table,
+        n_local_clusters,
+        sample_weight=table.weights,
+        random_state=random_state,
+        device_id=device_id,
+        min_cluster_size=min_cluster_size,
+    )
+    return LocalFile(device_id, clustering, table.row_ids, table.id_column)

@@ -23,8 +23,8 @@ class Table:
         float32 or float64, all finite.
     names : tuple of str
         A name for each column: from the header, or its position in a file without one.
-    columns : tuple of str or None
-        The names from the header; None without one.
+    has_header : bool
+        Whether the names came from the file.
     row_ids : tuple of str or None
         The id of each row, from the id column; never clustered and never sent.
     id_column : str or None

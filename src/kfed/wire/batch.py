@@ -120,8 +120,7 @@ class MessageBatch:
         position = self._place(device_id)
         if position is None:
             raise UnknownDeviceError(
-                f"device {device_id!r} is not one of the {len(self.device_ids)} devices that were aggregated; "
-                "assign its message instead"
+                f"device {device_id!r} is not among the devices that were aggregated; assign its message instead"
             )
         return position
 

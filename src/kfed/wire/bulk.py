@@ -16,7 +16,7 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array
 from kfed.errors import InvalidInputError
-from kfed.wire.message import FORMAT, MAX_BYTES, MAX_COUNT, MAX_VALUE, N_STATISTICS, DeviceMessage
+from kfed.wire.message import FORMAT, MAX_COUNT, MAX_VALUE, N_STATISTICS, DeviceMessage
 
 _PREFIX = f"{FORMAT}:"
 _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
@@ -55,7 +55,7 @@ def _parsed(payload: bytes, known_names: dict[str, tuple[str, ...] | None]) -> A
             and first == 0
             and last == n_centers * n_columns * dtype.itemsize == len(payload) - start
             and n_columns > N_STATISTICS
-            and len(payload) <= MAX_BYTES
+            and len(payload) <= DeviceMessage.MAX_BYTES
         )
         if is_plain:
             names = None if facts is None else _names(facts["kfed"], n_columns - N_STATISTICS, known_names)

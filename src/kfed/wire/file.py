@@ -24,6 +24,8 @@ class KfedFile:
 
     KIND: ClassVar[str]
     VERSION: ClassVar[int] = 1
+    MAX_BYTES: ClassVar[int] = files.MAX_BYTES
+    """A larger file, or more bytes, are refused."""
     IS_PRIVATE: ClassVar[bool] = False
     """Whether its files may be read by their owner only."""
 
@@ -48,7 +50,13 @@ class KfedFile:
     @classmethod
     def from_bytes(cls, payload: bytes) -> Self:
         """Read what `to_bytes` wrote, trusting nothing in it. Raises `MessageError` if it is not valid."""
+        cls._check_size(payload)
         return cls.from_parts(*files.decode(payload))
+
+    @classmethod
+    def _check_size(cls, payload: bytes) -> None:
+        if len(payload) > cls.MAX_BYTES:
+            raise MessageError(f"a kfed {cls.KIND} has at most {cls.MAX_BYTES:,} bytes; got {len(payload):,}")
 
     @classmethod
     def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
@@ -66,18 +74,20 @@ class KfedFile:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read from a file; an error names the file."""
-        return files.naming(path, lambda: cls.from_bytes(files.read(path)))
+        return files.naming(path, lambda: cls.from_bytes(files.read(path, cls.MAX_BYTES)))
 
 
 def load(path: str | os.PathLike[str], *expected: type[KfedFile]) -> Any:
     """Read a kfed file of one of the expected kinds; an error names the file, and says what it holds instead."""
-    return files.naming(path, lambda: _one_of(expected, *files.decode(files.read(path))))
+    return files.naming(path, lambda: _one_of(expected, files.read(path)))
 
 
-def _one_of(expected: tuple[type[KfedFile], ...], tensors: dict[str, Array], facts: dict[str, Any]) -> Any:
+def _one_of(expected: tuple[type[KfedFile], ...], payload: bytes) -> Any:
+    tensors, facts = files.decode(payload)
     kind = "message" if any(name.startswith("kfed") for name in tensors) else str(facts.get("kind"))
     for candidate in expected:
         if kind == candidate.KIND:
+            candidate._check_size(payload)
             return candidate.from_parts(tensors, facts)
     if kind not in WRITERS:
         raise MessageError("this is not a kfed file")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +27,6 @@ from kfed.wire.file import KfedFile
 from kfed.wire.schema import FeatureSchema
 
 FORMAT = "kfed1"
-MAX_BYTES = 2**28
 MAX_COUNT = 2**53
 MAX_VALUE = 1e100
 SMALLEST_SINGLE, LARGEST_SINGLE = 1e-37, 1e37
@@ -65,6 +63,7 @@ class DeviceMessage(KfedFile):
     """
 
     KIND: ClassVar[str] = "message"
+    MAX_BYTES: ClassVar[int] = 2**28
 
     device_id: str
     schema: FeatureSchema
@@ -159,13 +158,6 @@ class DeviceMessage(KfedFile):
         return hashlib.blake2b(self.to_bytes(), digest_size=DIGEST_BYTES).digest()
 
     @classmethod
-    def from_bytes(cls, payload: bytes) -> DeviceMessage:
-        """Read a message, trusting nothing in it. Raises `MessageError` if it is not valid."""
-        if len(payload) > MAX_BYTES:
-            raise MessageError(f"a message has at most {MAX_BYTES:,} bytes; got {len(payload):,}")
-        return cls.from_parts(*files.decode(payload))
-
-    @classmethod
     def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> DeviceMessage:
         """Like `from_bytes`, of bytes that were decoded already."""
         device_id, table = _only_table(tensors)
@@ -175,11 +167,6 @@ class DeviceMessage(KfedFile):
         except InvalidInputError as error:
             raise MessageError(f"the message of {device_id[:40]!r} is not valid: {error}") from error
         return message
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> DeviceMessage:
-        """Read a message from a file; an error names the file."""
-        return files.naming(path, lambda: cls.from_bytes(files.read(path, MAX_BYTES)))
 
 
 def _tabulated(centers: Any, counts: Any, sums_of_squares: Any, spectral_deviation: Any) -> Array:
@@ -251,7 +238,8 @@ def _only_table(tensors: dict[str, Array]) -> tuple[str, Array]:
     if found != FORMAT:
         raise VersionError(f"this message has format {found!r}; this version of kfed reads {FORMAT!r}: upgrade kfed")
     table = tensors[name]
-    if table.ndim != 2 or not N_STATISTICS < table.shape[1] <= MAX_BYTES or table.dtype not in checks.FLOATS:
+    is_table = table.ndim == 2 and N_STATISTICS < table.shape[1] <= DeviceMessage.MAX_BYTES
+    if not is_table or table.dtype not in checks.FLOATS:
         raise MessageError(f"a message must hold a table of floats; got shape {table.shape} of {table.dtype}")
     return device_id, table
 

@@ -24,7 +24,7 @@ class FeatureSchema:
 
     Examples
     --------
-    >>> FeatureSchema(2, ["age", "height"]).check_same(FeatureSchema(2), "north", "south")  # no names, no quarrel
+    >>> FeatureSchema(2, ["age", "height"]).check_same(FeatureSchema(2), "north", "south")  # without names, any match
     >>> FeatureSchema(2, ["age", "height"]).check_same(FeatureSchema(2, ["height", "age"]), "north", "south")
     Traceback (most recent call last):
     kfed.errors.FeatureMismatchError: all devices must have the same features in the same order; feature 0 is 'age' ...

@@ -1,0 +1,110 @@
+"""The door of the server: `aggregate` and `choose_n_clusters` check, stack the messages, and warn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Literal
+
+from kfed._base import checks
+from kfed.errors import AggregationWarning
+from kfed.server.aggregation import Aggregation
+from kfed.server.algorithm2 import RULES
+from kfed.server.auto_k import KChoice, choose_k
+from kfed.wire import DeviceMessage, MessageBatch
+
+
+def aggregate(
+    messages: Iterable[DeviceMessage] | MessageBatch,
+    n_clusters: int | Literal["auto"],
+    *,
+    rule: str = "paper",
+    first_device: str | None = None,
+    n_jobs: int | None = None,
+) -> Aggregation:
+    """Group the device centers of all messages into `n_clusters` global clusters.
+
+    Parameters
+    ----------
+    messages : iterable of DeviceMessage
+        One message a device, in any order: the answer depends on the set of messages alone. Or a `MessageBatch`, which
+        holds the same as columns, for messages too many to be held as objects.
+    n_clusters : int or "auto"
+        Number of global clusters, k. ``"auto"`` finds it, see `choose_n_clusters`; the answer says how, in `k_choice`.
+    rule : {"paper", "robust", "regions"}
+        ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
+        ``"robust"`` weighs centers by their counts, sets tiny stray ones aside, tries several seedings and runs Lloyd
+        to convergence; on clean separated data it gives the paper's answer.
+        ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
+        from one center, since a region may send several of one cluster, and weighs means by counts.
+    first_device : str, optional
+        The device whose centers the traversal starts from (step 2: "pick any z"). By default the one with
+        the most points among those with at most `n_clusters` centers; the first id of several.
+    n_jobs : int, optional
+        Number of threads, by default one per core. It does not change the answer.
+
+    Returns
+    -------
+    Aggregation
+
+    Raises
+    ------
+    NoReliableKError
+        If `n_clusters` is "auto" and the centers do not show it clearly: then it has to be given.
+
+    Warns
+    -----
+    AggregationWarning
+        If clusters rest on a single center, if devices are too alike for the paper's corollary, or if an "auto" number
+        of clusters has no second opinion; the texts are in `Aggregation.warnings`, too.
+
+    References
+    ----------
+    Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clustering", ICML 2021, Algorithm 2.
+
+    Examples
+    --------
+    >>> one = DeviceMessage("a", [[0.0, 0.0], [9.0, 0.0]], [10, 10])
+    >>> two = DeviceMessage("b", [[9.1, 0.1], [0.0, 9.0]], [20, 5])
+    >>> result = aggregate([one, two], n_clusters=3)
+    >>> np.asarray(result.identity("a")), np.asarray(result.identity("b"))
+    (array([2, 0]), array([0, 1]))
+    >>> result.cluster_sizes
+    array([30,  5, 10])
+    """
+    n_clusters = checks.positive_integer_or_auto(n_clusters, "n_clusters")
+    rule = checks.one_of(rule, list(RULES), "rule")
+    batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
+    result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs)
+    if result.warnings:
+        warnings.warn("; ".join(result.warnings), AggregationWarning, stacklevel=2)
+    return result
+
+
+def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None = None) -> KChoice:
+    """Find the number of global clusters, k, that the device centers show, and say how clearly they do.
+
+    If clusters are as far apart as the paper asks, farthest-first distances of the centers drop after the k-th pick.
+    Centers of few points, and those of several clusters in one, are set aside before. The number is reliable if the
+    drop is clear, if as many centers lie farther apart than centers of one cluster can, and if the clusters lie four
+    standard deviations apart, which parts of one cluster do not; or if all centers lie as near as those of one cluster.
+
+    Parameters
+    ----------
+    messages : iterable of DeviceMessage
+        One message a device, in any order. Those without `sums_of_squares` say little about k.
+    n_jobs : int, optional
+        Number of threads, by default one per core. It does not change the answer.
+
+    Returns
+    -------
+    KChoice
+
+    Examples
+    --------
+    >>> places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    >>> sent = [DeviceMessage(f"{i}", places + i / 10, [20] * 3, [40.0] * 3) for i in range(3)]
+    >>> choose_n_clusters(sent).n_clusters
+    3
+    """
+    return choose_k(MessageBatch.of(messages), n_jobs)
