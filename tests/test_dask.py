@@ -242,8 +242,8 @@ def test_only_messages_leave_a_partition(table):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"device_column": "nobody"}, "no column 'nobody'"),
-        ({"columns": ["x0", "y0"]}, "no column 'y0'"),
+        ({"device_column": "nobody"}, "column not found: 'nobody'"),
+        ({"columns": ["x0", "y0"]}, "column not found: 'y0'"),
         ({"columns": []}, "at least one"),
         ({"columns": "x0"}, "must be a list"),
         ({"columns": ["x0", "x0"]}, "distinct"),
