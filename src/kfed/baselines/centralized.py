@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kfed._base import checks, files
-from kfed._base.array import Array
-from kfed.baselines.pooling import pool
+from kfed.baselines.pooling import PooledClusters, pool
 from kfed.simulate import Communication
 
 
 @dataclass(frozen=True, eq=False)
-class Centralized:
-    """Result of pooling, and what was sent for it.
+class Centralized(PooledClusters):
+    """Result of pooling, and what was sent for it: all rows up, the labels down."""
 
-    Attributes
-    ----------
-    centers : array of shape (n_clusters, n_features)
-    labels : array of int, shape (n_points,)
-        Labels of the points of all devices, one device after the other.
-    sent : Communication
-        All rows up; the labels down.
-    """
-
-    centers: Array = field(repr=False)
-    labels: Array = field(repr=False)
     sent: Communication
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from kfed._base import checks, files, geometry
 from kfed._base.array import Array
 from kfed._base.pool import one_blas_thread
-from kfed.baselines.pooling import pool
+from kfed.baselines.pooling import PooledClusters, pool
 from kfed.simulate import Communication
 from kfed.wire import DeviceMessage
 
@@ -36,20 +36,9 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class DistributedLloyd:
-    """Result of distributed Lloyd, and what was sent for it.
+class DistributedLloyd(PooledClusters):
+    """Result of distributed Lloyd; `steps` has one entry for each round, the first of which draws the centers."""
 
-    Attributes
-    ----------
-    centers : array of shape (n_clusters, n_features)
-    labels : array of int, shape (n_points,)
-        Labels of the points of all devices, one device after the other.
-    steps : tuple of Step
-        One for each round; the first, which draws the centers, is counted in.
-    """
-
-    centers: Array = field(repr=False)
-    labels: Array = field(repr=False)
     steps: tuple[Step, ...] = field(repr=False)
 
     @property

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kfed._base import checks
+from kfed._base.array import Array
 
 
 def pool(devices: Sequence[Any]) -> Any:
@@ -15,3 +17,18 @@ def pool(devices: Sequence[Any]) -> Any:
     from scipy import sparse
 
     return sparse.vstack(list(devices), "csr") if checks.is_sparse(devices[0]) else np.concatenate(list(devices))
+
+
+@dataclass(frozen=True, eq=False)
+class PooledClusters:
+    """Clusters of the points of all devices.
+
+    Attributes
+    ----------
+    centers : array of shape (n_clusters, n_features)
+    labels : array of int, shape (n_points,)
+        Labels of the points of all devices, one device after the other.
+    """
+
+    centers: Array = field(repr=False)
+    labels: Array = field(repr=False)
