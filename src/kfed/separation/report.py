@@ -77,14 +77,14 @@ def separation_report(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> means = 1000 * np.eye(4)  # four clusters, two on each device
+    >>> means = 2000 * np.eye(4)  # four clusters, two on each device
     >>> labels = np.repeat([0, 1, 2, 3], 50)
     >>> report = separation_report(means[labels] + rng.normal(size=(200, 4)), labels, groups=labels // 2)
     >>> report.verdict
     'guaranteed for every point'
     >>> report.active_pairs.tolist(), report.size_imbalance, report.max_local_clusters
     ([[0, 1], [2, 3]], 1.0, 2)
-    >>> bool((report.separation_ratios[tuple(report.active_pairs.T)] > 50).all())
+    >>> bool((report.separation_ratios[tuple(report.active_pairs.T)] > 100).all())
     True
     """
     required_ratio = checks.positive_number(required_ratio, "required_ratio")

@@ -13,6 +13,7 @@ from kfed._base import text
 from kfed._base.array import Array
 from kfed._base.report import Block, Conclusion, Notes, TextTable, fact_table
 from kfed.theory.conditions import Condition
+from kfed.theory.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,14 +112,14 @@ class Judgement(ABC):
         yield "most on one device, k'", f"{self.max_local_clusters}: {kind} (sqrt(k) is {self.n_clusters**0.5:.3g})"
         yield "size imbalance, m0", f"{self.size_imbalance:.4g}"
         yield "cluster sizes, n_r", _range(self.cluster_sizes)
-        yield "smallest device or cluster, n_min", f"{self.smallest_size:,.6g}"
+        yield "smallest device or cluster, n_min", number(self.smallest_size)
         yield "spectral deviation, norm(A - C)", deviation
         yield "inactive scale, lambda", inactive_scale
         yield "required ratio, c", f"{self.required_ratio:g}"
 
 
 def _range(sizes: Array) -> str:
-    least, most = f"{sizes.min():,.6g}", f"{sizes.max():,.6g}"
+    least, most = number(sizes.min()), number(sizes.max())
     return least if least == most else f"{least} to {most}"
 
 

@@ -31,7 +31,7 @@ def pairs_too_near_on_server(attained: Array, names: Sequence[object], about: st
     '1 of 1 pairs of clusters that share a device is far enough apart for it, but not for the server, with a device \
 or cluster as small as 3 points: cats and dogs (at most 0.25 of the distance)'
     """
-    points = f"{smallest_size:,.6g} point{'s' * (smallest_size != 1)}"
+    points = f"{number(smallest_size)} point{'s' * (smallest_size != 1)}"
     trouble = f"far enough apart for it, but not for the server, with a device or cluster as small as {points}"
     return _named("pairs of clusters that share a device", trouble, attained, names, about)
 
@@ -48,6 +48,17 @@ def _named(what: str, trouble: str, attained: Array, names: Sequence[object], ab
     ]
     are = "is" if len(shares) == 1 else "are"
     return f"{len(shares):,} of {n_pairs:,} {what} {are} {trouble}: {listed(worst)}"
+
+
+def number(size: float) -> str:
+    """Write a number of points, which may be a weight.
+
+    Examples
+    --------
+    >>> number(2000000.0), number(0.5)
+    ('2,000,000', '0.5')
+    """
+    return f"{size:,.0f}" if size == round(size) else f"{size:,.6g}"
 
 
 def caveats(presence: Presence) -> Iterator[str]:
