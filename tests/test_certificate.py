@@ -13,7 +13,7 @@ import kfed
 import kfed.device.batches
 import kfed.device.blocked_rows
 import kfed.theory.deviation_bounds
-from kfed.theory import Bounds, Presence, caveats, is_met_in_text_only, largest_eigenvalue
+from kfed.theory import Bounds, Presence, largest_eigenvalue
 from worlds import few_examples, gatherings, mixture_world, rotation, theorem_world
 
 # The truth, computed plainly from the points --------------------------------------------------------------------
@@ -308,7 +308,8 @@ def pair(second=(100.0, 0.0), **statistics):
 
 
 def test_between_yes_and_no_it_says_that_messages_leave_it_open():
-    certificate = kfed.aggregate(pair(sums_of_squares=[50, 50], spectral_deviation=8.0), 2).certificate(16.5)
+    messages = pair(second=(1212.0, 0.0), sums_of_squares=[50, 50], spectral_deviation=8.0)
+    certificate = kfed.aggregate(messages, 2).certificate()
     assert certificate.is_guaranteed is None
     assert (
         certificate.verdict == "unknown: the messages leave open whether 1 of 1 pairs of clusters are far enough apart"
@@ -344,8 +345,9 @@ def test_sums_of_squares_alone_bound_the_norm_less_tightly_and_it_says_so():
 
 @pytest.mark.parametrize("deviation", [100.0, 0.1, 1e200])
 def test_a_spread_that_can_not_be_is_not_believed(deviation):
-    certificate = kfed.aggregate(pair(sums_of_squares=[50, 50], spectral_deviation=deviation), 2).certificate(1.0)
-    assert certificate.is_guaranteed is None or deviation == 1e200  # there, the sums of squares remain
+    messages = pair(second=(1e5, 0.0), sums_of_squares=[50, 50], spectral_deviation=deviation)
+    certificate = kfed.aggregate(messages, 2).certificate()
+    assert certificate.is_guaranteed is (True if deviation == 1e200 else None)  # there, the sums of squares remain
     assert certificate.spectral_deviation.lower <= certificate.spectral_deviation.upper
 
 
@@ -434,15 +436,25 @@ def test_a_required_ratio_must_be_a_number_above_zero(required_ratio):
         kfed.aggregate(pair(), 1).certificate(required_ratio)
 
 
-def test_pairs_that_only_the_words_of_the_theorem_cover_are_noted():
-    devices, clusters = np.array([0, 0, 1]), np.array([0, 1, 2])
-    presence = Presence.of(devices, clusters, np.array([4, 96, 100]), n_clusters=3)  # 4 points, on devices of 100
-    assert presence.inactive_pairs.tolist() == [[0, 2], [1, 2]]
-    attained = np.full((3, 3), np.nan)
-    for (r, s), share in {(0, 1): 2.0, (0, 2): 4.9, (1, 2): 5.1}.items():  # the root of 100 / 4 is 5
-        attained[[r, s], [s, r]] = share
-    assert np.argwhere(np.triu(is_met_in_text_only(attained, presence))).tolist() == [[0, 2]]
-    assert any(note.startswith("1 inactive pair is far enough apart") for note in caveats(presence, attained))
+@pytest.mark.parametrize("required_ratio", [1.0, 99.9])
+def test_a_c_for_which_nothing_is_proved_guarantees_nothing(required_ratio):
+    result = kfed.aggregate(theorem_world(200.0).messages(), 16)
+    certificate = result.certificate(required_ratio)
+    assert certificate.verdict == f"unknown: the proofs need c of at least 100; got {required_ratio:g}"
+    assert certificate.is_guaranteed is None
+    assert result.certificate(100.0).is_guaranteed is True
+
+
+def test_the_conditions_are_listed_with_their_place_in_the_paper_and_whether_they_are_met():
+    certificate = kfed.aggregate(mixture_world().messages(), 16).certificate()
+    unmet = [condition for condition in certificate.conditions if not condition.is_met]
+    assert all(condition.reason in certificate.verdict for condition in unmet)
+    assert all(condition.reason == "" for condition in certificate.conditions if condition.is_met)
+    assert all("lemma:" in condition.source for condition in certificate.conditions)
+    lines = str(certificate).splitlines()
+    for condition in certificate.conditions:
+        assert any(line.startswith(condition.name) and line.endswith((" yes", " no")) for line in lines)
+    assert [entry["name"] for entry in certificate.to_dict()["conditions"]] == [c.name for c in certificate.conditions]
 
 
 # Presence -------------------------------------------------------------------------------------------------------

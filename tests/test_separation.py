@@ -27,13 +27,15 @@ def brute_force(points, labels, devices, c=100.0):
     piece = {(z, r): sum(devices[i] == z and labels[i] == r for i in range(n)) for z in holds for r in holds[z]}
     m0 = max(size[r] / piece[z, r] for z, r in piece)
     k_prime = max(len(own) for own in holds.values())
-    n_min = min(sum(devices[i] == z for i in range(n)) for z in holds)
+    smallest_device = min(sum(devices[i] == z for i in range(n)) for z in holds)
+    n_min = min(smallest_device, *size.values())
     scale = {r: k_prime * norm / np.sqrt(size[r]) for r in clusters}
     inactive_scale = np.sqrt(k_prime) * norm / np.sqrt(n_min)
     facts = {
         "spectral_deviation": norm,
         "cluster_sizes": [size[r] for r in clusters],
-        "smallest_device": n_min,
+        "smallest_device": smallest_device,
+        "smallest_size": n_min,
         "size_imbalance": m0,
         "max_local_clusters": k_prime,
         "active_scales": [scale[r] for r in clusters],
@@ -54,11 +56,13 @@ def brute_force(points, labels, devices, c=100.0):
                 facts["active_pairs" if active else "inactive_pairs"].append([i, j])
             both = norm / np.sqrt(size[r]) + norm / np.sqrt(size[s])
             facts["separation_ratios"][i, j] = distance / (2 * np.sqrt(m0) * (scale[r] + scale[s]))
+            needed = [10 * np.sqrt(m0) * inactive_scale]
             if active:
-                facts["required_separations"][i, j] = c * np.sqrt(m0) * (scale[r] + scale[s])
-                facts["corollary_separations"][i, j] = c * np.sqrt(m0 * k) * both
+                needed.append(2 * c * np.sqrt(m0) * (scale[r] + scale[s]))
+            facts["required_separations"][i, j] = max(needed)
+            if active:
+                facts["corollary_separations"][i, j] = 2 * c * np.sqrt(m0 * k) * both
             else:
-                facts["required_separations"][i, j] = 10 * np.sqrt(m0) * inactive_scale
                 facts["corollary_separations"][i, j] = 10 * np.sqrt(m0) * k**0.25 * both
     facts["fails_globally"] = fails_proximity(points, labels)
     facts["fails_locally"] = np.zeros(n, bool)
@@ -123,7 +127,14 @@ def test_the_report_is_what_the_definitions_give_on_thirty_points(case):
 
 ARRAYS = ("cluster_sizes", "active_scales", "active_pairs", "inactive_pairs", "distances", "separation_ratios")
 ARRAYS += ("required_separations", "corollary_separations", "fails_globally", "fails_locally", "local_failures")
-NUMBERS = ("spectral_deviation", "smallest_device", "size_imbalance", "max_local_clusters", "inactive_scale")
+NUMBERS = (
+    "spectral_deviation",
+    "smallest_device",
+    "smallest_size",
+    "size_imbalance",
+    "max_local_clusters",
+    "inactive_scale",
+)
 
 
 def assert_same_report(one, other, rtol=1e-9):
@@ -201,7 +212,7 @@ def test_blocks_and_threads_do_not_change_the_answer(monkeypatch):
     world = mixture_world(4, 6, gap=8.0, points_per_cluster=40)
     whole = separation_report(world.points, world.targets, n_jobs=1)
     monkeypatch.setattr(kfed.separation.problem, "_BLOCK_ELEMENTS", 64)
-    monkeypatch.setattr(kfed.theory.conditions, "_BLOCK_ELEMENTS", 64)
+    monkeypatch.setattr(kfed.theory.means, "_BLOCK_ELEMENTS", 64)
     monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 512)
     assert_same_report(separation_report(world.points, world.targets, n_jobs=3), whole)
 
@@ -251,6 +262,23 @@ def test_the_theorems_own_world_is_guaranteed_for_every_point():
     assert not report.fails_locally.any()
 
 
+@pytest.mark.parametrize("required_ratio", [1.0, 99.9])
+def test_a_c_for_which_nothing_is_proved_guarantees_nothing(required_ratio):
+    world = theorem_world(100.0)
+    report = separation_report(world.points, world.targets, required_ratio=required_ratio)
+    assert report.verdict == f"unknown: the proofs need c of at least 100; got {required_ratio:g}"
+    assert report.is_guaranteed is None
+    assert separation_report(world.points, world.targets).is_guaranteed is True
+
+
+def test_twice_the_distance_in_the_words_of_the_theorem_is_needed_for_its_proof():
+    world = theorem_world(60.0)  # 120 by the theorem's own formula
+    report = separation_report(world.points, world.targets)
+    assert report.is_guaranteed is False
+    unmet = [condition.name for condition in report.conditions if not condition.is_met]
+    assert unmet == ["clusters that share a device: 2c sqrt(m0) (Delta_r + Delta_s) apart"]
+
+
 def test_clusters_that_are_too_near_are_named_with_how_much_is_missing():
     world = mixture_world(4, 6)
     words = np.array(["ash", "beech", "cedar", "date"])
@@ -264,9 +292,9 @@ def test_clusters_that_are_too_near_are_named_with_how_much_is_missing():
 
 
 def test_points_that_fail_locally_leave_a_guarantee_for_most():
-    points = np.concatenate([np.zeros((3000, 1)), np.full((3000, 1), 1e3)])
+    points = np.concatenate([np.zeros((200_000, 1)), np.full((200_000, 1), 1e3)])
     points[0] = 510.0  # on the other side of the middle
-    report = separation_report(points, np.repeat([0, 1], 3000), required_ratio=1.0)
+    report = separation_report(points, np.repeat([0, 1], 200_000))
     assert report.verdict == "guaranteed for all but O(1/c^2) of the points"
     assert np.flatnonzero(report.fails_locally).tolist() == [0]
     assert report.local_failures.tolist() == [1]
@@ -411,7 +439,7 @@ def test_the_picture_shows_every_pair_and_what_is_needed(tmp_path):
     assert sum(bar.get_height() for bars in axes.containers for bar in bars) >= 120
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["24 active pairs", "96 inactive pairs"]
-    assert any(text.get_text() == "active pairs need 50" for text in axes.texts)
+    assert any(text.get_text() == "active pairs need 100" for text in axes.texts)
     assert axes.get_xscale() == "log"
 
 

@@ -63,13 +63,13 @@ def mixture_world(
 
 
 def theorem_world(required_ratio: float, seed: int = 0) -> World:
-    """A mixture whose every pair of means satisfies the theorem's active separation, with this c."""
+    """A mixture whose every pair of means satisfies the active separation of the proofs (2c), with this c."""
     world = mixture_world(seed=seed)
     separation, active_scale = _separation_and_scale(world)
-    needed = required_ratio * np.sqrt(_SIZE_IMBALANCE) * 2 * active_scale
+    needed = 2 * required_ratio * np.sqrt(_SIZE_IMBALANCE) * 2 * active_scale
     stretched = mixture_world(gap=1.02 * 20.0 * needed / separation, seed=seed)
     separation, active_scale = _separation_and_scale(stretched)
-    assert separation >= required_ratio * np.sqrt(_SIZE_IMBALANCE) * 2 * active_scale
+    assert separation >= 2 * required_ratio * np.sqrt(_SIZE_IMBALANCE) * 2 * active_scale
     return stretched
 
 

@@ -16,7 +16,10 @@ from kfed._base.array import Array, frozen
 from kfed._base.report import Conclusion, TextTable
 from kfed.separation.labelled import Labelled
 from kfed.theory import (
+    Bounds,
+    Condition,
     Judgement,
+    Measured,
     Presence,
     active_scales,
     caveats,
@@ -24,10 +27,9 @@ from kfed.theory import (
     inactive_scale,
     kinds_of_pairs,
     over,
-    pairs_too_near,
     required_separations,
-    separation_ratios,
     sums_of_pairs,
+    verdict_of,
 )
 
 PAIRS_HEADER = ("pairs", "number", "least c_rs", "median", "largest", "meet the theorem", "meet the corollary")
@@ -56,7 +58,7 @@ def separation_report(
         If given, the clusters are 0, 1, ..., n_clusters - 1, and each must have points. By default the clusters are
         the labels that occur.
     required_ratio : float
-        c of the main theorem; the proof holds for 100.
+        c of the main theorem. Below 100 nothing is proved.
     n_jobs : int, optional
         Number of threads, by default one per core. It does not change the result.
 
@@ -75,14 +77,14 @@ def separation_report(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> means = 1000 * np.eye(4)  # four clusters, two on each device
+    >>> means = 2000 * np.eye(4)  # four clusters, two on each device
     >>> labels = np.repeat([0, 1, 2, 3], 50)
     >>> report = separation_report(means[labels] + rng.normal(size=(200, 4)), labels, groups=labels // 2)
     >>> report.verdict
     'guaranteed for every point'
     >>> report.active_pairs.tolist(), report.size_imbalance, report.max_local_clusters
     ([[0, 1], [2, 3]], 1.0, 2)
-    >>> bool((report.separation_ratios[tuple(report.active_pairs.T)] > 50).all())
+    >>> bool((report.separation_ratios[tuple(report.active_pairs.T)] > 100).all())
     True
     """
     required_ratio = checks.positive_number(required_ratio, "required_ratio")
@@ -95,15 +97,17 @@ def separation_report(
             if local.n_clusters > 1:
                 fails_locally[own] = local.fails_proximity()
         norm, apart = problem.spectral_deviation, problem.distances
-        required = required_separations(norm, presence, required_ratio)
+        measured = Measured(presence, Bounds(apart, apart), Bounds(norm, norm), required_ratio, data.clusters)
         return SeparationReport(
             required_ratio=required_ratio,
-            notes=tuple(caveats(presence, over(apart, required))),
+            conditions=measured.conditions(),
+            notes=tuple(caveats(presence)),
             clusters=data.clusters,
             device_ids=data.device_ids,
             spectral_deviation=norm,
             cluster_sizes=frozen(problem.sizes),
             smallest_device=int(presence.smallest_device),
+            smallest_size=int(presence.smallest_size),
             size_imbalance=presence.size_imbalance,
             max_local_clusters=presence.max_local_clusters,
             active_scales=frozen(active_scales(norm, presence)),
@@ -111,8 +115,8 @@ def separation_report(
             active_pairs=frozen(presence.active_pairs),
             inactive_pairs=frozen(presence.inactive_pairs),
             distances=frozen(apart),
-            separation_ratios=frozen(separation_ratios(apart, norm, presence)),
-            required_separations=frozen(required),
+            separation_ratios=frozen(measured.ratios.lower),
+            required_separations=frozen(required_separations(norm, presence, required_ratio)),
             corollary_separations=frozen(corollary_separations(norm, presence, required_ratio)),
             fails_globally=frozen(data.as_given(problem.fails_proximity())),
             fails_locally=frozen(data.as_given(fails_locally)),
@@ -132,6 +136,8 @@ class SeparationReport(Judgement):
     ----------
     required_ratio : float
         c of the main theorem.
+    conditions : tuple of Condition
+        Every condition that the proofs use: its name, where the paper uses it, and whether it is met.
     notes : tuple of str
         Caveats of the verdict.
     clusters : tuple
@@ -143,7 +149,9 @@ class SeparationReport(Judgement):
     cluster_sizes : array of int, shape (n_clusters,)
         n_r.
     smallest_device : int
-        n_min, the points of the smallest device.
+        Points of the smallest device.
+    smallest_size : int
+        n_min, the points of the smallest device or cluster, whichever has fewer.
     size_imbalance : float
         m0: every device that has points of a cluster has at least one part in m0 of them.
     max_local_clusters : int
@@ -151,7 +159,7 @@ class SeparationReport(Judgement):
     active_scales : array of shape (n_clusters,)
         Delta_r = k' norm(A - C) / sqrt(n_r).
     inactive_scale : float
-        lambda = sqrt(k') norm(A - C) / sqrt(n_min).
+        lambda = sqrt(k') norm(A - C) / sqrt(n_min), with n_min the `smallest_size`.
     active_pairs, inactive_pairs : arrays of int, shape (n_pairs, 2)
         Pairs of clusters that share a device, and pairs that do not; the lower number first.
     distances : array of pairs
@@ -159,10 +167,10 @@ class SeparationReport(Judgement):
     separation_ratios : array of pairs
         c_rs, the distance over 2 sqrt(m0) (Delta_r + Delta_s). Infinite if the deviation is zero.
     required_separations : array of pairs
-        The distance that the main theorem requires: c sqrt(m0) (Delta_r + Delta_s) for an active pair, and
-        10 sqrt(m0) lambda for an inactive one.
+        The distance that the proofs of the main theorem require: 10 sqrt(m0) lambda for every pair, and for an active
+        pair 2c sqrt(m0) (Delta_r + Delta_s), too.
     corollary_separations : array of pairs
-        The distance that the corollary requires. It applies if k' <= sqrt(k).
+        The distance that the corollary requires, with 2c as in the proofs. It applies if k' <= sqrt(k).
     fails_globally, fails_locally : arrays of bool, shape (n_points,)
         Points that fail the proximity condition in the clustering of all points, or in that of their own device
         with its own means, sizes and norm; in the order of the input.
@@ -171,12 +179,14 @@ class SeparationReport(Judgement):
     """
 
     required_ratio: float
+    conditions: tuple[Condition, ...] = field(repr=False)
     notes: tuple[str, ...] = field(repr=False)
     clusters: tuple[Any, ...] = field(repr=False)
     device_ids: tuple[str, ...] = field(repr=False)
     spectral_deviation: float
     cluster_sizes: Array = field(repr=False)
     smallest_device: int
+    smallest_size: int
     size_imbalance: float
     max_local_clusters: int
     active_scales: Array = field(repr=False)
@@ -193,7 +203,7 @@ class SeparationReport(Judgement):
 
     @property
     def attained(self) -> Array:
-        """Distances over those that the main theorem requires, (n_clusters, n_clusters): at least 1 is enough."""
+        """Distances over those that the proofs require, (n_clusters, n_clusters): at least 1 is enough."""
         return over(self.distances, self.required_separations)
 
     @property
@@ -203,22 +213,23 @@ class SeparationReport(Judgement):
         return shares if self.is_heterogeneous else np.full_like(shares, np.nan)
 
     @property
-    def is_guaranteed(self) -> bool:
-        """Whether all pairs are as far apart as the main theorem requires."""
-        return not (self.attained < 1).any()
+    def is_guaranteed(self) -> bool | None:
+        """Whether every condition that the proofs use is met; None if c is too small for them."""
+        return verdict_of(self.conditions)[1]
 
     @property
     def verdict(self) -> str:
-        """The conclusion: "guaranteed ..." with the points it holds for, or "not guaranteed: ..." with the reason."""
-        if not self.is_guaranteed:
-            return f"not guaranteed: {pairs_too_near(self.attained, self.clusters)}"
+        """The conclusion: "guaranteed ..." with the points it holds for, or why it is not guaranteed or unknown."""
+        verdict, is_guaranteed = verdict_of(self.conditions)
+        if not is_guaranteed:
+            return verdict
         if self.fails_locally.any() and self.n_clusters > 1:
             return "guaranteed for all but O(1/c^2) of the points"
         return "guaranteed for every point"
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON types. Points that fail are counted; a number that is not finite becomes None."""
-        facts = {"verdict": self.verdict, "is_guaranteed": self.is_guaranteed, **vars(self)}
+        facts = {"verdict": self.verdict, "is_guaranteed": self.is_guaranteed, **self._values()}
         facts |= {"is_heterogeneous": self.is_heterogeneous, "attained": self.attained}
         facts |= {name: np.count_nonzero(facts[name]) for name in ("fails_globally", "fails_locally")}
         result: dict[str, Any] = text.plain(facts)
@@ -234,9 +245,8 @@ class SeparationReport(Judgement):
         return [
             ("points", f"{len(self.fails_locally):,}"),
             ("devices", f"{len(self.device_ids):,}, the smallest with {n_least:,} point{'s' * (n_least != 1)}"),
-            *self._facts_of_theorem(f"{self.spectral_deviation:.4g}"),
+            *self._facts_of_theorem(f"{self.spectral_deviation:.4g}", f"{self.inactive_scale:.4g}"),
             ("active scales, Delta_r", f"{self.active_scales.min():.4g} to {self.active_scales.max():.4g}"),
-            ("inactive scale, lambda", f"{self.inactive_scale:.4g}"),
             ("points that fail proximity", _share(self.fails_globally)),
             ("... in their device's own problem", _share(self.fails_locally)),
         ]
@@ -247,7 +257,7 @@ class SeparationReport(Judgement):
         return TextTable("", PAIRS_HEADER, tuple(self._pair_row(*kind) for kind in kinds))
 
     def ratios_to_draw(self) -> tuple[Array, Array, str]:
-        """c_rs of each pair, and the c_rs that the main theorem requires of it."""
+        """c_rs of each pair, and the c_rs that the proofs require of it."""
         lengths = 2 * np.sqrt(self.size_imbalance) * sums_of_pairs(self.active_scales)
         return self.separation_ratios, over(self.required_separations, lengths), "separation ratio"
 

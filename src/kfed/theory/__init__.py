@@ -5,29 +5,33 @@ Everything here follows from messages or from plain numbers; no data point is ne
 
 from kfed.theory.certificate import Certificate
 from kfed.theory.conditions import (
-    Presence,
+    Bounds,
+    Condition,
+    Measured,
     active_scales,
-    cluster_means,
     corollary_separations,
-    distances_of,
     inactive_scale,
-    is_met_in_text_only,
     over,
     proximity_gaps,
     required_separations,
     separation_ratios,
     sums_of_pairs,
+    verdict_of,
 )
-from kfed.theory.deviation_bounds import WIDE, Bounds, largest_eigenvalue
+from kfed.theory.deviation_bounds import WIDE, largest_eigenvalue
 from kfed.theory.judgement import Judgement, kinds_of_pairs
+from kfed.theory.means import cluster_means, distances_of
 from kfed.theory.pair_plot import bins, drawable, label_axes
-from kfed.theory.words import caveats, pairs_too_near
+from kfed.theory.presence import Presence
+from kfed.theory.words import caveats
 
 __all__ = [
     "WIDE",
     "Bounds",
     "Certificate",
+    "Condition",
     "Judgement",
+    "Measured",
     "Presence",
     "active_scales",
     "bins",
@@ -37,14 +41,13 @@ __all__ = [
     "distances_of",
     "drawable",
     "inactive_scale",
-    "is_met_in_text_only",
     "kinds_of_pairs",
     "label_axes",
     "largest_eigenvalue",
     "over",
-    "pairs_too_near",
     "proximity_gaps",
     "required_separations",
     "separation_ratios",
     "sums_of_pairs",
+    "verdict_of",
 ]

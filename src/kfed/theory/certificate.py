@@ -14,10 +14,12 @@ import numpy as np
 from kfed._base import checks, pool, text
 from kfed._base.array import Array, frozen
 from kfed._base.report import Conclusion, TextTable
-from kfed.theory import conditions, words
-from kfed.theory.conditions import Presence
-from kfed.theory.deviation_bounds import Bounds, Spreads, bound_deviation
+from kfed.theory import words
+from kfed.theory.conditions import Bounds, Condition, Measured, inactive_scale, over, sums_of_pairs, verdict_of
+from kfed.theory.deviation_bounds import Spreads, bound_deviation
 from kfed.theory.judgement import Judgement, kinds_of_pairs
+from kfed.theory.means import distances_of
+from kfed.theory.presence import Presence
 from kfed.wire import MessageBatch
 
 PAIRS_HEADER = ("pairs", "number", "least c_rs", "least share of distance required", "far enough", "too near")
@@ -40,22 +42,28 @@ class Certificate(Judgement):
         sufficient, not necessary: a clustering that is not guaranteed may still be right.
     is_guaranteed : bool or None
         The verdict as a value; None if it is unknown.
+    conditions : tuple of Condition
+        Every condition that the proofs use: its name, where the paper uses it, and whether it is met.
     notes : tuple of str
         Caveats of the verdict.
     required_ratio : float
-        c of the main theorem.
+        c of the main theorem. Below 100 nothing is proved.
     spectral_deviation : Bounds of float
         norm(A - C). The upper bound is infinite if a device did not send the spread of its points.
+    inactive_scale : Bounds of float
+        lambda = sqrt(k') norm(A - C) / sqrt(n_min).
     separation_ratios : Bounds of array of pairs
         c_rs, the distance of two means over 2 sqrt(m0) (Delta_r + Delta_s). Infinite if the spread is zero.
     attained : Bounds of array of pairs
-        The distance of two means over the distance that the main theorem requires: at least 1 is enough.
+        The distance of two means over the distance that the proofs of the main theorem require: at least 1 is enough.
     distances : array of pairs
         Distances of the means of the clusters.
     active_pairs : array of int, shape (n_active_pairs, 2)
         Pairs of clusters that share a device, the lower number first.
     cluster_sizes : array of shape (n_clusters,)
         n_r, the points (or weight) of each cluster.
+    smallest_size : float
+        n_min, the points (or weight) of the smallest device or cluster, whichever has fewer.
     size_imbalance : float
         m0: every device that has points of a cluster has at least one part in m0 of them.
     max_local_clusters : int
@@ -79,14 +87,17 @@ class Certificate(Judgement):
 
     verdict: str
     is_guaranteed: bool | None
+    conditions: tuple[Condition, ...] = field(repr=False)
     notes: tuple[str, ...]
     required_ratio: float
     spectral_deviation: Bounds
+    inactive_scale: Bounds
     separation_ratios: Bounds = field(repr=False)
     attained: Bounds = field(repr=False)
     distances: Array = field(repr=False)
     active_pairs: Array = field(repr=False)
     cluster_sizes: Array = field(repr=False)
+    smallest_size: float
     size_imbalance: float
     max_local_clusters: int
 
@@ -99,31 +110,34 @@ class Certificate(Judgement):
         presence = Presence.of(batch.owners, center_labels, batch.counts, n_clusters=n_clusters)
         with pool.one_blas_thread():
             bounded = bound_deviation(batch, center_labels, n_clusters)
-        distances = conditions.distances_of(bounded.means)
-        errors = conditions.sums_of_pairs(bounded.mean_errors)
-        extremes = [  # the smallest ratios come of the shortest distances and the largest deviation
-            (np.maximum(distances - errors, 0), bounded.deviation.upper),
-            (distances + errors, bounded.deviation.lower),
-        ]
-        ratios = [conditions.separation_ratios(apart, norm, presence) for apart, norm in extremes]
-        shares = [
-            conditions.over(apart, conditions.required_separations(norm, presence, required_ratio))
-            for apart, norm in extremes
-        ]
-        attained = Bounds(*map(frozen, shares))
-        failures = list(_failures(batch, presence, attained))
-        gaps = list(_gaps(batch, attained, bounded.spreads))
+        distances = distances_of(bounded.means)
+        errors = sums_of_pairs(bounded.mean_errors)
+        measured = Measured(
+            presence,
+            Bounds(np.maximum(distances - errors, 0), distances + errors),
+            bounded.deviation,
+            required_ratio,
+            names=range(n_clusters),
+            split=_split(batch, presence),
+            missing=tuple(_missing(batch, bounded.spreads)),
+            about="at most ",
+        )
+        conditions = measured.conditions()
+        verdict, is_guaranteed = verdict_of(conditions)
         return cls(
-            verdict=_verdict(failures, gaps),
-            is_guaranteed=False if failures else None if gaps else True,
-            notes=(*words.caveats(presence, attained.lower), *_notes(bounded.spreads), WITHHELD),
+            verdict=verdict,
+            is_guaranteed=is_guaranteed,
+            conditions=conditions,
+            notes=(*words.caveats(presence), *_notes(bounded.spreads), WITHHELD),
             required_ratio=required_ratio,
             spectral_deviation=bounded.deviation,
-            separation_ratios=Bounds(*map(frozen, ratios)),
-            attained=attained,
+            inactive_scale=Bounds(*(inactive_scale(norm, presence) for norm in bounded.deviation)),
+            separation_ratios=Bounds(*map(frozen, measured.ratios)),
+            attained=Bounds(*map(frozen, measured.attained)),
             distances=frozen(np.where(np.isnan(errors), np.nan, distances)),
             active_pairs=frozen(presence.active_pairs),
             cluster_sizes=frozen(presence.cluster_sizes),
+            smallest_size=presence.smallest_size,
             size_imbalance=presence.size_imbalance,
             max_local_clusters=presence.max_local_clusters,
         )
@@ -134,7 +148,7 @@ class Certificate(Judgement):
 
     def facts(self) -> list[tuple[str, str]]:
         """List the numbers that are about all clusters, each with its name."""
-        return list(self._facts_of_theorem(_between(*self.spectral_deviation)))
+        return list(self._facts_of_theorem(_between(*self.spectral_deviation), _between(*self.inactive_scale)))
 
     def pair_table(self) -> TextTable:
         """Tabulate the active and the inactive pairs of clusters, a row each."""
@@ -142,8 +156,8 @@ class Certificate(Judgement):
         return TextTable("", PAIRS_HEADER, tuple(self._pair_row(*kind) for kind in kinds))
 
     def ratios_to_draw(self) -> tuple[Array, Array, str]:
-        """Lower bounds of c_rs, and the c_rs that the main theorem requires of each pair."""
-        required = conditions.over(self.separation_ratios.upper, self.attained.upper)
+        """Lower bounds of c_rs, and the c_rs that the proofs require of each pair."""
+        required = over(self.separation_ratios.upper, self.attained.upper)
         return self.separation_ratios.lower, required, "lower bound of the separation ratio"
 
     def _pair_row(self, name: str, pairs: Array) -> tuple[str, ...]:
@@ -163,42 +177,23 @@ def _between(lower: float, upper: float) -> str:
     return texts[0] if texts[0] == texts[1] else " to ".join(texts)
 
 
-def _verdict(failures: list[str], gaps: list[str]) -> str:
-    if failures:
-        return f"not guaranteed: {'; '.join(failures)}"
-    return f"unknown: {'; '.join(gaps)}" if gaps else "guaranteed"
-
-
-def _failures(batch: MessageBatch, presence: Presence, attained: Bounds) -> Iterator[str]:
-    """Name the conditions of the main theorem that fail for every possible data. One cluster has no conditions."""
-    if presence.n_clusters == 1:
-        return
-    empty = np.flatnonzero(presence.cluster_sizes == 0)
-    if len(empty):
-        many = "" if len(empty) == 1 else "s"
-        yield f"no points in cluster{many} {text.listed(list(map(str, empty)))}; use a smaller n_clusters"
-    too_near = words.pairs_too_near(attained.upper, range(presence.n_clusters), "at most ")
-    if too_near:
-        yield too_near
+def _split(batch: MessageBatch, presence: Presence) -> str:
+    """Name the devices that sent several centers of one cluster."""
     n_devices = len(batch.device_ids)
     n_pieces = np.bincount(presence.devices, minlength=n_devices)
     splitting = np.bincount(batch.owners, minlength=n_devices) > n_pieces
-    if splitting.any():
-        yield f"{_named(batch, splitting)} sent several centers of one cluster; use a smaller n_local_clusters there"
+    if not splitting.any():
+        return ""
+    return f"{_named(batch, splitting)} sent several centers of one cluster; use a smaller n_local_clusters there"
 
 
-def _gaps(batch: MessageBatch, attained: Bounds, spreads: Spreads) -> Iterator[str]:
-    """Name what is missing in the messages for a definite answer."""
-    n_open, n_pairs = (np.count_nonzero(np.triu(chosen, 1)) for chosen in (attained.lower < 1, attained.lower >= 0))
-    if n_open == 0:
-        return
+def _missing(batch: MessageBatch, spreads: Spreads) -> Iterator[str]:
+    """Name the devices that leave norm(A - C) without an upper bound."""
     silent = spreads.is_silent & ~spreads.is_impossible
     if silent.any():
         yield f"{_named(batch, silent)} sent no spectral deviation"
     if spreads.is_impossible.any():
         yield f"{_named(batch, spreads.is_impossible)} sent an impossible spectral deviation"
-    if not spreads.is_silent.any():
-        yield f"the messages leave open whether {n_open:,} of {n_pairs:,} pairs of clusters are far enough apart"
 
 
 def _notes(spreads: Spreads) -> Iterator[str]:

@@ -1,109 +1,39 @@
-"""When k-FED is proved to be right: the quantities of section 3 of the paper, from sizes, distances and one norm.
+"""When k-FED is proved to be right: the conditions that the proofs of the main theorem use, and which of them hold.
 
-Both sides use these: `kfed.separation` with the norm measured on the data, `kfed.certificate` with an interval
-for it from messages alone. Whatever is about pairs of clusters is a symmetric array of shape (n_clusters,
-n_clusters), NaN where there is no pair: on the diagonal, and where a cluster has no points.
+The quantities are those of section 3 of the paper, from sizes, distances and one norm. `kfed.separation` measures the
+norm on the data; a certificate has an interval for it, from messages alone. Whatever is about pairs of clusters is a
+symmetric array of shape (n_clusters, n_clusters), NaN where there is no pair: on the diagonal, and where a cluster has
+no points.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kfed._base import geometry, pool
+from kfed._base import text
 from kfed._base.array import Array
+from kfed.theory import words
+from kfed.theory.presence import Presence
 
-REQUIRED_RATIO = 100.0
-"""c: "any c >= 100 is sufficient for our arguments", says the paper."""
+LEAST_RATIO = 100.0
+"""c: "any c >= 100 is sufficient for our arguments", says the paper, and its lemma on local centers takes it."""
 
 INACTIVE_FACTOR = 10.0
-"""What the main theorem asks of inactive pairs in place of c."""
-
-_BLOCK_ELEMENTS = 2**20
+"""What the proofs ask of every pair, in place of c."""
 
 
-@dataclass(frozen=True)
-class Presence:
-    """Which clusters are on which devices: one entry for each non-empty T_r^(z), the piece of cluster r on device z.
+class Bounds(NamedTuple):
+    """An interval, of a number or of an array, entry by entry."""
 
-    Examples
-    --------
-    >>> presence = Presence.of(np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 1, 1]), n_clusters=2)
-    >>> presence.sizes, presence.cluster_sizes
-    (array([2., 1., 2.]), array([2., 3.]))
-    >>> presence.size_imbalance, presence.max_local_clusters, presence.smallest_device
-    (3.0, 2, 2.0)
-    >>> presence.active_pairs.tolist()
-    [[0, 1]]
-    """
-
-    devices: Array  # (n_pieces,), in order
-    clusters: Array  # (n_pieces,)
-    sizes: Array  # n_r^(z): (n_pieces,)
-    n_clusters: int  # k
-
-    @classmethod
-    def of(cls, devices: Array, clusters: Array, weights: Array | None = None, *, n_clusters: int) -> Presence:
-        """Count what is where, given the device, the cluster and the weight (by default 1) of each of many things."""
-        keys = devices.astype(np.int64) * n_clusters + clusters
-        pieces, members = np.unique(keys, return_inverse=True)
-        sizes = np.bincount(members, weights, minlength=len(pieces)).astype(np.float64)
-        return cls(pieces // n_clusters, pieces % n_clusters, sizes, n_clusters)
-
-    @cached_property
-    def cluster_sizes(self) -> Array:
-        """n_r, (n_clusters,)."""
-        return np.bincount(self.clusters, self.sizes, minlength=self.n_clusters)
-
-    @cached_property
-    def smallest_device(self) -> float:
-        """n_min, as the paper's text defines it: points of the smallest device that has any."""
-        sizes = np.bincount(self.devices, self.sizes)
-        return float(sizes[sizes > 0].min(initial=np.inf))
-
-    @cached_property
-    def size_imbalance(self) -> float:
-        """m0: the smallest number such that every piece has at least one part in m0 of its cluster."""
-        return float((self.cluster_sizes[self.clusters] / self.sizes).max(initial=1.0))
-
-    @cached_property
-    def max_local_clusters(self) -> int:
-        """k': the most clusters on a device."""
-        return int(np.bincount(self.devices).max(initial=0))
-
-    @property
-    def is_heterogeneous(self) -> bool:
-        """Whether k' <= sqrt(k), the definition of a heterogeneous network."""
-        return self.max_local_clusters**2 <= self.n_clusters
-
-    @cached_property
-    def is_active(self) -> Array:
-        """Whether some device holds both clusters of a pair, (n_clusters, n_clusters)."""
-        from scipy.sparse import csr_array
-
-        ones = np.ones(len(self.sizes), np.int32)
-        shape = (int(self.devices.max(initial=-1)) + 1, self.n_clusters)
-        incidence = csr_array((ones, (self.devices, self.clusters)), shape=shape)
-        active = (incidence.T @ incidence).toarray() > 0
-        np.fill_diagonal(active, False)
-        return np.asarray(active)
-
-    @property
-    def active_pairs(self) -> Array:
-        """Pairs that share a device, (n_pairs, 2), the lower number first."""
-        return np.argwhere(np.triu(self.is_active, 1))
-
-    @property
-    def inactive_pairs(self) -> Array:
-        """Pairs that share no device, (n_pairs, 2), the lower number first."""
-        exists = self.cluster_sizes > 0
-        return np.argwhere(np.triu(np.outer(exists, exists) & ~self.is_active, 1))
+    lower: Any
+    upper: Any
 
 
-# The two scales, and what the theorem and the corollary ask ------------------------------------------------------
+# The scales, and the distances that are asked for ----------------------------------------------------------------
 
 
 def active_scales(deviation: float, presence: Presence) -> Array:
@@ -112,35 +42,42 @@ def active_scales(deviation: float, presence: Presence) -> Array:
 
 
 def inactive_scale(deviation: float, presence: Presence) -> float:
-    """Give lambda = sqrt(k') norm(A - C) / sqrt(n_min)."""
-    return float(np.sqrt(presence.max_local_clusters / presence.smallest_device) * deviation)
+    """Give lambda = sqrt(k') norm(A - C) / sqrt(n_min), with n_min the smallest device or cluster."""
+    return float(np.sqrt(presence.max_local_clusters / presence.smallest_size) * deviation)
 
 
 def separation_ratios(distances: Array, deviation: float, presence: Presence) -> Array:
     """c_rs, the distance of two means over 2 sqrt(m0) (Delta_r + Delta_s)."""
+    return over(distances, device_separations(deviation, presence, 1.0))
+
+
+def device_separations(deviation: float, presence: Presence, required_ratio: float) -> Array:
+    """2 c sqrt(m0) (Delta_r + Delta_s), the distance at which a device that has both clusters tells them apart."""
     scales = sums_of_pairs(active_scales(deviation, presence))
-    return over(distances, 2 * np.sqrt(presence.size_imbalance) * scales)
+    return np.asarray(2 * required_ratio * np.sqrt(presence.size_imbalance) * scales)
 
 
-def required_separations(deviation: float, presence: Presence, required_ratio: float = REQUIRED_RATIO) -> Array:
-    """Find the distance that the main theorem asks of a pair.
-
-    c sqrt(m0) (Delta_r + Delta_s) of an active pair, and 10 sqrt(m0) lambda of an inactive one.
-    """
-    scales = sums_of_pairs(active_scales(deviation, presence))
-    least = np.where(np.isnan(scales), np.nan, INACTIVE_FACTOR * inactive_scale(deviation, presence))
-    root = np.sqrt(presence.size_imbalance)
-    return np.asarray(root * np.where(presence.is_active, required_ratio * scales, least))
+def server_separations(deviation: float, presence: Presence) -> Array:
+    """10 sqrt(m0) lambda, the distance at which the server tells the device centers of two clusters apart."""
+    least = INACTIVE_FACTOR * np.sqrt(presence.size_imbalance) * inactive_scale(deviation, presence)
+    return np.where(np.isnan(sums_of_pairs(_inverse_roots(presence.cluster_sizes))), np.nan, least)
 
 
-def corollary_separations(deviation: float, presence: Presence, required_ratio: float = REQUIRED_RATIO) -> Array:
+def required_separations(deviation: float, presence: Presence, required_ratio: float = LEAST_RATIO) -> Array:
+    """Find the distance that the proofs ask of a pair: the server's of every pair, the device's of an active one."""
+    on_server = server_separations(deviation, presence)
+    on_device = device_separations(deviation, presence, required_ratio)
+    return np.where(presence.is_active, np.maximum(on_device, on_server), on_server)
+
+
+def corollary_separations(deviation: float, presence: Presence, required_ratio: float = LEAST_RATIO) -> Array:
     """Find the distance that the corollary asks of a pair, if k' <= sqrt(k).
 
-    f sqrt(m0) norm(A - C) (1 / sqrt(n_r) + 1 / sqrt(n_s)), where f is c sqrt(k) for an active pair and 10 k^(1/4) for
-    an inactive one.
+    f sqrt(m0) norm(A - C) (1 / sqrt(n_r) + 1 / sqrt(n_s)), where f is 2 c sqrt(k) for an active pair and 10 k^(1/4)
+    for an inactive one.
     """
     n_clusters = presence.n_clusters
-    factors = np.where(presence.is_active, required_ratio * n_clusters**0.5, INACTIVE_FACTOR * n_clusters**0.25)
+    factors = np.where(presence.is_active, 2 * required_ratio * n_clusters**0.5, INACTIVE_FACTOR * n_clusters**0.25)
     return np.asarray(factors * np.sqrt(presence.size_imbalance) * proximity_gaps(deviation, presence.cluster_sizes))
 
 
@@ -149,14 +86,136 @@ def proximity_gaps(deviation: float, sizes: Array) -> Array:
     return sums_of_pairs(deviation * _inverse_roots(sizes))
 
 
-def is_met_in_text_only(attained: Array, presence: Presence) -> Array:
-    """Find pairs that are far enough apart if n_min is the smallest device, but not if it is the smallest cluster.
+# The conditions --------------------------------------------------------------------------------------------------
 
-    The paper's text defines n_min as the former; the proof for inactive pairs uses that no cluster is smaller.
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that the proofs of the main theorem use, and whether a clustering meets it.
+
+    Attributes
+    ----------
+    name : str
+        What must hold.
+    source : str
+        Where the paper uses it; lemmas by their labels in its LaTeX source.
+    is_met : bool or None
+        None if it is not known.
+    reason : str
+        Why it is not met or not known; empty if it is met.
     """
-    sizes = presence.cluster_sizes
-    share = np.sqrt(min(1.0, sizes[sizes > 0].min() / presence.smallest_device))
-    return np.asarray(~presence.is_active & (attained >= 1) & (attained * share < 1))
+
+    name: str
+    source: str
+    is_met: bool | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A clustering as far as it is known: exactly, from points, or between bounds, from messages."""
+
+    presence: Presence
+    distances: Bounds  # of the means, arrays of pairs
+    deviation: Bounds  # norm(A - C)
+    required_ratio: float  # c
+    names: Sequence[object]  # of the clusters
+    split: str = ""  # which devices sent several centers of one cluster
+    missing: tuple[str, ...] = ()  # why the bounds are infinitely wide
+    about: str = ""  # what to write before a share that is an upper bound
+
+    def shares(self, lengths: Bounds) -> Bounds:
+        """Distances over lengths that grow with the deviation."""
+        return Bounds(over(self.distances.lower, lengths.upper), over(self.distances.upper, lengths.lower))
+
+    @property
+    def ratios(self) -> Bounds:
+        """c_rs of each pair."""
+        return self.shares(self._lengths(1.0)[0])
+
+    @property
+    def attained(self) -> Bounds:
+        """Distances over those that the proofs ask for: at least 1 is enough."""
+        return self.shares(
+            Bounds(*(required_separations(norm, self.presence, self.required_ratio) for norm in self.deviation))
+        )
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Check every condition that the proofs use. One cluster has none."""
+        if self.presence.n_clusters == 1:
+            return ()
+        active = self.presence.is_active
+        on_device, on_server = map(self.shares, self._lengths(self.required_ratio))
+        stated = Bounds(*(np.where(active, *both) for both in zip(on_device, on_server, strict=True)))
+        too_near = words.pairs_too_near(stated.upper, self.names, self.about)
+        start = Bounds(*(np.where(active, share, np.nan) for share in on_server))
+        unnamed = np.where(on_device.upper >= 1, start.upper, np.nan)
+        on_server_only = words.pairs_too_near_on_server(unnamed, self.names, self.about, self.presence.smallest_size)
+        return (
+            self._large_constant(),
+            self._no_cluster_is_empty(),
+            Condition("each device has one center for each of its clusters", _CENTER_INIT, not self.split, self.split),
+            self._far_enough(ACTIVE, _CENTERSEP, stated, active, too_near),
+            self._far_enough(INACTIVE, _MISSCLASS, stated, ~active, too_near),
+            self._far_enough(START, _CENTER_INIT, start, active, on_server_only or too_near),
+        )
+
+    def _lengths(self, required_ratio: float) -> tuple[Bounds, Bounds]:
+        """The distances asked for by devices and by the server."""
+        presence, norms = self.presence, self.deviation
+        return (
+            Bounds(*(device_separations(norm, presence, required_ratio) for norm in norms)),
+            Bounds(*(server_separations(norm, presence) for norm in norms)),
+        )
+
+    def _large_constant(self) -> Condition:
+        is_large = self.required_ratio >= LEAST_RATIO
+        reason = "" if is_large else f"the proofs need c of at least {LEAST_RATIO:g}; got {self.required_ratio:g}"
+        return Condition(f"c is at least {LEAST_RATIO:g}", "lemma:awasthi, lemma:localbound", is_large or None, reason)
+
+    def _no_cluster_is_empty(self) -> Condition:
+        empty = np.flatnonzero(self.presence.cluster_sizes == 0)
+        many = "" if len(empty) == 1 else "s"
+        reason = f"no points in cluster{many} {text.listed(list(map(str, empty)))}; use a smaller n_clusters"
+        return Condition("every cluster has points", _CENTER_INIT, len(empty) == 0, reason * (len(empty) > 0))
+
+    def _far_enough(self, name: str, source: str, shares: Bounds, pairs: Array, too_near: str) -> Condition:
+        if (shares.upper[pairs] < 1).any():
+            return Condition(name, source, False, too_near)
+        is_open = (shares.lower[pairs] < 1).any()
+        return Condition(name, source, None, self._left_open()) if is_open else Condition(name, source, True)
+
+    def _left_open(self) -> str:
+        lower = self.attained.lower
+        n_open, n_pairs = (np.count_nonzero(np.triu(chosen, 1)) for chosen in (lower < 1, lower >= 0))
+        doubt = f"the messages leave open whether {n_open:,} of {n_pairs:,} pairs of clusters are far enough apart"
+        return "; ".join(self.missing) or doubt
+
+
+ACTIVE = "clusters that share a device: 2c sqrt(m0) (Delta_r + Delta_s) apart"
+INACTIVE = "clusters that share no device: 10 sqrt(m0) lambda apart"
+START = "clusters that share a device: 10 sqrt(m0) lambda apart, too"
+
+_CENTERSEP = "definition of active separation, lemma:centersep2"
+_MISSCLASS = "main theorem, lemma:missclass_lb"
+_CENTER_INIT = "lemma:center_init"
+
+
+def verdict_of(conditions: Sequence[Condition]) -> tuple[str, bool | None]:
+    """Give the verdict in words, and as a value.
+
+    Examples
+    --------
+    >>> verdict_of([Condition("every cluster has points", "", True)])
+    ('guaranteed', True)
+    >>> verdict_of([Condition("c is at least 100", "", None, "the proofs need c of at least 100; got 7")])
+    ('unknown: the proofs need c of at least 100; got 7', None)
+    """
+    for is_met, word in ((False, "not guaranteed"), (None, "unknown")):
+        reasons = dict.fromkeys(condition.reason for condition in conditions if condition.is_met is is_met)
+        if reasons:
+            return f"{word}: {'; '.join(reasons)}", is_met
+    return "guaranteed", True
 
 
 # Arithmetic of pairs ---------------------------------------------------------------------------------------------
@@ -179,25 +238,3 @@ def over(distances: Array, lengths: Array) -> Array:
 
 def _inverse_roots(sizes: Array) -> Array:
     return 1 / np.sqrt(np.where(sizes > 0, sizes, np.nan))
-
-
-# Means -----------------------------------------------------------------------------------------------------------
-
-
-def cluster_means(points: Any, labels: Array, weights: Array, n_clusters: int) -> Array:
-    """Average the points of each cluster in double precision, (n_clusters, n_features), NaN if it has none."""
-    from scipy.sparse import csc_array
-
-    sums = np.zeros((n_clusters, points.shape[1]))
-    for block in pool.blocks(points.shape[0], max(1, _BLOCK_ELEMENTS // points.shape[1])):
-        own = weights[block].astype(np.float64)
-        members = csc_array((own, labels[block], np.arange(len(own) + 1)), shape=(n_clusters, len(own)))
-        partial = members @ points[block].astype(np.float64)
-        sums += partial if isinstance(partial, np.ndarray) else partial.toarray()
-    sizes = np.bincount(labels, weights, minlength=n_clusters)
-    return np.asarray(sums / np.where(sizes > 0, sizes, np.nan)[:, None])
-
-
-def distances_of(means: Array) -> Array:
-    """Distances between means, (n_clusters, n_clusters)."""
-    return np.asarray(np.sqrt(geometry.squared_distances(means, means)))

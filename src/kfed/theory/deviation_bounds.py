@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
-from kfed.theory.conditions import cluster_means
+from kfed.theory.conditions import Bounds
+from kfed.theory.means import cluster_means
 from kfed.wire import MessageBatch
 
 ROUNDING = 512
@@ -53,13 +53,6 @@ SERVER_ROUNDING = 1e-9
 """Relative error of all sums here, with room to spare."""
 
 _BLOCK_ELEMENTS = 2**20
-
-
-class Bounds(NamedTuple):
-    """An interval, of a number or of an array, entry by entry."""
-
-    lower: Any
-    upper: Any
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,25 @@ import numpy as np
 from kfed._base import text
 from kfed._base.array import Array
 from kfed._base.report import Block, Conclusion, Notes, TextTable, fact_table
+from kfed.theory.conditions import Condition
+from kfed.theory.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MET = {True: "yes", False: "no", None: "unknown"}
 
 
 class Judgement(ABC):
     """A clustering judged by the main theorem: `kfed.Certificate` by messages, `kfed.SeparationReport` by points."""
 
     required_ratio: float
+    conditions: tuple[Condition, ...]
     notes: tuple[str, ...]
     distances: Array
     active_pairs: Array
     cluster_sizes: Array
+    smallest_size: float
     size_imbalance: float
     max_local_clusters: int
 
@@ -52,24 +58,34 @@ class Judgement(ABC):
 
     @abstractmethod
     def ratios_to_draw(self) -> tuple[Array, Array, str]:
-        """c_rs of each pair, the c_rs that the main theorem requires of it, and what to call the former."""
+        """c_rs of each pair, the c_rs that the proofs require of it, and what to call the former."""
 
     def blocks(self) -> Iterator[Block]:
-        """Describe the judgement: the verdict, the facts, the pairs of clusters and the notes."""
+        """Describe the judgement: the verdict, the conditions, the facts, the pairs of clusters and the notes."""
         yield self.conclusion()
+        if self.conditions:
+            yield self.condition_table()
         yield fact_table(self.facts())
         pairs = self.pair_table()
         if pairs.rows:
             yield pairs
         yield Notes(self.notes)
 
+    def condition_table(self) -> TextTable:
+        """Tabulate the conditions that the proofs use, and whether each is met."""
+        rows = tuple((condition.name, MET[condition.is_met]) for condition in self.conditions)
+        return TextTable("", ("condition of the proofs", "met"), rows, n_words=2)
+
     def __str__(self) -> str:
         return text.render(self.blocks())
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON types; a number that is not finite becomes None."""
-        result: dict[str, Any] = text.plain(vars(self))
+        result: dict[str, Any] = text.plain(self._values())
         return result
+
+    def _values(self) -> dict[str, Any]:
+        return {**vars(self), "conditions": list(map(vars, self.conditions))}
 
     def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
         """Draw a histogram of c_rs, active and inactive pairs of clusters apart (the appendix's figure).
@@ -89,14 +105,22 @@ class Judgement(ABC):
 
         return plot_pairs(self, path, ax)
 
-    def _facts_of_theorem(self, deviation: str) -> Iterator[tuple[str, str]]:
+    def _facts_of_theorem(self, deviation: str, inactive_scale: str) -> Iterator[tuple[str, str]]:
         """Yield the quantities of the main theorem."""
         kind = "heterogeneous" if self.is_heterogeneous else "not heterogeneous"
         yield "clusters, k", str(self.n_clusters)
         yield "most on one device, k'", f"{self.max_local_clusters}: {kind} (sqrt(k) is {self.n_clusters**0.5:.3g})"
         yield "size imbalance, m0", f"{self.size_imbalance:.4g}"
+        yield "cluster sizes, n_r", _range(self.cluster_sizes)
+        yield "smallest device or cluster, n_min", number(self.smallest_size)
         yield "spectral deviation, norm(A - C)", deviation
+        yield "inactive scale, lambda", inactive_scale
         yield "required ratio, c", f"{self.required_ratio:g}"
+
+
+def _range(sizes: Array) -> str:
+    least, most = number(sizes.min()), number(sizes.max())
+    return least if least == most else f"{least} to {most}"
 
 
 def kinds_of_pairs(values: Array, active_pairs: Array) -> Iterator[tuple[str, Array]]:
