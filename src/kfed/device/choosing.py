@@ -1,14 +1,20 @@
-"""``n_local_clusters="auto"``: the largest number of clusters of a device that all lie clearly apart.
+"""``n_local_clusters="auto"``: as many clusters as the points of a device show without two of them being one.
 
-The points are projected on the few directions that rise above the noise and clustered there for every number of
-clusters up to a bound. The answer is the largest number for which every two clusters lie at least four standard
-deviations apart, along the line through their centers. Halves of one Gaussian lie 2.7 apart and halves of a uniform
-distribution 3.5, however long or flat it is, so a cut through one cluster does not count as two.
+The points are looked at in the few directions that rise above the noise. There they are clustered for every number of
+clusters up to 16, and once for many, of which those that are not apart are merged. The answer is the largest number for
+which every two clusters lie clearly apart: at least four standard deviations, measured along the line through their
+centers. Halves of one Gaussian lie 2.7 apart and halves of a uniform 3.5, however long or flat it is, so what is no
+more than a cut through one cluster does not count.
 
-This goes beyond the paper, which takes k^(z) as given. Like Algorithm 1 it is written with a batch axis.
+Where no two clusters are apart, but points fill a region too evenly for one Gaussian, there may be many clusters that
+these points are too few to tell. Then one center of everything would hide them: the answer is a fine summary.
+
+Beyond the paper, which takes k^(z) as given. Like Algorithm 1 it is written with a batch axis.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,48 +22,60 @@ import numpy.typing as npt
 from kfed._base import random, seeding
 from kfed._base.array import Array
 from kfed.device.algorithm1 import N_TRIES, Draws, cheapest_try
-from kfed.device.lloyd_step import memberships, nearest
+from kfed.device.cluster_merging import are_apart, clusters_at, n_left_apart
 from kfed.device.projection import project
 from kfed.device.rows import Rows
 
-MAX_LOCAL_CLUSTERS = 16
+MAX_LOCAL_CLUSTERS = 64
+
+EACH_UP_TO = 16
+"""Every number of clusters up to this is tried, and beyond it only what merging finds."""
+
+MERGED_FROM = (64, 32)
+"""Numbers of clusters to merge from: the first that the points of a device, and the bound, allow."""
+
+MERGE_ELEMENTS = 2**22
+"""Distances that are held at once while there are many clusters."""
 
 POINTS_PER_CLUSTER = 5
-"""A device gets at most one cluster for this many points."""
-
-APART = 4.0
-"""Standard deviations that must lie between two clusters of many points."""
-
-CAUTION = 8.0
-"""Two clusters of m points in all must lie ``1 + CAUTION / m`` times as far apart: few points show gaps by chance."""
-
-BORROWED = 10.0
-"""The spread of two clusters is averaged with that of all clusters, which counts as much as this many points."""
+"""A device with fewer points than this for each cluster does not get as many clusters."""
 
 N_STEPS = 10
 EDGE_SLACK = 4.0
 
+TOO_EVEN = -2.75
+"""Kurtosis of points too even for one Gaussian: standard errors, on a logarithmic scale. Fewer than one of a thousand
+Gaussians gets there; a uniform in two dimensions does with about a hundred points."""
 
-def choose_local_k(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
-    """Choose k^(z) for every device of a batch, (n_devices,), from 1 to `max_clusters`."""
+
+class LocalChoice(NamedTuple):
+    """k^(z) of every device of a batch, (n_devices,), and where it is a fine summary, since it could not be told."""
+
+    n_clusters: npt.NDArray[np.intp]
+    is_summary: npt.NDArray[np.bool_]
+
+
+def choose_local_k(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) -> LocalChoice:
+    """Choose k^(z) for every device of a batch, from 1 to `max_clusters`."""
     n_points = rows.weights.sum(axis=1, dtype=np.float64)
     most = np.clip(n_points // POINTS_PER_CLUSTER, 1, max_clusters).astype(np.intp)
-    chosen = np.ones(rows.n_devices, np.intp)
+    chosen, is_summary = np.ones(rows.n_devices, np.intp), np.zeros(rows.n_devices, bool)
     if most.max() == 1:
-        return chosen
-    coordinates, variances = _principal_coordinates(rows, max_clusters, keys)
+        return LocalChoice(chosen, is_summary)
+    coordinates, variances = _principal_coordinates(rows, min(max_clusters, EACH_UP_TO), keys)
     n_directions = _n_above_noise(rows, variances, n_points, most - 1)
-    for n_wide in np.unique(n_directions[n_directions > 0]):  # batches of devices with equally many
+    for n_wide in np.unique(n_directions[n_directions > 0]):  # a device shares arrays with its like only
         own = np.flatnonzero(n_directions == n_wide)
         signal = np.empty((len(own), n_wide + 2, rows.n_points))
         signal[:, :-2] = coordinates[own, :n_wide]
         sample = _standing_for_all(seeding.lift(signal), rows.weights[own].astype(np.float64))
         chosen[own] = _most_apart(*sample, most[own], keys[own], np.finfo(rows.dtype).eps)
-    return chosen
+        is_summary[own] = (chosen[own] == 1) & _are_too_even(signal[:, :-2], rows.weights[own], n_points[own])
+    return LocalChoice(np.where(is_summary, most, chosen), is_summary)
 
 
 def _principal_coordinates(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) -> tuple[Array, Array]:
-    """Coordinates of the points along their principal directions, the widest first, and the variances along them."""
+    """Points along the directions in which they spread most, the widest first, and their variances along these."""
     lifted = project(rows, max_clusters + 1, Draws(keys, max_clusters + 1, rows.dtype).rows)
     coordinates = lifted[:, :-2].astype(np.float64)
     moments = np.matmul(coordinates * rows.weights[:, None], coordinates.transpose(0, 2, 1))
@@ -67,11 +85,11 @@ def _principal_coordinates(rows: Rows, max_clusters: int, keys: npt.NDArray[np.u
 
 
 def _n_above_noise(rows: Rows, variances: Array, n_points: Array, most: Array) -> Array:
-    """Number of directions with more variance than noise would show, (n_devices,), at most `most`.
+    """How many directions spread wider than noise does, (n_devices,), and at most `most`.
 
-    Noise of equal variance in all directions has sample variances up to the edge of Marchenko and Pastur
+    Noise of one variance in all directions gives sample variances up to the edge that Marchenko and Pastur found
     ("Distribution of eigenvalues for some sets of random matrices", 1967). For each number of directions the variance
-    of the noise is estimated from the remaining ones.
+    of noise is taken from what the others leave.
     """
     squares = rows.squared_residuals(rows.mean[:, None], np.zeros(rows.weights.shape, np.int8))
     total = np.einsum("bn,bn->b", squares, rows.weights, dtype=np.float64) / n_points
@@ -86,7 +104,7 @@ def _n_above_noise(rows: Rows, variances: Array, n_points: Array, most: Array) -
 
 
 def _standing_for_all(signal: Array, weights: Array) -> tuple[Array, Array]:
-    """Sample large devices, with weights that add up to those of all points."""
+    """Take a sample of many points, whose weights add up to those of all."""
     sample, sample_weights = seeding.coreset(signal, weights)
     return sample, sample_weights * (weights.sum(axis=1) / sample_weights.sum(axis=1))[:, None]
 
@@ -94,42 +112,41 @@ def _standing_for_all(signal: Array, weights: Array) -> tuple[Array, Array]:
 def _most_apart(
     signal: Array, weights: Array, most: Array, keys: npt.NDArray[np.uint64], precision: float
 ) -> npt.NDArray[np.intp]:
-    """Find the largest number of clusters that all lie apart, (n_devices,); `signal` holds lifted points."""
+    """Find the largest number of clusters that all lie apart, (n_devices,); `signal` is lifted."""
     chosen = np.ones(len(signal), np.intp)
     rounding = (64 * precision) ** 2 * signal[:, -2].max(axis=1)
-    for n_clusters in range(2, int(most.max()) + 1):
-        uniforms = random.uniforms(keys, seeding.n_draws(n_clusters, N_TRIES))
-        centers = cheapest_try(signal, weights, n_clusters, uniforms, N_STEPS)
-        chosen[(n_clusters <= most) & _are_apart(signal, weights, centers, rounding)] = n_clusters
+    for n_clusters in range(2, min(int(most.max()), EACH_UP_TO) + 1):
+        centers = _cheapest(signal, weights, n_clusters, keys)
+        is_apart = are_apart(clusters_at(signal, weights, centers), rounding)
+        chosen[(n_clusters <= most) & is_apart] = n_clusters
+    start = np.select([most >= many for many in MERGED_FROM], MERGED_FROM, 0)
+    for many in MERGED_FROM:
+        n_together = max(1, MERGE_ELEMENTS // (N_TRIES * many * signal.shape[2]))
+        devices = np.flatnonzero(start == many)
+        for own in np.split(devices, range(n_together, len(devices), n_together)) if len(devices) else []:
+            centers = _cheapest(signal[own], weights[own], many, keys[own])
+            found = n_left_apart(clusters_at(signal[own], weights[own], centers), rounding[own])
+            chosen[own] = np.where(found > EACH_UP_TO, found, chosen[own])
     return chosen
 
 
-def _are_apart(signal: Array, weights: Array, centers: Array, rounding: Array) -> Array:
-    """Whether every two clusters of a device lie apart, (n_devices,), by more than `rounding` (squared)."""
-    n_clusters = centers.shape[1]
-    coordinates = signal[:, :-2]
-    labels, _ = nearest(seeding.squared_distances(signal, centers))
-    members = memberships(labels, weights, n_clusters)
-    sizes = members.sum(axis=2)
-    means = np.matmul(members, coordinates.transpose(0, 2, 1)) / np.maximum(sizes, 1e-300)[:, :, None]
-    scatters = _scatters(coordinates, members, means)
-    lines = means[:, :, None] - means[:, None]  # (n_devices, n_clusters, n_clusters, n_directions)
-    gaps = np.einsum("brsd,brsd->brs", lines, lines)  # squared
-    own = np.einsum("brsd,brde,brse->brs", lines, scatters, lines)
-    every = np.einsum("brsd,bde,brse->brs", lines, scatters.sum(axis=1), lines)
-    n_pair = sizes[:, :, None] + sizes[:, None]
-    n_all = np.maximum(weights.sum(axis=1) - n_clusters, 1)[:, None, None]
-    # `lines` are not divided by their lengths, so `spreads` are variances times squared gaps, hence gaps**2 below
-    spreads = (own + own.transpose(0, 2, 1) + BORROWED * every / n_all) / (np.maximum(n_pair - 2, 0) + BORROWED)
-    asked = (APART * (1 + CAUTION / np.maximum(n_pair, 1))) ** 2 * spreads
-    is_apart = (gaps**2 >= asked) & (gaps > rounding[:, None, None])
-    return np.asarray((is_apart | np.eye(n_clusters, dtype=bool)).all(axis=(1, 2)) & (sizes > 0).all(axis=1))
+def _cheapest(signal: Array, weights: Array, n_clusters: int, keys: npt.NDArray[np.uint64]) -> Array:
+    uniforms = random.uniforms(keys, seeding.n_draws(n_clusters, N_TRIES))
+    return cheapest_try(signal, weights, n_clusters, uniforms, N_STEPS)
 
 
-def _scatters(coordinates: Array, members: Array, means: Array) -> Array:
-    """Sums of outer products of the points of each cluster about its mean, (n_devices, n_clusters, m, m)."""
-    scatters = np.empty((*members.shape[:2], coordinates.shape[1], coordinates.shape[1]))
-    for cluster in range(members.shape[1]):
-        centered = coordinates - means[:, cluster, :, None]
-        np.matmul(centered * members[:, cluster, None], centered.transpose(0, 2, 1), out=scatters[:, cluster])
-    return scatters
+def _are_too_even(coordinates: Array, weights: Array, n_points: Array) -> Array:
+    """Tell whose points have too low a kurtosis for one Gaussian of whatever shape, (n_devices,).
+
+    Mardia ("Measures of multivariate skewness and kurtosis with applications", Biometrika 1970) gives the mean and the
+    variance of the kurtosis of Gaussian points. Coordinates are centered, and uncorrelated.
+    """
+    n_wide = coordinates.shape[1]
+    shares = weights / n_points[:, None]
+    means = np.einsum("bdn,bn->bd", coordinates, shares)[:, :, None]
+    variances = np.einsum("bdn,bn->bd", (coordinates - means) ** 2, shares)
+    lengths = np.einsum("bdn,bd->bn", (coordinates - means) ** 2, 1 / np.maximum(variances, 1e-300))
+    kurtosis = np.einsum("bn,bn->b", lengths**2, shares)
+    expected = n_wide * (n_wide + 2) * (n_points - 1) / (n_points + 1)
+    error = np.sqrt(8 * n_wide * (n_wide + 2) / n_points) / expected
+    return np.asarray(np.log(np.maximum(kurtosis, 1e-300) / expected) < TOO_EVEN * error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -67,10 +68,14 @@ def cluster_device(
 
     Notes
     -----
-    With ``"auto"`` the points are clustered for every number of clusters up to `max_local_clusters` (and a fifth of the
-    points), in the directions in which they spread wider than noise does. The largest number is taken for which every
-    two clusters lie four standard deviations apart, or more if they have few points, along the line through their
-    centers; parts of one cluster rarely do. The result is the same as if that number had been given.
+    With ``"auto"`` the points are clustered for every number of clusters up to 16 (`max_local_clusters`, and a fifth of
+    the points), in the directions in which they spread wider than noise does, and once for up to 64 clusters, of which
+    those that are not apart are merged. The largest number is taken for which every two clusters lie four standard
+    deviations apart, or more if they have few points, along the line through their centers; parts of one cluster do
+    not, whatever its shape. The answer is what that number would give.
+
+    If no two clusters are apart, yet the points fill a region more evenly than one Gaussian does, there may be many
+    clusters that cannot be told: ``is_summary`` is then True, and there are as many local clusters as the points allow.
 
     References
     ----------
@@ -140,12 +145,12 @@ def _cluster_by_choice(
     sizes: Sequence[int],
     names: Sequence[tuple[str, ...] | None],
 ) -> list[LocalClustering]:
-    """Choose a number of clusters for each device, and cluster devices with the same number as one batch."""
-    chosen = choose_local_k(rows, settings.max_local_clusters, keys)
+    """Choose a number of clusters for each device, and cluster together those that got the same."""
+    chosen, is_summary = choose_local_k(rows, settings.max_local_clusters, keys)
     found: dict[int, LocalClustering] = {}
     for n_clusters in np.unique(chosen).tolist():
         own = [device for device, k in enumerate(chosen.tolist()) if k == n_clusters]
         own_sizes, own_names = [sizes[device] for device in own], [names[device] for device in own]
         clusterings = cluster_rows(rows.select(np.array(own)), n_clusters, keys[own], settings, own_sizes, own_names)
         found.update(zip(own, clusterings, strict=True))
-    return [found[device] for device in range(rows.n_devices)]
+    return [replace(found[device], is_summary=bool(is_summary[device])) for device in range(rows.n_devices)]

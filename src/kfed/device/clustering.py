@@ -42,6 +42,9 @@ class LocalClustering(KfedFile):
         Lloyd steps that changed something.
     feature_names : tuple of str or None
         Names of the columns, if the points were a data frame.
+    is_summary : bool
+        Whether the local clusters are a fine summary of the points, and not clusters: ``n_local_clusters="auto"`` could
+        not tell how many there are. It stays on the device.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -55,6 +58,7 @@ class LocalClustering(KfedFile):
     spectral_deviation: float | None
     n_iterations: int
     feature_names: tuple[str, ...] | None = None
+    is_summary: bool = False
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
 
@@ -138,14 +142,17 @@ class LocalClustering(KfedFile):
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
-        return tensors, {name: getattr(self, name) for name in _FACTS}
+        said = {"is_summary": True} if self.is_summary else {}
+        return tensors, {name: getattr(self, name) for name in _FACTS} | said
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
         arrays: dict[str, Any] = {name: frozen(tensors[name]) for name in _TENSORS}
         arrays["withheld"] = frozen(tensors["withheld"].astype(bool))
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
-        clustering = cls(**arrays, **{name: facts[name] for name in _FACTS} | {"feature_names": names})
+        is_summary = facts.get("is_summary", False) is True  # files from before it was kept lack it
+        own = {name: facts[name] for name in _FACTS} | {"feature_names": names, "is_summary": is_summary}
+        clustering = cls(**arrays, **own)
         clustering._check_sound()
         return clustering
 

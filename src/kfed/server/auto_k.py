@@ -2,8 +2,9 @@
 
 Under the paper's separation every center is near one of the first k picks, and the picks are far from each other: the
 distances drop right after the k-th. Messages also say how far apart the centers of one cluster can be, and k is the
-number of centers that are farther apart. It is relied upon only if these two, and a few other signs, agree.
-Beyond the paper, which takes k as given.
+number of centers that are farther apart. The cost of all points, which follows from messages exactly, is a third
+opinion. A number is relied upon only if two of them, and a few other signs, agree. Beyond the paper, which takes k as
+given.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from kfed._base.averages import means_by_label
 from kfed.errors import InvalidInputError, NoReliableKError, TooFewCentersError
 from kfed.server import trust
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
+from kfed.server.cost_curve import calinski_harabasz
+from kfed.server.told_apart import APART, Groups, doubt_about_one, doubts_about_groups
 from kfed.server.traversal import Traversal, farthest_first
 from kfed.wire import MessageBatch
 
@@ -29,14 +32,11 @@ CLEAR_RATIO = 1.5
 CLEAR_RATIO_LONE = 2.0
 """The same, if a cluster would rest on one device alone."""
 
+CLEAR_RATIO_NEAR = 2.0
+"""The same, if clusters are near each other and only the cost has the same opinion."""
+
 CLEAR_RATIO_UNSEEN = 4.0
 """The same, if messages lack the sums of squares that a second opinion is formed from."""
-
-APART = 4.0
-"""Standard deviations between two clusters. Halves of one Gaussian lie 2.7 apart, halves of one uniform 3.5."""
-
-ROUND = 1.05
-"""One cluster alone is told from clusters that devices mixed up by its shape: wider than this along no direction."""
 
 MAX_CANDIDATES = 512
 """The largest k that is looked for; a larger one has to be given."""
@@ -64,8 +64,8 @@ class KChoice:
     is_reliable : bool
         Whether it is more than a guess.
     agreement : bool or None
-        Whether the second rule gives the same number: the centers that lie farther apart than those of one cluster.
-        None if the messages lack what it asks for.
+        Whether a second rule gives the same number: the centers that lie farther apart than those of one cluster, or
+        the maximum of the Calinski-Harabasz index. None if the messages lack what these ask for.
     distances : array of shape (n_candidates,)
         Farthest-first distances: how far the 2nd, 3rd, ... pick was from those before it.
     ratios : array of shape (n_candidates - 1,)
@@ -149,7 +149,7 @@ def choose_k(batch: MessageBatch, n_jobs: int | None = None) -> KChoice:
     return KChoice(
         n_clusters=evidence.n_clusters,
         is_reliable=not doubts,
-        agreement=evidence.second == evidence.n_clusters if spread.is_known else None,
+        agreement=evidence.n_clusters in (evidence.second, evidence.by_cost) if spread.is_known else None,
         distances=evidence.traversal.distances,
         ratios=evidence.ratios,
         n_strays=int(is_stray.sum()),
@@ -164,16 +164,16 @@ class _Evidence:
     def __init__(
         self, batch: MessageBatch, spread: CenterSpread, rows: Array, is_mixture: Array, n_jobs: int | None
     ) -> None:
-        self.centers, self.counts, self.owners = (
-            column[rows] for column in (batch.centers, batch.counts, batch.owners)
+        self.batch, self.centers, self.counts, self.owners = (
+            batch,
+            *(column[rows] for column in (batch.centers, batch.counts, batch.owners)),
         )
-        self.spread = spread.take(rows)
+        self.spread, self.whole_spread = spread.take(rows), spread
         self.n_jobs = n_jobs
-        is_pure = ~np.isin(np.arange(len(batch.device_ids)), batch.owners[is_mixture])
+        self.is_pure = is_pure = ~np.isin(np.arange(len(batch.device_ids)), batch.owners[is_mixture])
         variance = float(np.median(self.spread.variances))
         devices = is_pure if is_pure[self.owners].any() else np.ones_like(is_pure)
         self.deviation = directional_deviation(batch, variance, devices)
-        self.is_round = self.deviation <= ROUND * np.sqrt(variance / batch.n_features)
         self.n_dimensions = min(batch.n_features, max(1.0, variance / max(self.deviation**2, 1e-300)))
 
         self.traversal = _traverse(self.centers, self.counts, n_jobs)
@@ -182,6 +182,7 @@ class _Evidence:
         self.chance = self._chance()  # (n_candidates,)
         self.is_one = bool((distances <= self.chance).all())
         self.second = 1 + int(np.count_nonzero(distances > np.hypot(self.chance, APART * self.deviation)))
+        self.by_cost = self._by_cost()
         self.n_clusters = self._best()
 
     @property
@@ -190,13 +191,24 @@ class _Evidence:
         return float(self.ratios[self.n_clusters - 2])
 
     def _best(self) -> int:
-        """Give the number that the second rule names, if distances drop clearly there; else where they drop most."""
+        """Give the number that two of the rules name, or that of the least cost if no two agree."""
         if self.is_one or len(self.ratios) == 0:
             return 1
         names_a_drop = self.spread.is_known and 2 <= self.second < len(self.ratios) + 2
-        if names_a_drop and self.ratios[self.second - 2] >= CLEAR_RATIO:
+        if names_a_drop and (self.second == self.by_cost or self.ratios[self.second - 2] >= CLEAR_RATIO):
             return self.second
+        return self.by_cost or self._after_pick()
+
+    def _after_pick(self) -> int:
+        """Give the number of picks after which distances drop most."""
         return int(self.ratios.argmax()) + 2
+
+    def _by_cost(self) -> int | None:
+        """Give the number of the largest Calinski-Harabasz index, if messages say what it asks for."""
+        if self.is_one or len(self.ratios) == 0 or not self.spread.is_known:
+            return None
+        index = calinski_harabasz(self.centers, self.counts, self.spread.sums_of_squares(self.counts))
+        return 2 + int(index[: len(self.ratios)].argmax())
 
     def _chance(self) -> Array:
         """How far each pick and the nearest pick before it would be by chance, if of one cluster."""
@@ -211,29 +223,40 @@ class _Evidence:
         """The evidence for the number."""
         if self.is_one:
             return "no two centers lie farther apart than chance puts centers of one cluster"
-        drop = f"farthest-first distances drop {self.drop:.1f} times after pick {self.n_clusters}"
-        second = ", and as many centers lie farther apart than those of one cluster" if self.spread.is_known else ""
-        return drop + second
+        signs = []
+        if self.drop >= CLEAR_RATIO:
+            signs.append(f"farthest-first distances drop {self.drop:.1f} times after pick {self.n_clusters}")
+        if self.spread.is_known and self.second == self.n_clusters:
+            signs.append("as many centers lie farther apart than those of one cluster")
+        if self.by_cost == self.n_clusters:
+            signs.append("the Calinski-Harabasz index of all points is largest there")
+        return ", and ".join(signs)
 
     def doubts(self) -> Iterator[str]:
         """Reasons not to rely on the number."""
         if self.is_one:
-            if not self.is_round:
-                yield "all centers coincide, but points spread wider one way, as those of several clusters do"
+            doubt = doubt_about_one(self.batch, self.whole_spread, self.deviation)
+            if doubt:
+                yield doubt
             return
         if len(self.ratios) == 0:
             yield f"{len(self.centers)} centers are too few to tell several clusters from one"
             return
-        clear = CLEAR_RATIO if self.spread.is_known else CLEAR_RATIO_UNSEEN
-        if self.drop < clear:
-            yield f"farthest-first distances never drop clearly ({clear:g} times from one to the next)"
-        if self.spread.is_known and self.second != self.n_clusters:
-            yield (
-                f"{self.second} centers lie farther apart than those of one cluster, where distances drop most after "
-                f"pick {self.n_clusters}"
-            )
-        elif self.spread.is_known:
+        yield from self._doubts_about_rules()
+        if self.spread.is_known:
             yield from self._doubts_about_groups()
+
+    def _doubts_about_rules(self) -> Iterator[str]:
+        """Look at the three rules: two of them must agree, if messages say what they ask for."""
+        clear = CLEAR_RATIO if self.spread.is_known else CLEAR_RATIO_UNSEEN
+        by_drop = self._after_pick()
+        if self.spread.is_known and len({self.second, self.by_cost, by_drop}) == 3 and self.second != self.n_clusters:
+            yield (
+                f"{self.second} centers lie farther apart than those of one cluster, the Calinski-Harabasz index is "
+                f"largest at {self.by_cost}, and distances drop most after pick {by_drop}"
+            )
+        if self.drop < clear and not (self.second == self.by_cost == self.n_clusters):
+            yield f"farthest-first distances do not drop clearly there ({clear:g} times from one to the next)"
 
     def _doubts_about_groups(self) -> Iterator[str]:
         """Look at the clusters that the first picks would make."""
@@ -242,9 +265,10 @@ class _Evidence:
         means = means_by_label(self.centers, labels, seeds, self.counts, self.n_jobs)
         moves = np.linalg.norm((self.centers - means[labels]).astype(np.float64), axis=1)
         shift = np.average(moves**2 - self.spread.errors, weights=self.counts)  # of centers about their cluster's mean
-        apart = geometry.squared_distances(means, means)[np.triu_indices(len(means), 1)].min()
-        if apart < APART**2 * (self.deviation**2 + max(0.0, float(shift))):
-            yield f"some clusters would lie nearer than {APART:g} standard deviations, as parts of one cluster do"
+        groups = Groups(means, labels, self.owners, self.is_pure)
+        deviation = float(np.sqrt(self.deviation**2 + max(0.0, float(shift))))
+        may_be_near = self.by_cost == self.n_clusters and (self.drop >= CLEAR_RATIO_NEAR or self.second == self.by_cost)
+        yield from doubts_about_groups(groups, self.centers, self.spread.variances, deviation, may_be_near)
         pairs = np.unique(np.stack([labels, self.owners]), axis=1)
         is_lone = np.bincount(pairs[0]) == 1
         is_narrow = np.bincount(labels[~self._are_wide()], minlength=self.n_clusters) > 0

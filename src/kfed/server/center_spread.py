@@ -51,6 +51,10 @@ class CenterSpread:
         largest = np.sqrt(np.einsum("nf,nf->n", centers, centers, dtype=np.float64).max(initial=0))
         return cls(bool(known.any()), variances, variances / counts, float(ROUNDING * precision * largest))
 
+    def sums_of_squares(self, counts: Array) -> Array:
+        """Sums of squares about the centers, of this many points each; those that were not said are estimated."""
+        return np.asarray(self.variances * np.maximum(counts - 1, counts / 2))
+
     def take(self, rows: Array) -> CenterSpread:
         """Keep only these centers."""
         return CenterSpread(self.is_known, self.variances[rows], self.errors[rows], self.rounding)
