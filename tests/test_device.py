@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import kfed
 import kfed.device.batches
 import kfed.device.blocked_rows
-from kfed._base import seeding
+from kfed._base import random, seeding
 from kfed.device import algorithm1, lloyd_step, projection
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.dense_rows import DenseRows
@@ -117,9 +117,20 @@ def test_the_approximation_finds_far_apart_places_whatever_the_draws():
     places = np.array([0.0, 100.0, 10_000.0, 10_100.0])
     points = np.repeat(places, 5)[:, None] + np.tile(np.arange(5.0), 4)[:, None]
     for seed in range(50):
-        uniforms = np.random.default_rng(seed).random((1, seeding.n_draws(4, algorithm1.N_TRIES)))
-        seeds = algorithm1.approximate_centers(rows_of(points), lifted(points - points.mean()), 4, uniforms)
+        draws = algorithm1.Draws(random.device_keys(seed, [""]), 4, points.dtype)
+        seeds = algorithm1.approximate_centers(rows_of(points), lifted(points - points.mean()), 4, draws)
         np.testing.assert_allclose(np.sort(seeds[0, :, 0]) + points.mean(), places + 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_local_clusters", [8, "auto"])
+def test_rows_in_a_periodic_order_are_sampled_as_well_as_any(n_local_clusters):
+    rng = np.random.default_rng(0)
+    places = 10.0 * np.array([[i % 3, i // 3] for i in range(8)])
+    points = np.tile(places, (2**15, 1)) + 1e-4 * rng.normal(size=(2**18, 2))
+    for seed in range(2):
+        local = kfed.cluster_device(points, n_local_clusters, random_state=seed, measure_deviation=False)
+        assert local.n_local_clusters == 8
+        assert local.cost < 0.01
 
 
 # Step 3: core sets ----------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_
     """Run Algorithm 1 on every device: project, seed, average the core sets, run Lloyd to convergence."""
     draws = Draws(keys, n_clusters, rows.dtype)
     projected = project(rows, n_clusters, draws.rows)  # step 2
-    seeds = approximate_centers(rows, projected, n_clusters, draws.seeds)
+    seeds = approximate_centers(rows, projected, n_clusters, draws)
     centers = core_means(rows, projected, seeds)  # step 3
     return lloyd(rows, centers, max_iterations)  # step 4
 
@@ -42,19 +42,20 @@ class Draws:
     def __init__(self, keys: npt.NDArray[np.uint64], n_clusters: int, dtype: np.dtype[Any]) -> None:
         n_rows = n_started(n_clusters)
         uniforms = random.uniforms(keys, n_rows + seeding.n_draws(n_clusters, N_TRIES)).astype(dtype)
-        self.rows, self.seeds = uniforms[:, :n_rows], uniforms[:, n_rows:]
+        self.keys, self.rows, self.seeds = keys, uniforms[:, :n_rows], uniforms[:, n_rows:]
 
 
 # Step 2, second half: the approximation -------------------------------------------------------------------------
 
 
-def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms: Array) -> Array:
+def approximate_centers(rows: Rows, projected: Array, n_clusters: int, draws: Draws) -> Array:
     """Centers nu of the projected points, (n_devices, n_clusters, k).
 
     Each of several tries is a greedy k-means++ seeding and one Lloyd step among the projected points; the try of the
     lowest cost is kept.
     """
-    return cheapest_try(*seeding.coreset(projected, rows.weights), n_clusters, uniforms, N_POLISHING_STEPS)
+    sample = seeding.coreset(projected, rows.weights, draws.keys)
+    return cheapest_try(*sample, n_clusters, draws.seeds, N_POLISHING_STEPS)
 
 
 def cheapest_try(projected: Array, weights: Array, n_clusters: int, uniforms: Array, n_steps: int) -> Array:
