@@ -113,6 +113,13 @@ def test_points_are_drawn_where_the_cumulative_mass_passes_a_share_of_it(mass, s
     assert (ends[drawn] >= uniforms * ends[-1] - slack).all()
 
 
+def test_a_sample_falls_in_step_with_no_period_of_the_rows():
+    costs, weights = np.ones(2**14), np.ones(2**14)
+    for seed in range(5):
+        rows, _ = seeding.sample_by_cost(costs, weights, 2**11, np.random.default_rng(seed).random(2**11))
+        assert np.bincount(rows % 8).min() > 2**11 / 8 / 2
+
+
 def test_the_approximation_finds_far_apart_places_whatever_the_draws():
     places = np.array([0.0, 100.0, 10_000.0, 10_100.0])
     points = np.repeat(places, 5)[:, None] + np.tile(np.arange(5.0), 4)[:, None]
@@ -217,7 +224,12 @@ def test_fewer_lloyd_steps_than_are_needed_still_give_means():
     for steps in (1, 2, 3):
         local = kfed.cluster_device(points, 8, random_state=0, max_iterations=steps)
         assert local.n_iterations == steps
+        assert not local.converged
+        assert not kfed.LocalClustering.from_bytes(local.to_bytes()).converged
         check_facts(local, points)
+    whole = kfed.cluster_device(points, 8, random_state=0)
+    assert whole.converged
+    assert kfed.LocalClustering.from_bytes(whole.to_bytes()).converged
 
 
 def test_the_cost_is_about_that_of_scikit_learn():
@@ -452,6 +464,7 @@ def test_frames_with_missing_values_or_words_get_a_clear_error():
     for frame in (
         pandas.DataFrame({"a": [1.0, None], "b": [SECRET, 2.0]}),
         pandas.DataFrame({"a": pandas.array([1, None], dtype="Int64"), "b": [SECRET, 2.0]}),
+        pandas.DataFrame({"a": [1, pandas.NA], "b": [SECRET, 2.0]}),
         pandas.DataFrame({"a": [f"patient {SECRET}", "x"], "b": [1.0, 2.0]}),
         polars.DataFrame({"a": [1.0, None], "b": [SECRET, 2.0]}),
         polars.DataFrame({"a": [f"patient {SECRET}", "x"], "b": [1.0, 2.0]}),

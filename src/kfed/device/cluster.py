@@ -128,6 +128,7 @@ def cluster_rows(
         facts.deviations,
         solution.n_iterations.tolist(),
         names,
+        solution.settled.tolist(),
         strict=True,
     )
     return [LocalClustering(*own) for own in by_device]

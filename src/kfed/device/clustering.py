@@ -42,6 +42,8 @@ class LocalClustering(KfedFile):
         Lloyd steps that changed something.
     feature_names : tuple of str or None
         Names of the columns, if the points were a data frame.
+    converged : bool
+        Whether Lloyd ended because nothing changed; False if it was cut short by `max_iterations`.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -55,6 +57,7 @@ class LocalClustering(KfedFile):
     spectral_deviation: float | None
     n_iterations: int
     feature_names: tuple[str, ...] | None = None
+    converged: bool = True
 
     @property
     def n_points(self) -> int:
@@ -147,14 +150,16 @@ class LocalClustering(KfedFile):
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
-        return tensors, {name: getattr(self, name) for name in _FACTS}
+        facts = {name: getattr(self, name) for name in _FACTS}
+        return tensors, facts if self.converged else facts | {"converged": False}
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
         arrays: dict[str, Any] = {name: frozen(tensors[name]) for name in _TENSORS}
         arrays["withheld"] = frozen(tensors["withheld"].astype(bool))
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
-        clustering = cls(**arrays, **{name: facts[name] for name in _FACTS} | {"feature_names": names})
+        known = {name: facts[name] for name in _FACTS} | {"feature_names": names}
+        clustering = cls(**arrays, **known, converged=bool(facts.get("converged", True)))
         clustering._check_sound()
         return clustering
 
