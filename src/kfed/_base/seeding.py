@@ -33,11 +33,16 @@ def squared_distances(lifted: Array, centers: Array) -> Array:
 
     Rounding may make a distance near zero slightly negative.
     """
+    return np.asarray(np.matmul(query_of(centers), lifted))
+
+
+def query_of(centers: Array) -> Array:
+    """Centers in the form whose product with a lifted point is their squared distance: (-2c, 1, |c|^2)."""
     query = np.empty((*centers.shape[:2], centers.shape[2] + 2), centers.dtype)
     np.multiply(centers, -2, out=query[:, :, :-2])
     query[:, :, -2] = 1
     np.einsum("bmd,bmd->bm", centers, centers, out=query[:, :, -1])
-    return np.asarray(np.matmul(query, lifted))
+    return query
 
 
 def points_at(lifted: Array, indices: Array) -> Array:

@@ -101,7 +101,7 @@ def cluster_device(
     )
     keys = random.device_keys(random.as_seed(random_state), [device_id])
     with pool.one_blas_thread():
-        rows = rows_of_one(points, weights, n_jobs)
+        rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
         return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names])[0]
 
 

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from kfed._base.array import Array
+from kfed.device.blocked_rows import BlockedRows
 from kfed.device.rows import Rows
+
+FEW_CENTERS = 32
+"""Up to this many centers are walked over one by one, for all points at once."""
 
 
 def comparisons(rows: Rows, centers: Array) -> Array:
@@ -53,6 +57,19 @@ def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
     return nearest(distances)[0], smallest, second
 
 
+def two_nearest_of_many(products: Array, constants: Array) -> tuple[Array, Array, Array]:
+    """What `two_nearest` gives for ``products + constants``, whose last axis is the centers' (n_points, n_clusters).
+
+    With many centers it is faster to search the row of a point than to walk over the centers. `products` are changed.
+    """
+    products += constants
+    points, labels = np.arange(len(products)), products.argmin(axis=1)
+    smallest = products[points, labels]
+    products[points, labels] = np.inf
+    second = products.min(axis=1)
+    return labels.astype(label_dtype(products.shape[1]))[None], smallest[None], second[None]
+
+
 def memberships(labels: Array, weights: Array, n_clusters: int) -> Array:
     """The weight of each point in its own cluster and zero in others, (n_devices, n_clusters, n_points)."""
     clusters = np.arange(n_clusters, dtype=labels.dtype)
@@ -63,11 +80,23 @@ def sums_by_label(rows: Rows, labels: Array, weights: Array, n_clusters: int) ->
     """Weighted sums of the points of each cluster, and the clusters' weights."""
 
     def of_block(block: slice) -> tuple[Array, Array]:
+        if n_clusters > FEW_CENTERS and isinstance(rows, BlockedRows):
+            return sums_of_many(rows.points[block], labels[0, block], weights[0, block], n_clusters)
         members = memberships(labels[:, block], weights[:, block], n_clusters)
         return rows.part(block).total(members), members.sum(axis=2)
 
     sums, sizes = zip(*rows.map_blocks(of_block), strict=True)
     return np.stack(sums).sum(axis=0, dtype=np.float64), np.stack(sizes).sum(axis=0, dtype=np.float64)
+
+
+def sums_of_many(points: Array, labels: Array, weights: Array, n_clusters: int) -> tuple[Array, Array]:
+    """What `sums_by_label` gives for one device of many clusters, by a sparse product in double precision."""
+    from scipy.sparse import csc_array
+
+    ends = np.arange(len(labels) + 1)
+    members = csc_array((weights, labels.astype(np.int32), ends), shape=(n_clusters, len(labels)))
+    sizes = np.bincount(labels, weights, minlength=n_clusters)
+    return np.asarray(members @ points.astype(np.float64))[None], sizes[None]
 
 
 def means(sums: Array, sizes: Array, otherwise: Array) -> Array:
