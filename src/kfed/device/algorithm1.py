@@ -131,7 +131,7 @@ def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
 def _two_nearest_seeds(rows: Rows, projected: Array, seeds: Array) -> tuple[Array, Array, Array]:
     if seeds.shape[1] <= FEW_CENTERS or not isinstance(rows, BlockedRows):
         return two_nearest(squared_distances(projected, seeds))
-    return two_nearest_of_many(projected[0].T @ seeding.query_of(seeds)[0].T, np.zeros(1, seeds.dtype))
+    return two_nearest_of_many(projected[0].T, seeding.query_of(seeds)[0].T, np.zeros(1, seeds.dtype))
 
 
 def _sizes(labels: Array, weights: Array, n_clusters: int) -> Array:

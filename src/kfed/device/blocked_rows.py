@@ -13,7 +13,7 @@ from kfed.device.norms import root_of_largest
 from kfed.device.rows import Result, Rows
 
 BLOCK_BYTES = 2**21
-"""Bytes of points in a block, or of their distances to centers if that is more: few enough to stay in the cache."""
+"""Bytes of points in a block, few enough to stay in the cache; with many centers, an eighth of their distances."""
 
 
 class BlockedRows(Rows):
@@ -24,7 +24,7 @@ class BlockedRows(Rows):
         self.weights = weights  # (1, n_points)
         self.n_features = int(points.shape[1])
         self._n_jobs = n_jobs
-        self._rows_per_block = max(1, BLOCK_BYTES // (points.itemsize * max(self.n_features, n_clusters)))
+        self._rows_per_block = max(1, BLOCK_BYTES // (points.itemsize * max(self.n_features, n_clusters // 8)))
 
     def map_blocks(self, function: Callable[[slice], Result]) -> list[Result]:
         """See `Rows.map_blocks`."""

@@ -103,8 +103,8 @@ class _LloydState:
         if self.n_clusters <= FEW_CENTERS:
             return two_nearest(scores(part, self.centers, self.rows.mean))
         shifted = self.centers[0] - self.rows.mean
-        products = np.matmul(part.points[0] - self.rows.mean, (-2 * shifted).T)
-        return two_nearest_of_many(products, np.einsum("kd,kd->k", shifted, shifted))
+        centered = part.points[0] - self.rows.mean
+        return two_nearest_of_many(centered, (-2 * shifted).T, np.einsum("kd,kd->k", shifted, shifted))
 
     def _moved_sums(self, part: DenseRows, to: Array, away_from: Array) -> tuple[Array, Array]:
         """Changes of sums and sizes if the points of `part` join clusters and leave others (-1: none)."""

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from kfed._base import pool
 from kfed._base.array import Array
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.rows import Rows
 
 FEW_CENTERS = 32
 """Up to this many centers are walked over one by one, for all points at once."""
+
+DISTANCES = 2**17
+"""Distances to many centers that are held at once, few enough to stay in the cache."""
 
 
 def comparisons(rows: Rows, centers: Array) -> Array:
@@ -57,17 +61,22 @@ def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
     return nearest(distances)[0], smallest, second
 
 
-def two_nearest_of_many(products: Array, constants: Array) -> tuple[Array, Array, Array]:
-    """What `two_nearest` gives for ``products + constants``, whose last axis is the centers' (n_points, n_clusters).
+def two_nearest_of_many(points: Array, queries: Array, constants: Array) -> tuple[Array, Array, Array]:
+    """What `two_nearest` gives for ``points @ queries + constants`` of one device, (n_points, n_clusters).
 
-    With many centers it is faster to search the row of a point than to walk over the centers. `products` are changed.
+    With many centers it is faster to search the row of a point than to walk over the centers.
     """
-    products += constants
-    points, labels = np.arange(len(products)), products.argmin(axis=1)
-    smallest = products[points, labels]
-    products[points, labels] = np.inf
-    second = products.min(axis=1)
-    return labels.astype(label_dtype(products.shape[1]))[None], smallest[None], second[None]
+    n_points, n_clusters = len(points), queries.shape[1]
+    labels = np.empty((1, n_points), label_dtype(n_clusters))
+    smallest, second = np.empty((2, 1, n_points), points.dtype)
+    for block in pool.blocks(n_points, max(64, DISTANCES // n_clusters)):
+        distances = np.matmul(points[block], queries)
+        distances += constants
+        rows, own = np.arange(len(distances)), distances.argmin(axis=1)
+        labels[0, block], smallest[0, block] = own, distances[rows, own]
+        distances[rows, own] = np.inf
+        distances.min(axis=1, out=second[0, block])
+    return labels, smallest, second
 
 
 def memberships(labels: Array, weights: Array, n_clusters: int) -> Array:
@@ -90,13 +99,11 @@ def sums_by_label(rows: Rows, labels: Array, weights: Array, n_clusters: int) ->
 
 
 def sums_of_many(points: Array, labels: Array, weights: Array, n_clusters: int) -> tuple[Array, Array]:
-    """What `sums_by_label` gives for one device of many clusters, by a sparse product in double precision."""
-    from scipy.sparse import csc_array
-
-    ends = np.arange(len(labels) + 1)
-    members = csc_array((weights, labels.astype(np.int32), ends), shape=(n_clusters, len(labels)))
-    sizes = np.bincount(labels, weights, minlength=n_clusters)
-    return np.asarray(members @ points.astype(np.float64))[None], sizes[None]
+    """What `sums_by_label` gives for one device, in double precision and in time that does not grow with clusters."""
+    n_features = points.shape[1]
+    cells = labels.astype(np.intp)[:, None] * n_features + np.arange(n_features)
+    sums = np.bincount(cells.ravel(), (points * weights[:, None]).ravel(), minlength=n_clusters * n_features)
+    return sums.reshape(1, n_clusters, n_features), np.bincount(labels, weights, minlength=n_clusters)[None]
 
 
 def means(sums: Array, sizes: Array, otherwise: Array) -> Array:
