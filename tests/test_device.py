@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import kfed
 import kfed.device.batches
 import kfed.device.blocked_rows
-from kfed._base import seeding
+from kfed._base import random, seeding
 from kfed.device import algorithm1, lloyd_step, projection
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.dense_rows import DenseRows
@@ -113,13 +113,31 @@ def test_points_are_drawn_where_the_cumulative_mass_passes_a_share_of_it(mass, s
     assert (ends[drawn] >= uniforms * ends[-1] - slack).all()
 
 
+def test_a_sample_falls_in_step_with_no_period_of_the_rows():
+    costs, weights = np.ones(2**14), np.ones(2**14)
+    for seed in range(5):
+        rows, _ = seeding.sample_by_cost(costs, weights, 2**11, np.random.default_rng(seed).random(2**11))
+        assert np.bincount(rows % 8).min() > 2**11 / 8 / 2
+
+
 def test_the_approximation_finds_far_apart_places_whatever_the_draws():
     places = np.array([0.0, 100.0, 10_000.0, 10_100.0])
     points = np.repeat(places, 5)[:, None] + np.tile(np.arange(5.0), 4)[:, None]
     for seed in range(50):
-        uniforms = np.random.default_rng(seed).random((1, seeding.n_draws(4, algorithm1.N_TRIES)))
-        seeds = algorithm1.approximate_centers(rows_of(points), lifted(points - points.mean()), 4, uniforms)
+        draws = algorithm1.Draws(random.device_keys(seed, [""]), 4, points.dtype)
+        seeds = algorithm1.approximate_centers(rows_of(points), lifted(points - points.mean()), 4, draws)
         np.testing.assert_allclose(np.sort(seeds[0, :, 0]) + points.mean(), places + 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_local_clusters", [8, "auto"])
+def test_rows_in_a_periodic_order_are_sampled_as_well_as_any(n_local_clusters):
+    rng = np.random.default_rng(0)
+    places = 10.0 * np.array([[i % 3, i // 3] for i in range(8)])
+    points = np.tile(places, (2**15, 1)) + 1e-4 * rng.normal(size=(2**18, 2))
+    for seed in range(2):
+        local = kfed.cluster_device(points, n_local_clusters, random_state=seed, measure_deviation=False)
+        assert local.n_local_clusters == 8
+        assert local.cost < 0.01
 
 
 # Step 3: core sets ----------------------------------------------------------------------------------------------
@@ -206,7 +224,12 @@ def test_fewer_lloyd_steps_than_are_needed_still_give_means():
     for steps in (1, 2, 3):
         local = kfed.cluster_device(points, 8, random_state=0, max_iterations=steps)
         assert local.n_iterations == steps
+        assert not local.converged
+        assert not kfed.LocalClustering.from_bytes(local.to_bytes()).converged
         check_facts(local, points)
+    whole = kfed.cluster_device(points, 8, random_state=0)
+    assert whole.converged
+    assert kfed.LocalClustering.from_bytes(whole.to_bytes()).converged
 
 
 def test_the_cost_is_about_that_of_scikit_learn():
@@ -441,6 +464,7 @@ def test_frames_with_missing_values_or_words_get_a_clear_error():
     for frame in (
         pandas.DataFrame({"a": [1.0, None], "b": [SECRET, 2.0]}),
         pandas.DataFrame({"a": pandas.array([1, None], dtype="Int64"), "b": [SECRET, 2.0]}),
+        pandas.DataFrame({"a": [1, pandas.NA], "b": [SECRET, 2.0]}),
         pandas.DataFrame({"a": [f"patient {SECRET}", "x"], "b": [1.0, 2.0]}),
         polars.DataFrame({"a": [1.0, None], "b": [SECRET, 2.0]}),
         polars.DataFrame({"a": [f"patient {SECRET}", "x"], "b": [1.0, 2.0]}),

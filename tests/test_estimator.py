@@ -1,6 +1,8 @@
 """The estimators keep scikit-learn's contract, and say what the functions of the library say."""
 
 import pickle
+import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -11,9 +13,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
@@ -68,6 +70,7 @@ def assert_same_model(model, other, tolerance=0.0):
 # scikit-learn's own checks
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some checks repeat rows
 @parametrize_with_checks(
     [LocalKMeans(), KFed(), KFed(n_clusters=2, rule="robust")],
     expected_failed_checks=lambda _: SHUFFLED_WEIGHTS,
@@ -128,7 +131,9 @@ def test_separated_clusters_are_found(mixture, table, groups, rule):
 def test_labels_of_one_device_are_what_predict_says(convert, max_iter):
     X = convert(load_digits().data)
     for model in models(n_clusters=10, max_iter=max_iter):
-        np.testing.assert_array_equal(model.fit(X).labels_, model.predict(X))
+        with nullcontext() if max_iter > 1 else pytest.warns(ConvergenceWarning):
+            model.fit(X)
+        np.testing.assert_array_equal(model.labels_, model.predict(X))
         assert model.score(X) == -model.inertia_
 
 
@@ -149,15 +154,62 @@ def test_one_device_sends_nothing_so_a_lone_row_can_be_a_cluster():
         model.set_params(n_local_clusters=2).fit(X, groups=[0, 0, 0, 0])
 
 
-def test_more_clusters_than_distinct_rows_stay_empty():
+def test_there_are_no_more_centers_than_distinct_rows():
     X = np.repeat(np.eye(3), 4, axis=0)
     for model in models(n_clusters=5):
-        model.fit(X)
-        assert model.cluster_centers_.shape == (5, 3)
-        assert np.isfinite(model.cluster_centers_).all()
+        with pytest.warns(ConvergenceWarning, match="3 distinct clusters, fewer than n_clusters=5"):
+            model.fit(X)
+        assert model.cluster_centers_.shape == (3, 3)
         assert model.inertia_ == pytest.approx(0, abs=1e-20)
         assert len(np.unique(model.labels_)) == 3
+        assert model.transform(X).shape == (12, 3)
+        assert len(model.get_feature_names_out()) == 3
     assert model.aggregation_.n_clusters == 3
+
+
+def test_a_center_of_nothing_is_never_predicted():
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 10, axis=0)
+    between = np.array([[0.5, 0.5], [0.4, 0.6]])
+    for model in models(n_clusters=4):
+        with pytest.warns(ConvergenceWarning, match="2 distinct clusters"):
+            model.fit(X)
+        assert set(model.predict(between)) <= set(model.labels_)
+    with pytest.warns(ConvergenceWarning, match="2 distinct clusters"):
+        spread = KFed(4, 2, random_state=0).fit(X, groups=np.tile([0, 1], 10))
+    assert set(spread.predict(np.concatenate([X, between]))) <= set(spread.labels_)
+    assert len(spread.cluster_centers_) == spread.aggregation_.n_clusters
+
+
+def test_a_fit_that_is_cut_short_says_so(table, groups):
+    noise = np.random.default_rng(0).normal(size=(300, 4))
+    for fit in (
+        lambda: LocalKMeans(8, max_iter=2, random_state=0).fit(noise),
+        lambda: KFed(8, max_iter=2, random_state=0).fit(noise),
+        lambda: KFed(4, 4, max_iter=2, random_state=0).fit(noise, groups=np.arange(300) % 3),
+    ):
+        with pytest.warns(ConvergenceWarning, match="stopped at max_iter=2"):
+            assert fit().n_iter_ == 2
+    federated().fit(table, groups=groups)  # a warning would be an error
+
+
+def test_a_search_that_loses_the_groups_says_so(table, groups):
+    search = GridSearchCV(federated(), {"n_clusters": [N_CLUSTERS]}, cv=GroupKFold(2))
+    with pytest.warns(kfed.AggregationWarning, match=r"n_local_clusters had no effect: .*set_fit_request"):
+        search.fit(table, groups=groups)
+    for setting in ({"rule": "robust"}, {"min_cluster_size": 5}):
+        with pytest.warns(kfed.AggregationWarning, match=f"{next(iter(setting))} had no effect"):
+            KFed(N_CLUSTERS, random_state=0, **setting).fit(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KFed(N_CLUSTERS, random_state=0).fit(table)
+
+
+def test_pandas_na_is_an_error_that_says_so(table):
+    frame = pd.DataFrame(table).astype(object)
+    frame.iloc[3, 1] = pd.NA
+    for model in models():
+        with pytest.raises(kfed.InvalidInputError, match=r"no missing cells; got pandas.NA"):
+            model.fit(frame)
 
 
 def test_an_aggregation_serves_a_late_device(mixture, table, groups):

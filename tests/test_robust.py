@@ -56,6 +56,18 @@ def iid_world(seed):
     )
 
 
+def test_devices_that_send_their_centers_in_one_order_are_sampled_as_well_as_any():
+    rng = np.random.default_rng(0)
+    places = 10.0 * np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    sent = [
+        kfed.DeviceMessage(f"{i:04}", places + 1e-3 * rng.normal(size=(4, 2)), [10] * 4, [1.0] * 4) for i in range(4096)
+    ]
+    result = kfed.aggregate(sent, 4, rule="robust")
+    gaps = np.linalg.norm(result.cluster_centers[:, None] - places, axis=2)
+    assert sorted(gaps.argmin(axis=1)) == [0, 1, 2, 3]
+    assert gaps.min(axis=1).max() < 0.01
+
+
 # Against the paper's rule ---------------------------------------------------------------------------------------
 
 

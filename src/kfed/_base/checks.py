@@ -186,7 +186,14 @@ def as_array(values: Any, name: str, dtype: npt.DTypeLike | None = None) -> Arra
 def _dense(points: Any, name: str) -> Array:
     array = points.to_numpy() if hasattr(points, "to_numpy") else as_array(points, name)
     _two_axes(array, name)
+    if array.dtype == object:
+        array = np.where(_is_pandas_na(array), np.nan, array)  # `finite` then says where the missing cells are
     return as_array(array, name, _float_dtype(array.dtype, name))
+
+
+def _is_pandas_na(array: Array) -> npt.NDArray[np.bool_]:
+    """Which cells are `pandas.NA`; does not import pandas."""
+    return np.array([type(cell).__name__ == "NAType" for cell in array.flat], dtype=bool).reshape(array.shape)
 
 
 def _two_axes(points: Any, name: str) -> None:

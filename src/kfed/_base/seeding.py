@@ -9,11 +9,16 @@ from __future__ import annotations
 from math import log
 
 import numpy as np
+import numpy.typing as npt
 
+from kfed._base import random
 from kfed._base.array import Array
 
 CORESET_SIZE = 2**15
 """A problem with more points than this is seeded from a sample of this size."""
+
+_SAMPLING = np.uint64(0x5851F42D4C957F2D)
+"""Changes a key into that of the sample, whose draws are then independent of the others of the device."""
 
 
 def lift(lifted: Array) -> Array:
@@ -28,11 +33,16 @@ def squared_distances(lifted: Array, centers: Array) -> Array:
 
     Rounding may make a distance near zero slightly negative.
     """
+    return np.asarray(np.matmul(query_of(centers), lifted))
+
+
+def query_of(centers: Array) -> Array:
+    """Centers in the form whose product with a lifted point is their squared distance: (-2c, 1, |c|^2)."""
     query = np.empty((*centers.shape[:2], centers.shape[2] + 2), centers.dtype)
     np.multiply(centers, -2, out=query[:, :, :-2])
     query[:, :, -2] = 1
     np.einsum("bmd,bmd->bm", centers, centers, out=query[:, :, -1])
-    return np.asarray(np.matmul(query, lifted))
+    return query
 
 
 def points_at(lifted: Array, indices: Array) -> Array:
@@ -105,40 +115,26 @@ def stratified(uniforms: Array) -> Array:
     return np.asarray((np.arange(n_parts, dtype=uniforms.dtype) + uniforms) / uniforms.dtype.type(n_parts))
 
 
-def coreset(lifted: Array, weights: Array, size: int = CORESET_SIZE) -> tuple[Array, Array]:
+def coreset(
+    lifted: Array, weights: Array, keys: npt.NDArray[np.uint64], size: int = CORESET_SIZE
+) -> tuple[Array, Array]:
     """Points and weights to seed from: all of them, or a lightweight coreset of each large problem.
 
     A point is sampled half by its share of the weight and half by its share of the squared distances to the mean, so
     that small clusters far out are sampled too (Bachem, Lucic and Krause, "Scalable k-means clustering via lightweight
-    coresets", KDD 2018).
+    coresets", KDD 2018). The random numbers of a problem come from its key.
     """
     if weights.shape[1] <= size:
         return lifted, weights
-    parts = [_coreset_of_one(*problem, size) for problem in zip(lifted, weights, strict=True)]
+    uniforms = random.uniforms(keys ^ _SAMPLING, size)
+    parts = [_coreset_of_one(*problem, size) for problem in zip(lifted, weights, uniforms, strict=True)]
     points, sample_weights = zip(*parts, strict=True)
     return np.stack(points), np.stack(sample_weights)
 
 
-def _coreset_of_one(lifted: Array, weights: Array, size: int) -> tuple[Array, Array]:
-    mass = weights.astype(np.float64)
-    cost = mass * lifted[-2]
-    chance = mass / mass.sum() + cost / max(cost.sum(), np.finfo(np.float64).tiny)
-    cumulative = np.cumsum(chance)
-    marks = (np.arange(size) + 0.5) * (cumulative[-1] / size)
-    sample = np.searchsorted(cumulative, marks, side="right")
-    return lifted[:, sample], (mass[sample] / chance[sample]).astype(weights.dtype)
-
-
-def _n_candidates(n_clusters: int) -> int:
-    return 2 + int(log(n_clusters))
-
-
-def _with_each(candidates: Array, lifted: Array, weights: Array, costs: Array) -> tuple[Array, Array]:
-    """Cost of every point with each candidate as the next seed, (*candidates.shape, n_points), and their sums."""
-    distances = squared_distances(lifted, points_at(lifted, candidates.reshape(len(candidates), -1)))
-    by_try = distances.reshape(*candidates.shape, -1)
-    np.minimum(by_try, costs[:, :, None], out=by_try)
-    return by_try, np.matmul(distances, weights[:, :, None]).reshape(candidates.shape)
+def _coreset_of_one(lifted: Array, weights: Array, uniforms: Array, size: int) -> tuple[Array, Array]:
+    sample, sample_weights = sample_by_cost(lifted[-2], weights, size, uniforms)
+    return lifted[:, sample], sample_weights.astype(weights.dtype)
 
 
 def sample_by_cost(costs: Array, weights: Array, size: int, uniforms: Array) -> tuple[Array, Array]:
@@ -162,3 +158,15 @@ def sample_by_cost(costs: Array, weights: Array, size: int, uniforms: Array) -> 
     marks = stratified(uniforms) * cumulative[-1]
     rows = np.minimum(np.searchsorted(cumulative, marks, side="right"), len(mass) - 1)
     return rows, (2 / size) * mass[rows] / chance[rows]
+
+
+def _n_candidates(n_clusters: int) -> int:
+    return 2 + int(log(n_clusters))
+
+
+def _with_each(candidates: Array, lifted: Array, weights: Array, costs: Array) -> tuple[Array, Array]:
+    """Cost of every point with each candidate as the next seed, (*candidates.shape, n_points), and their sums."""
+    distances = squared_distances(lifted, points_at(lifted, candidates.reshape(len(candidates), -1)))
+    by_try = distances.reshape(*candidates.shape, -1)
+    np.minimum(by_try, costs[:, :, None], out=by_try)
+    return by_try, np.matmul(distances, weights[:, :, None]).reshape(candidates.shape)

@@ -16,12 +16,25 @@ from kfed._base.seeding import squared_distances
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.bounded_lloyd import bounded_lloyd
 from kfed.device.lloyd import Solution, batch_lloyd
-from kfed.device.lloyd_step import means, memberships, nearest, sums_by_label, two_nearest
+from kfed.device.lloyd_step import (
+    FEW_CENTERS,
+    means,
+    memberships,
+    nearest,
+    sums_by_label,
+    two_nearest,
+    two_nearest_of_many,
+)
 from kfed.device.projection import n_started, project
 from kfed.device.rows import Rows
 
 N_TRIES = 4
 """Seedings to try; the cheapest is kept. One try fails on some devices where four do not."""
+
+SAMPLE_PER_CLUSTER = 64
+"""With many clusters, points of a large device to seed from for each of them; then one try costs what few do."""
+
+MANY_POLISHING_STEPS = 100
 
 N_POLISHING_STEPS = 1
 """Lloyd steps of each try among the projected points; one costs far less than the step on all features it saves."""
@@ -31,7 +44,7 @@ def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_
     """Run Algorithm 1 on every device: project, seed, average the core sets, run Lloyd to convergence."""
     draws = Draws(keys, n_clusters, rows.dtype)
     projected = project(rows, n_clusters, draws.rows)  # step 2
-    seeds = approximate_centers(rows, projected, n_clusters, draws.seeds)
+    seeds = approximate_centers(rows, projected, n_clusters, draws)
     centers = core_means(rows, projected, seeds)  # step 3
     return lloyd(rows, centers, max_iterations)  # step 4
 
@@ -41,36 +54,54 @@ class Draws:
 
     def __init__(self, keys: npt.NDArray[np.uint64], n_clusters: int, dtype: np.dtype[Any]) -> None:
         n_rows = n_started(n_clusters)
-        uniforms = random.uniforms(keys, n_rows + seeding.n_draws(n_clusters, N_TRIES)).astype(dtype)
-        self.rows, self.seeds = uniforms[:, :n_rows], uniforms[:, n_rows:]
+        uniforms = random.uniforms(keys, n_rows + seeding.n_draws(n_clusters, n_tries(n_clusters))).astype(dtype)
+        self.keys, self.rows, self.seeds = keys, uniforms[:, :n_rows], uniforms[:, n_rows:]
 
 
 # Step 2, second half: the approximation -------------------------------------------------------------------------
 
 
-def approximate_centers(rows: Rows, projected: Array, n_clusters: int, uniforms: Array) -> Array:
+def approximate_centers(rows: Rows, projected: Array, n_clusters: int, draws: Draws) -> Array:
     """Centers nu of the projected points, (n_devices, n_clusters, k).
 
     Each of several tries is a greedy k-means++ seeding and one Lloyd step among the projected points; the try of the
     lowest cost is kept.
     """
-    return cheapest_try(*seeding.coreset(projected, rows.weights), n_clusters, uniforms, N_POLISHING_STEPS)
+    if n_clusters > FEW_CENTERS and isinstance(rows, BlockedRows):
+        return _polished_try(rows, projected, n_clusters, draws)
+    sample = seeding.coreset(projected, rows.weights, draws.keys)
+    return cheapest_try(*sample, n_clusters, draws.seeds, N_POLISHING_STEPS, n_tries(n_clusters))
 
 
-def cheapest_try(projected: Array, weights: Array, n_clusters: int, uniforms: Array, n_steps: int) -> Array:
+def n_tries(n_clusters: int) -> int:
+    """Seedings to try: with many clusters a good one is one that is polished, not one of several."""
+    return N_TRIES if n_clusters <= FEW_CENTERS else 1
+
+
+def _polished_try(rows: Rows, projected: Array, n_clusters: int, draws: Draws) -> Array:
+    """Seed a large device from a sample and run Lloyd there, where a step costs far less than on all points."""
+    sample, weights = seeding.coreset(projected, rows.weights, draws.keys, SAMPLE_PER_CLUSTER * n_clusters)
+    picks = seeding.greedy_seeds(sample, weights, n_clusters, 1, draws.seeds)[:, 0]
+    small = BlockedRows(np.ascontiguousarray(sample[0, :-2].T), weights, 1, n_clusters)
+    return bounded_lloyd(small, seeding.points_at(sample, picks), MANY_POLISHING_STEPS).centers
+
+
+def cheapest_try(
+    projected: Array, weights: Array, n_clusters: int, uniforms: Array, n_steps: int, n_tries: int = N_TRIES
+) -> Array:
     """Run every try for `n_steps` Lloyd steps and return the centers of the cheapest, (n_devices, n_clusters, k)."""
-    picks = seeding.greedy_seeds(projected, weights, n_clusters, N_TRIES, uniforms)
+    picks = seeding.greedy_seeds(projected, weights, n_clusters, n_tries, uniforms)
     tries = seeding.points_at(projected, picks.reshape(len(picks), -1))  # (n_devices, n_tries * n_clusters, k)
-    by_try = (len(picks) * N_TRIES, n_clusters, -1)
-    try_weights = np.repeat(weights, N_TRIES, axis=0)
+    by_try = (len(picks) * n_tries, n_clusters, -1)
+    try_weights = np.repeat(weights, n_tries, axis=0)
     for _ in range(n_steps):
         labels, _ = nearest(squared_distances(projected, tries).reshape(by_try))
         members = memberships(labels, try_weights, n_clusters).reshape(*tries.shape[:2], -1)
         sums = np.matmul(members, projected.transpose(0, 2, 1))  # the last of a lifted point is 1: sums to the size
         tries = means(sums[:, :, :-2], sums[:, :, -1], tries)
     costs = squared_distances(projected, tries).reshape(by_try).min(axis=1)
-    cheapest = np.einsum("tn,tn->t", costs, try_weights).reshape(-1, N_TRIES).argmin(axis=1)
-    return np.asarray(tries.reshape(len(picks), N_TRIES, n_clusters, -1)[np.arange(len(picks)), cheapest])
+    cheapest = np.einsum("tn,tn->t", costs, try_weights).reshape(-1, n_tries).argmin(axis=1)
+    return np.asarray(tries.reshape(len(picks), n_tries, n_clusters, -1)[np.arange(len(picks)), cheapest])
 
 
 # Step 3: core sets ----------------------------------------------------------------------------------------------
@@ -85,9 +116,9 @@ def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
     n_clusters = seeds.shape[1]
 
     def cores(block: slice) -> tuple[Array, Array, Array]:
-        labels, first, second = two_nearest(squared_distances(projected[:, :, block], seeds))
+        labels, first, second = _two_nearest_seeds(rows, projected[:, :, block], seeds)
         in_core = 9 * first <= second
-        return labels, in_core, memberships(labels, rows.weights[:, block] * in_core, n_clusters).sum(axis=2)
+        return labels, in_core, _sizes(labels, rows.weights[:, block] * in_core, n_clusters)
 
     blocks_of_labels, blocks_of_cores, core_sizes = zip(*rows.map_blocks(cores), strict=True)
     labels, in_core = np.concatenate(blocks_of_labels, axis=1), np.concatenate(blocks_of_cores, axis=1)
@@ -95,6 +126,19 @@ def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
     sums, sizes = sums_by_label(rows, labels, rows.weights * in_core, n_clusters)
     middle = sums.sum(axis=1, keepdims=True) / sizes.sum(axis=1)[:, None, None]
     return means(sums, sizes, np.repeat(middle, n_clusters, axis=1).astype(rows.dtype))
+
+
+def _two_nearest_seeds(rows: Rows, projected: Array, seeds: Array) -> tuple[Array, Array, Array]:
+    if seeds.shape[1] <= FEW_CENTERS or not isinstance(rows, BlockedRows):
+        return two_nearest(squared_distances(projected, seeds))
+    return two_nearest_of_many(projected[0].T, seeding.query_of(seeds)[0].T, np.zeros(1, seeds.dtype))
+
+
+def _sizes(labels: Array, weights: Array, n_clusters: int) -> Array:
+    """Weight of each cluster, (n_devices, n_clusters)."""
+    if n_clusters <= FEW_CENTERS:
+        return np.asarray(memberships(labels, weights, n_clusters).sum(axis=2))
+    return np.stack([np.bincount(*own, minlength=n_clusters) for own in zip(labels, weights, strict=True)])
 
 
 # Step 4: Lloyd --------------------------------------------------------------------------------------------------

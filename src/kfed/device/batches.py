@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,20 +17,28 @@ from kfed.device.sparse_rows import SparseRows
 LARGE_BYTES = 2**23
 """A device with more bytes of points than this is processed in blocks by all workers instead of by one."""
 
+LARGE_WORK = 2**21
+"""So is a device with more distances between points and centers than this."""
 
-def rows_of_one(points: Any, weights: Array | None, n_jobs: int | None = None) -> Rows:
+
+def rows_of_one(
+    points: Any, weights: Array | None, n_clusters: int | Literal["auto"], n_jobs: int | None = None
+) -> Rows:
     """The rows of one device outside of a batch, in the form that suits their size and kind."""
-    if not checks.is_sparse(points) and not is_large(points):
+    if not checks.is_sparse(points) and not is_large(points, n_clusters):
         return stacked([points], [weights])
     own_weights = np.ones(points.shape[0], points.dtype) if weights is None else weights
     if checks.is_sparse(points):
         return SparseRows(points, own_weights[None])
-    return BlockedRows(points, own_weights[None], n_jobs)
+    return BlockedRows(points, own_weights[None], n_jobs, 1 if n_clusters == "auto" else n_clusters)
 
 
-def is_large(points: Any) -> bool:
-    """Whether all workers share this device, block by block."""
-    return not checks.is_sparse(points) and points.nbytes > LARGE_BYTES
+def is_large(points: Any, n_clusters: int | Literal["auto"]) -> bool:
+    """Whether all workers share this device, block by block; its size decides, and the work if that is known."""
+    if checks.is_sparse(points):
+        return False
+    n_distances = 0 if n_clusters == "auto" else points.shape[0] * n_clusters
+    return bool(points.nbytes > LARGE_BYTES or n_distances > LARGE_WORK)
 
 
 def padded_size(n_points: int) -> int:

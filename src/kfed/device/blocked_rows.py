@@ -13,18 +13,18 @@ from kfed.device.norms import root_of_largest
 from kfed.device.rows import Result, Rows
 
 BLOCK_BYTES = 2**21
-"""Bytes of points in a block, few enough to stay in the cache."""
+"""Bytes of points in a block, few enough to stay in the cache; with many centers, an eighth of their distances."""
 
 
 class BlockedRows(Rows):
     """One large device; blocks do not depend on the number of workers, so neither do the results."""
 
-    def __init__(self, points: Array, weights: Array, n_jobs: int | None = None) -> None:
+    def __init__(self, points: Array, weights: Array, n_jobs: int | None = None, n_clusters: int = 1) -> None:
         self.points = points  # (n_points, n_features)
         self.weights = weights  # (1, n_points)
         self.n_features = int(points.shape[1])
         self._n_jobs = n_jobs
-        self._rows_per_block = max(1, BLOCK_BYTES // (points.itemsize * self.n_features))
+        self._rows_per_block = max(1, BLOCK_BYTES // (points.itemsize * max(self.n_features, n_clusters // 8)))
 
     def map_blocks(self, function: Callable[[slice], Result]) -> list[Result]:
         """See `Rows.map_blocks`."""

@@ -6,8 +6,19 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed.device.blocked_rows import BlockedRows
+from kfed.device.dense_rows import DenseRows
 from kfed.device.lloyd import Solution, reseat_empty
-from kfed.device.lloyd_step import label_dtype, means, memberships, scores, sums_by_label, two_nearest
+from kfed.device.lloyd_step import (
+    FEW_CENTERS,
+    label_dtype,
+    means,
+    memberships,
+    scores,
+    sums_by_label,
+    sums_of_many,
+    two_nearest,
+    two_nearest_of_many,
+)
 
 
 def bounded_lloyd(rows: BlockedRows, centers: Array, max_iterations: int) -> Solution:
@@ -76,17 +87,35 @@ class _LloydState:
         slack -= self.moved[labels]
         open_points = np.flatnonzero(slack <= 0)
         part = self.rows.part(block).points_at(open_points)
-        found, first, second = two_nearest(scores(part, self.centers, self.rows.mean))
+        found, first, second = self._two_nearest(part)
         offset = self.reach[:, block][:, open_points] ** 2
         reach = np.sqrt(np.maximum(first + offset, 0)) + np.sqrt(np.maximum(second + offset, 0))
         # |x - b| - |x - a| as (|x - b|^2 - |x - a|^2) / (|x - b| + |x - a|): the difference of scores is precise
         with np.errstate(invalid="ignore"):  # with one cluster the slack is NaN, and never used up
             slack[open_points] = ((second - first) / np.maximum(reach, np.finfo(reach.dtype).tiny))[0]
         changed = np.flatnonzero(found[0] != labels[open_points])
-        joined = memberships(found[:, changed], part.weights[:, changed], self.n_clusters)
-        joined -= memberships(labels[None, open_points[changed]], part.weights[:, changed], self.n_clusters)
+        sums, sizes = self._moved_sums(part.points_at(changed), found[:, changed], labels[None, open_points[changed]])
         labels[open_points] = found[0]
-        return part.points_at(changed).total(joined), joined.sum(axis=2), len(changed) > 0
+        return sums, sizes, len(changed) > 0
+
+    def _two_nearest(self, part: DenseRows) -> tuple[Array, Array, Array]:
+        """Nearest center of each point, its score and the second smallest; see `scores`."""
+        if self.n_clusters <= FEW_CENTERS:
+            return two_nearest(scores(part, self.centers, self.rows.mean))
+        shifted = self.centers[0] - self.rows.mean
+        centered = part.points[0] - self.rows.mean
+        return two_nearest_of_many(centered, (-2 * shifted).T, np.einsum("kd,kd->k", shifted, shifted))
+
+    def _moved_sums(self, part: DenseRows, to: Array, away_from: Array) -> tuple[Array, Array]:
+        """Changes of sums and sizes if the points of `part` join clusters and leave others (-1: none)."""
+        if self.n_clusters <= FEW_CENTERS:
+            joined = memberships(to, part.weights, self.n_clusters)
+            joined -= memberships(away_from, part.weights, self.n_clusters)
+            return part.total(joined), joined.sum(axis=2)
+        had_one = away_from[0] >= 0
+        points = np.concatenate([part.points[0], part.points[0, had_one]])
+        weights = np.concatenate([part.weights[0], -part.weights[0, had_one]])
+        return sums_of_many(points, np.concatenate([to[0], away_from[0, had_one]]), weights, self.n_clusters)
 
     def _exact_sums(self) -> tuple[Array, Array]:
         return sums_by_label(self.rows, self.labels, self.rows.weights, self.n_clusters)

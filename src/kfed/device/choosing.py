@@ -68,7 +68,7 @@ def choose_local_k(rows: Rows, max_clusters: int, keys: npt.NDArray[np.uint64]) 
         own = np.flatnonzero(n_directions == n_wide)
         signal = np.empty((len(own), n_wide + 2, rows.n_points))
         signal[:, :-2] = coordinates[own, :n_wide]
-        sample = _standing_for_all(seeding.lift(signal), rows.weights[own].astype(np.float64))
+        sample = _standing_for_all(seeding.lift(signal), rows.weights[own].astype(np.float64), keys[own])
         chosen[own] = _most_apart(*sample, most[own], keys[own], np.finfo(rows.dtype).eps)
         is_summary[own] = (chosen[own] == 1) & _are_too_even(signal[:, :-2], rows.weights[own], n_points[own])
     return LocalChoice(np.where(is_summary, most, chosen), is_summary)
@@ -103,9 +103,9 @@ def _n_above_noise(rows: Rows, variances: Array, n_points: Array, most: Array) -
     return np.asarray((is_above * (before + 1)).max(axis=1))
 
 
-def _standing_for_all(signal: Array, weights: Array) -> tuple[Array, Array]:
-    """Take a sample of many points, whose weights add up to those of all."""
-    sample, sample_weights = seeding.coreset(signal, weights)
+def _standing_for_all(signal: Array, weights: Array, keys: npt.NDArray[np.uint64]) -> tuple[Array, Array]:
+    """Sample large devices, with weights that add up to those of all points."""
+    sample, sample_weights = seeding.coreset(signal, weights, keys)
     return sample, sample_weights * (weights.sum(axis=1) / sample_weights.sum(axis=1))[:, None]
 
 

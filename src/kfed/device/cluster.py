@@ -106,7 +106,7 @@ def cluster_device(
     )
     keys = random.device_keys(random.as_seed(random_state), [device_id])
     with pool.one_blas_thread():
-        rows = rows_of_one(points, weights, n_jobs)
+        rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
         return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names])[0]
 
 
@@ -133,6 +133,7 @@ def cluster_rows(
         facts.deviations,
         solution.n_iterations.tolist(),
         names,
+        solution.settled.tolist(),
         strict=True,
     )
     return [LocalClustering(*own) for own in by_device]

@@ -17,6 +17,8 @@ from kfed.wire import DeviceMessage, Identity, KfedFile
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
+_RARE_FACTS = {"converged": True, "is_summary": False}
+"""Written to a file only where they are not as usual; files from before they were kept lack them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,8 @@ class LocalClustering(KfedFile):
         Lloyd steps that changed something.
     feature_names : tuple of str or None
         Names of the columns, if the points were a data frame.
+    converged : bool
+        Whether Lloyd ended because nothing changed; False if it was cut short by `max_iterations`.
     is_summary : bool
         Whether the local clusters are a fine summary of the points, and not clusters: ``n_local_clusters="auto"`` could
         not tell how many there are. It stays on the device.
@@ -58,6 +62,7 @@ class LocalClustering(KfedFile):
     spectral_deviation: float | None
     n_iterations: int
     feature_names: tuple[str, ...] | None = None
+    converged: bool = True
     is_summary: bool = False
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
@@ -142,17 +147,16 @@ class LocalClustering(KfedFile):
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
-        said = {"is_summary": True} if self.is_summary else {}
-        return tensors, {name: getattr(self, name) for name in _FACTS} | said
+        unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
+        return tensors, {name: getattr(self, name) for name in _FACTS} | unusual
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
         arrays: dict[str, Any] = {name: frozen(tensors[name]) for name in _TENSORS}
         arrays["withheld"] = frozen(tensors["withheld"].astype(bool))
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
-        is_summary = facts.get("is_summary", False) is True  # files from before it was kept lack it
-        own = {name: facts[name] for name in _FACTS} | {"feature_names": names, "is_summary": is_summary}
-        clustering = cls(**arrays, **own)
+        rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
+        clustering = cls(**arrays, **{name: facts[name] for name in _FACTS} | {"feature_names": names}, **rare)
         clustering._check_sound()
         return clustering
 

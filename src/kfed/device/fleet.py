@@ -146,8 +146,9 @@ def _cluster(
 ) -> list[LocalClustering]:
     """Cluster batches in parallel, one worker each; then large devices one by one, with all workers."""
     all_batches = list(_batches(fleet, n_workers=n_jobs or pool.available_cores()))
-    large = [batch for batch in all_batches if is_large(fleet.points[batch[0]])]
-    batches = [batch for batch in all_batches if not is_large(fleet.points[batch[0]])]
+    are_large = [is_large(fleet.points[first], fleet.n_clusters[first]) for first, *_ in all_batches]
+    large = [batch for batch, alone in zip(all_batches, are_large, strict=True) if alone]
+    batches = [batch for batch, alone in zip(all_batches, are_large, strict=True) if not alone]
     results: dict[int, LocalClustering] = {}
     with progress_bar("clustering devices", len(fleet.points), progress) as advance:
         found = chain(
@@ -165,7 +166,7 @@ def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for form, alike in _by_form(fleet).items():
         points = fleet.points[alike[0]]
-        if checks.is_sparse(points) or is_large(points):
+        if checks.is_sparse(points) or is_large(points, fleet.n_clusters[alike[0]]):
             yield from ([position] for position in alike)
         else:
             groups[padded_size(len(points)), *form[2:]] += alike
@@ -222,7 +223,7 @@ def _solve_alone(
     """Solve a batch of one large or sparse device."""
     points, weights = fleet.points[batch[0]], fleet.weights[batch[0]]
     checks.finite(points, _name(batch[0]), weights)
-    return _solve(fleet, batch, rows_of_one(points, weights, n_jobs), settings)
+    return _solve(fleet, batch, rows_of_one(points, weights, fleet.n_clusters[batch[0]], n_jobs), settings)
 
 
 def _solve(fleet: _Fleet, batch: list[int], rows: Rows, settings: DeviceSettings) -> list[LocalClustering]:

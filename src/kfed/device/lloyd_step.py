@@ -6,8 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from kfed._base import pool
 from kfed._base.array import Array
+from kfed.device.blocked_rows import BlockedRows
 from kfed.device.rows import Rows
+
+FEW_CENTERS = 32
+"""Up to this many centers are walked over one by one, for all points at once."""
+
+DISTANCES = 2**17
+"""Distances to many centers that are held at once, few enough to stay in the cache."""
 
 
 def comparisons(rows: Rows, centers: Array) -> Array:
@@ -53,6 +61,24 @@ def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
     return nearest(distances)[0], smallest, second
 
 
+def two_nearest_of_many(points: Array, queries: Array, constants: Array) -> tuple[Array, Array, Array]:
+    """What `two_nearest` gives for ``points @ queries + constants`` of one device, (n_points, n_clusters).
+
+    With many centers it is faster to search the row of a point than to walk over the centers.
+    """
+    n_points, n_clusters = len(points), queries.shape[1]
+    labels = np.empty((1, n_points), label_dtype(n_clusters))
+    smallest, second = np.empty((2, 1, n_points), points.dtype)
+    for block in pool.blocks(n_points, max(64, DISTANCES // n_clusters)):
+        distances = np.matmul(points[block], queries)
+        distances += constants
+        rows, own = np.arange(len(distances)), distances.argmin(axis=1)
+        labels[0, block], smallest[0, block] = own, distances[rows, own]
+        distances[rows, own] = np.inf
+        distances.min(axis=1, out=second[0, block])
+    return labels, smallest, second
+
+
 def memberships(labels: Array, weights: Array, n_clusters: int) -> Array:
     """The weight of each point in its own cluster and zero in others, (n_devices, n_clusters, n_points)."""
     clusters = np.arange(n_clusters, dtype=labels.dtype)
@@ -63,11 +89,21 @@ def sums_by_label(rows: Rows, labels: Array, weights: Array, n_clusters: int) ->
     """Weighted sums of the points of each cluster, and the clusters' weights."""
 
     def of_block(block: slice) -> tuple[Array, Array]:
+        if n_clusters > FEW_CENTERS and isinstance(rows, BlockedRows):
+            return sums_of_many(rows.points[block], labels[0, block], weights[0, block], n_clusters)
         members = memberships(labels[:, block], weights[:, block], n_clusters)
         return rows.part(block).total(members), members.sum(axis=2)
 
     sums, sizes = zip(*rows.map_blocks(of_block), strict=True)
     return np.stack(sums).sum(axis=0, dtype=np.float64), np.stack(sizes).sum(axis=0, dtype=np.float64)
+
+
+def sums_of_many(points: Array, labels: Array, weights: Array, n_clusters: int) -> tuple[Array, Array]:
+    """What `sums_by_label` gives for one device, in double precision and in time that does not grow with clusters."""
+    n_features = points.shape[1]
+    cells = labels.astype(np.intp)[:, None] * n_features + np.arange(n_features)
+    sums = np.bincount(cells.ravel(), (points * weights[:, None]).ravel(), minlength=n_clusters * n_features)
+    return sums.reshape(1, n_clusters, n_features), np.bincount(labels, weights, minlength=n_clusters)[None]
 
 
 def means(sums: Array, sizes: Array, otherwise: Array) -> Array:

@@ -5,6 +5,7 @@ It is thin: input is checked as scikit-learn checks it, and a simulated round do
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, sqrt
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
 from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE
-from kfed.errors import InvalidInputError
+from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
 from kfed.simulate import Devices, Round, are_tables
 
@@ -52,7 +53,8 @@ class KFed(NearestCenter):
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        Means of the device centers of each global cluster.
+        Means of the device centers of each global cluster. Of one table with fewer distinct rows than clusters it
+        has fewer rows, as many as `aggregation_` has clusters; a warning says so.
     labels_ : array of int, shape (n_rows,)
         The induced clustering: each row goes where the server put the center of its local cluster. In the
         order of the rows of `X`; if `X` is a list of tables, in the order of the list.
@@ -78,7 +80,9 @@ class KFed(NearestCenter):
     -----
     A table without `groups` is one device, the centralized special case. Then the model is that of
     `LocalKMeans`: the device looks for `n_clusters` clusters, `labels_` is what `predict` gives, and
-    `n_local_clusters`, `rule` and `min_cluster_size` do not apply, since nothing is sent to anyone.
+    `n_local_clusters`, `rule` and `min_cluster_size` do not apply, since nothing is sent to anyone; a warning says so
+    if one of them was set. `GridSearchCV` and `cross_validate` keep `groups` for their splitter and fit this special
+    case, unless metadata routing is enabled and ``set_fit_request(groups=True)`` was called.
 
     References
     ----------
@@ -160,17 +164,37 @@ class KFed(NearestCenter):
         self.cluster_centers_ = self.aggregation_.cluster_centers.astype(dtype)
         self.n_iter_ = max(local.n_iterations for local in found)
         self._induce(done, devices)
+        n_unsettled = sum(not local.converged for local in found)
+        self._warn_unless_found(len(np.unique(self.cluster_centers_, axis=0)), n_unsettled)
         return self
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
         if X.shape[0] < self.n_clusters:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}")
+        self._warn_if_meant_for_devices()
         local = self._fit_one_device(X, sample_weight, measure_deviation=self.measure_deviation)
         self.device_ids_ = ["0"]
         alone = {"0": replace(local, feature_names=self._feature_names)}
         n_clusters = int(np.count_nonzero(local.counts))
         self.aggregation_ = Round.of(alone, n_clusters, rule=self.rule, n_jobs=self._n_threads).aggregation
         return self
+
+    def _warn_if_meant_for_devices(self) -> None:
+        """Warn if a setting that only devices use was given: then `groups` may have been lost on the way to `fit`."""
+        unused = {
+            "n_local_clusters": self.n_local_clusters is not None,
+            "rule": self.rule != "paper",
+            "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
+        }
+        given = [name for name, is_given in unused.items() if is_given]
+        if given:
+            warnings.warn(
+                f"{' and '.join(given)} had no effect: without groups, all rows are on one device. Cross-validation "
+                "and searches pass groups on only with sklearn.set_config(enable_metadata_routing=True) and "
+                "KFed(...).set_fit_request(groups=True)",
+                AggregationWarning,
+                stacklevel=4,
+            )
 
     def _devices(self, X: Any, groups: Any) -> Devices:
         if not are_tables(X):

@@ -15,7 +15,7 @@ class LocalKMeans(NearestCenter):
     Parameters
     ----------
     n_clusters : int
-        Number of clusters. It may exceed the number of distinct rows; some clusters are empty then.
+        Number of clusters. If there are fewer distinct rows, fewer clusters are found.
     random_state : int, Generator, RandomState or None
         The seed.
     max_iter : int
@@ -26,6 +26,7 @@ class LocalKMeans(NearestCenter):
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
+        Fewer rows if there are fewer distinct rows than clusters; a warning says so.
     labels_ : array of int, shape (n_rows,)
         Nearest center of every row that was fitted.
     inertia_ : float

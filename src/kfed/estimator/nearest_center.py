@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval, Options
@@ -15,7 +17,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from kfed._base import geometry
 from kfed._base.array import Array
+from kfed._base.text import plural
 from kfed.device import BlockedRows, LocalClustering, SparseRows, cluster_device
+from kfed.errors import InvalidInputError
 
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
@@ -88,7 +92,12 @@ class NearestCenter(
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Check rows as scikit-learn does, keeping CSR and float32; `reset` to learn the features from them."""
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        try:
+            return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        except TypeError as error:
+            if "NAType" not in str(error):
+                raise
+            raise InvalidInputError("X must have no missing cells; got pandas.NA: remove or fill those rows") from None
 
     def _checked(self, X: Any) -> Any:
         """Check new rows, and convert them to the wider dtype of rows and centers."""
@@ -109,11 +118,29 @@ class NearestCenter(
             measure_deviation=measure_deviation,
             n_jobs=self._n_threads,
         )
-        self.cluster_centers_ = local.centers.copy()
+        self.cluster_centers_ = local.centers[local.counts > 0]
         self.labels_ = self._nearest(X)
         self.inertia_ = self._cost(X, self.labels_, weights)
         self.n_iter_ = local.n_iterations
+        self._warn_unless_found(len(self.cluster_centers_), n_unsettled=int(not local.converged))
         return local
+
+    def _warn_unless_found(self, n_found: int, n_unsettled: int) -> None:
+        """Warn if there are fewer distinct clusters than asked for, or if Lloyd was cut short."""
+        if n_found < self.n_clusters:
+            warnings.warn(
+                f"found {plural(n_found, 'distinct cluster')}, fewer than n_clusters={self.n_clusters}: "
+                "X may have duplicate rows",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if n_unsettled:
+            warnings.warn(
+                f"{plural(n_unsettled, 'device')} stopped at max_iter={self.max_iter} before converging: "
+                "increase max_iter",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def _nearest(self, X: Any) -> Array:
         centers = self._centers_like(X)
