@@ -167,6 +167,8 @@ def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
 
 
 def _pairs(judged: Judgement) -> Iterator[TextTable]:
+    if judged.conditions:
+        yield replace(judged.condition_table(), title="What the proofs ask for")
     table = judged.pair_table()
     if table.rows:
         yield replace(table, title="How far apart the clusters are")
