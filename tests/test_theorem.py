@@ -243,7 +243,7 @@ def test_what_is_guaranteed_is_found_from_every_device(world):
 
 @pytest.mark.slow
 @given(tight_worlds())
-@settings(max_examples=3000)
+@settings(max_examples=2000)
 def test_a_long_search_finds_no_guarantee_that_is_false(world):
     assert_guaranteed_is_found(world)
 

@@ -29,7 +29,7 @@ MEANINGS = {
     "device, gives these clusters again but for a vanishing share of the points.",
     False: "The paper's main theorem does not vouch for these clusters. That does not make them wrong: its conditions "
     "are sufficient, not necessary, and few real data sets meet them. Look at what is named before you rely on it.",
-    None: "What the devices sent leaves open whether the paper's main theorem vouches for these clusters.",
+    None: "It is open whether the paper's main theorem vouches for these clusters. The verdict says what is missing.",
 }
 N_DEVICES_NAMED = 10
 
@@ -167,6 +167,8 @@ def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
 
 
 def _pairs(judged: Judgement) -> Iterator[TextTable]:
+    if judged.conditions:
+        yield replace(judged.condition_table(), title="What the proofs ask for")
     table = judged.pair_table()
     if table.rows:
         yield replace(table, title="How far apart the clusters are")
