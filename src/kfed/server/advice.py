@@ -92,7 +92,7 @@ def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -
     --------
     >>> from kfed import DeviceMessage
     >>> sent = [DeviceMessage(name, [[0.0], [10.0]], [50, 50], [1250.0, 1250.0]) for name in "ab"]
-    >>> list(mixed_up(MessageBatch.of(sent), np.array([[0.0], [10.0]])))[0][:73]
+    >>> list(mixed_up(MessageBatch.of(sent), np.array([[0.0], [10.0]])))[0][:74]
     'local clusters seem to be mixtures: points spread 0.51 times as wide about'
     """
     spread = CenterSpread.of(batch)
@@ -103,11 +103,10 @@ def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -
     gap = float(np.median(np.sqrt(squares.min(axis=1))))
     deviation = _mean_deviation(batch, spread)
     if deviation > MIXED_UP * gap:
-        robust = "" if rule == "robust" else ", or use the robust rule, which asks less of each device"
         yield (
             f"local clusters seem to be mixtures: points spread {deviation / max(gap, 1e-300):.2g} times as wide about "
-            f"local centers as neighbouring clusters lie apart (at most {MIXED_UP:g} is expected); let devices look for "
-            f"more local clusters{robust}"
+            f"local centers as neighbouring clusters lie apart, where at most {MIXED_UP:g} is expected; let devices "
+            f"look for more local clusters{'' if rule == 'robust' else ', or use the robust rule'}"
         )
 
 
