@@ -1,17 +1,21 @@
 """`n_clusters="auto"`: k is found when the centers show it, and not guessed when they do not."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
+from sklearn.metrics import calinski_harabasz_score
 
 import kfed
 from kfed._base import files
-from kfed.server import trust
+from kfed.server import cost_curve, trust
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
+from kfed.server.cost_curve import calinski_harabasz
 from kfed.wire import MessageBatch
 from worlds import few_examples, gatherings, mixture_world, rotation, theorem_world
 
@@ -118,6 +122,71 @@ def test_clusters_that_every_device_mixed_up_are_not_called_one(apart):
     choice = kfed.choose_n_clusters(sent)
     assert (choice.n_clusters, choice.is_reliable) == (1, False)
     assert "as those of several clusters do" in choice.reason
+
+
+def iid(means, n_devices, n_points, seed=0):
+    """Devices that all draw from the same clusters of unit spread."""
+    rng = np.random.default_rng(seed)
+    return [means[rng.integers(len(means), size=n_points)] + rng.normal(size=(n_points, 2)) for _ in range(n_devices)]
+
+
+def sent_by(devices, n_local_clusters, seed=0):
+    found = kfed.cluster_fleet(devices, n_local_clusters, random_state=seed)
+    return [local.to_message(f"{i}") for i, local in enumerate(found)]
+
+
+def square_of_places(side, apart):
+    return apart * np.array([(i, j) for i in range(side) for j in range(side)], float)
+
+
+def test_25_clusters_on_devices_that_find_their_own_number_are_25():
+    choice = kfed.choose_n_clusters(sent_by(iid(square_of_places(5, 20.0), 30, 2000), "auto"))
+    assert (choice.n_clusters, choice.is_reliable) == (25, True)
+
+
+@pytest.mark.parametrize("n_local_clusters", ["auto", 1, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_16_clusters_that_few_points_show_are_not_called_another_number(seed, n_local_clusters):
+    sent = sent_by(iid(square_of_places(4, 6.0), 30, 60, seed), n_local_clusters, seed)
+    assert not kfed.choose_n_clusters(sent).is_reliable
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_round_cloud_of_many_clusters_is_not_called_one(seed):
+    choice = kfed.choose_n_clusters(sent_by(iid(square_of_places(5, 20.0), 30, 400, seed), 1, seed))
+    assert (choice.n_clusters, choice.is_reliable) == (1, False)
+    assert "as those of many clusters in one can" in choice.reason
+
+
+def test_a_round_cloud_of_few_devices_is_too_little_to_call_it_one():
+    choice = kfed.choose_n_clusters(sent_by(iid(np.zeros((1, 2)), 12, 60), 1))
+    assert (choice.n_clusters, choice.is_reliable) == (1, False)
+    assert "fewer than 20" in choice.reason
+
+
+def test_near_clusters_that_devices_have_one_without_the_other_are_told_apart():
+    rng = np.random.default_rng(0)
+    means = np.array([[0.0, 0.0], [3.5, 0.0], [30.0, 0.0], [33.5, 0.0], [0.0, 30.0], [3.5, 30.0]])
+    held = [(0, 2), (1, 4), (3, 5), (0, 4), (1, 2), (3, 4), (0, 5), (1, 5), (0, 3), (1, 3), (2, 4), (2, 5)] * 2
+    devices = [np.concatenate([means[r] + rng.normal(size=(200, 2)) for r in own]) for own in held]
+    choice = kfed.choose_n_clusters(sent_by(devices, 2))
+    assert (choice.n_clusters, choice.is_reliable) == (6, True)
+    assert "Calinski-Harabasz index" in choice.reason
+    every = [np.concatenate([means[r] + rng.normal(size=(200, 2)) for r in range(6)]) for _ in held]
+    assert not kfed.choose_n_clusters(sent_by(every, 6)).is_reliable
+
+
+def test_local_clusters_that_lie_apart_are_not_called_one_cluster():
+    rng = np.random.default_rng(0)
+    near = np.array([[0.0, 0.0], [0.6, 0.0], [0.3, 0.5]])  # three large, narrow clusters, and two small ones far away
+    far = np.array([[9.0, 0.0], [10.0, 2.0]])
+    devices = [
+        np.concatenate([np.repeat(near, 50, axis=0), np.repeat(far, 5, axis=0)]) + 0.03 * rng.normal(size=(160, 2))
+        for _ in range(40)
+    ]
+    choice = kfed.choose_n_clusters(sent_by(devices, 3))
+    assert not choice.is_reliable
+    assert "two local clusters in one cluster, though these lie apart" in choice.reason
 
 
 def test_a_single_center_is_one_cluster():
@@ -436,6 +505,26 @@ def test_no_more_candidates_are_looked_at_than_the_bound(monkeypatch):
     assert not choice.is_reliable
 
 
+def test_the_index_of_calinski_and_harabasz_is_that_of_all_points():
+    rng = np.random.default_rng(0)
+    groups = [rng.normal(size=(int(n), 3)) + 8 * place for n, place in zip([9, 30, 12, 20], np.eye(4, 3), strict=True)]
+    halves = [half for group in groups for half in (group[: len(group) // 2], group[len(group) // 2 :])]
+    centers = np.array([half.mean(axis=0) for half in halves])
+    squares = np.array([((half - half.mean(axis=0)) ** 2).sum() for half in halves])
+    index = calinski_harabasz(centers, np.array([len(half) for half in halves]), squares)
+    labels = np.repeat(np.arange(4), [len(group) for group in groups])
+    assert index.argmax() + 2 == 4
+    assert index[2] == pytest.approx(calinski_harabasz_score(np.concatenate(groups), labels))
+
+
+def test_of_many_centers_a_sample_gives_the_same_maximum(monkeypatch):
+    batch = MessageBatch.of(mixture_world(devices_per_group=40).messages())
+    columns = (batch.centers, batch.counts, batch.sums_of_squares)
+    whole = calinski_harabasz(*columns)
+    monkeypatch.setattr(cost_curve, "MAX_CENTERS", 100)
+    assert calinski_harabasz(*columns).argmax() == whole.argmax() == 14
+
+
 # Statistics -----------------------------------------------------------------------------------------------------
 
 
@@ -467,3 +556,88 @@ def test_at_five_standard_deviations_k_is_mostly_found_and_hardly_ever_wrong():
     n_wrong = sum(choice.is_reliable and choice.n_clusters != 16 for choice in choices)
     assert n_right >= 0.6 * len(choices)
     assert n_wrong <= 0.02 * len(choices)
+
+
+# Clusters that nobody here made ---------------------------------------------------------------------------------
+
+BENCHMARK_SETS = {"s2": 15, "s3": 15, "a1": 20, "r15": 15, "d31": 31, "unbalance": 8}
+
+
+def benchmark_set(name):
+    """Points and classes of a public set, see the README beside them."""
+    folder = Path(os.environ.get("KFED_DATA", "data")) / "benchmark-sets"
+    if not (folder / f"{name}.data.gz").exists():
+        pytest.skip(f"needs {name}.data.gz under {folder}, which is not part of the repository; set KFED_DATA")
+    points, classes = (np.loadtxt(folder / f"{name}.{part}.gz") for part in ("data", "labels0"))
+    return points / points.std(), classes.astype(int)
+
+
+def blobs(name):
+    """A generated set, as its name says: clusters, and standard deviations between their places."""
+    n_clusters, apart = map(int, name.split(" blobs "))
+    rng = np.random.default_rng(n_clusters)
+    side = int(np.ceil(np.sqrt(n_clusters)))
+    places = square_of_places(side, apart)[rng.permutation(side**2)[:n_clusters]]
+    classes = rng.permutation(np.repeat(np.arange(n_clusters), 100))
+    return places[classes] + rng.normal(size=(len(classes), 2)), classes
+
+
+def spread_out(classes, way, seed):
+    """Rows of each device, one for every 60 points, 4 to 40: alike, by about sqrt(k) classes, or half and half."""
+    rng = np.random.default_rng(seed)
+    rows, n_devices = rng.permutation(len(classes)), int(np.clip(len(classes) // 60, 4, 40))
+    if way == "alike":
+        return np.array_split(rows, n_devices)
+    if way == "by classes":
+        return by_classes(classes, rows, n_devices, rng)
+    first, rest = np.split(rows, [len(rows) // 2])
+    return [*np.array_split(first, n_devices // 2), *by_classes(classes, rest, n_devices - n_devices // 2, rng)]
+
+
+def by_classes(classes, rows, n_devices, rng):
+    names = np.unique(classes)
+    per_device = int(np.ceil(np.sqrt(len(names))))
+    deck = np.concatenate([rng.permutation(names) for _ in range(n_devices)])
+    devices = [[] for _ in range(n_devices)]
+    for name in names:
+        places = np.unique(np.flatnonzero(deck[: n_devices * per_device] == name) // per_device)
+        holders = places if len(places) else rng.integers(n_devices, size=1)
+        for part, holder in zip(np.array_split(rows[classes[rows] == name], len(holders)), holders, strict=True):
+            devices[holder].append(part)
+    return [np.concatenate(own) for own in devices if own]
+
+
+def tally(make, names, n_seeds, n_local_clusters):
+    """Runs in which the right number, and in which another, was called reliable, and all runs."""
+    n_right = n_wrong = n_runs = 0
+    for name in names:
+        points, classes = make(name)
+        n_clusters = len(np.unique(classes))
+        n_local = "auto" if n_local_clusters == "auto" else int(np.ceil(np.sqrt(n_clusters)))
+        for way in ("alike", "by classes", "half and half"):
+            for seed in range(n_seeds):
+                devices = [points[rows] for rows in spread_out(classes, way, seed)]
+                choice = kfed.choose_n_clusters(sent_by(devices, n_local, seed))
+                n_right += choice.is_reliable and choice.n_clusters == n_clusters
+                n_wrong += choice.is_reliable and choice.n_clusters != n_clusters
+                n_runs += 1
+    return n_right, n_wrong, n_runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_local_clusters", "least"), [("auto", 24), ("sqrt(k)", 40)])
+def test_on_public_sets_no_wrong_number_is_called_reliable(n_local_clusters, least):
+    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 8, n_local_clusters)
+    assert n_runs == 144
+    assert n_wrong == 0
+    assert n_right >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_local_clusters", ["auto", "sqrt(k)"])
+def test_on_generated_sets_no_wrong_number_is_called_reliable(n_local_clusters):
+    names = [f"{k} blobs {apart}" for k in (9, 16, 25) for apart in (5, 8, 20)]
+    n_right, n_wrong, n_runs = tally(blobs, names, 5, n_local_clusters)
+    assert n_runs == 135
+    assert n_wrong == 0
+    assert n_right >= n_runs / 4

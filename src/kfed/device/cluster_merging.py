@@ -23,7 +23,7 @@ BORROWED = 10.0
 """Two clusters of few points borrow this many points' worth of the spread of all clusters."""
 
 
-class Clusters(NamedTuple):
+class SignalClusters(NamedTuple):
     """Moments of the clusters of each device; m directions."""
 
     sizes: Array  # (n_devices, n_clusters)
@@ -31,14 +31,14 @@ class Clusters(NamedTuple):
     scatters: Array  # (n_devices, n_clusters, m, m): sums of outer products about the means
 
 
-def clusters_at(signal: Array, weights: Array, centers: Array) -> Clusters:
+def clusters_at(signal: Array, weights: Array, centers: Array) -> SignalClusters:
     """Give every point to its nearest center; `signal` is lifted."""
     coordinates = signal[:, :-2]
     labels, _ = nearest(seeding.squared_distances(signal, centers))
     members = memberships(labels, weights, centers.shape[1])
     sizes = members.sum(axis=2)
     means = np.matmul(members, coordinates.transpose(0, 2, 1)) / np.maximum(sizes, 1e-300)[:, :, None]
-    return Clusters(sizes, means, _scatters(coordinates, members, means))
+    return SignalClusters(sizes, means, _scatters(coordinates, members, means))
 
 
 def _scatters(coordinates: Array, members: Array, means: Array) -> Array:
@@ -49,14 +49,14 @@ def _scatters(coordinates: Array, members: Array, means: Array) -> Array:
     return scatters
 
 
-def are_apart(clusters: Clusters, rounding: Array) -> Array:
+def are_apart(clusters: SignalClusters, rounding: Array) -> Array:
     """Tell whether every two clusters of a device lie apart, (n_devices,): farther than `rounding`, squared, too."""
     is_other = ~np.eye(clusters.sizes.shape[1], dtype=bool)
     is_near = (_shares_of_asked(clusters, rounding) < 1) & is_other
     return np.asarray(~is_near.any(axis=(1, 2)) & (clusters.sizes > 0).all(axis=1))
 
 
-def _shares_of_asked(clusters: Clusters, rounding: Array) -> Array:
+def _shares_of_asked(clusters: SignalClusters, rounding: Array) -> Array:
     """Squared gaps of every two clusters over what is asked of them, (n_devices, n_clusters, n_clusters)."""
     sizes, means, scatters = clusters
     lines = means[:, :, None] - means[:, None]  # (n_devices, n_clusters, n_clusters, m)
@@ -71,7 +71,7 @@ def _shares_of_asked(clusters: Clusters, rounding: Array) -> Array:
     return np.where(gaps > rounding[:, None, None], gaps**2 / np.maximum(asked, 1e-300), 0)
 
 
-def n_left_apart(clusters: Clusters, rounding: Array) -> Array:
+def n_left_apart(clusters: SignalClusters, rounding: Array) -> Array:
     """Merge the two clusters that are least apart until all are, and count what is left, (n_devices,)."""
     n_devices, n_clusters = clusters.sizes.shape
     for _ in range(n_clusters - 1):
@@ -87,7 +87,7 @@ def n_left_apart(clusters: Clusters, rounding: Array) -> Array:
     return np.asarray(np.count_nonzero(clusters.sizes, axis=1))
 
 
-def _merge(clusters: Clusters, devices: Array, one: Array, other: Array) -> None:
+def _merge(clusters: SignalClusters, devices: Array, one: Array, other: Array) -> None:
     """Let cluster `one` of each of the devices take in the `other`, by the parallel-axis theorem."""
     sizes, means, scatters = clusters
     lines = means[devices, one] - means[devices, other]

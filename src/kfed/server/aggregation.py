@@ -14,7 +14,7 @@ from kfed._base import checks
 from kfed._base.array import Array, Length, readonly
 from kfed.errors import InvalidInputError
 from kfed.server import aggregation_file
-from kfed.server.advice import advice, off_scale
+from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import RULES, Grouping, group
 from kfed.server.answers import answer, assign
 from kfed.server.auto_k import KChoice, choose_k
@@ -103,7 +103,8 @@ class Aggregation(KfedFile):
     def warnings(self) -> tuple[str, ...]:
         """What to look at before relying on these clusters."""
         about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
-        return (*off_scale(self.messages), *advice(*about))
+        mixtures = mixed_up(self.messages, self.cluster_centers, self.rule)
+        return (*off_scale(self.messages), *mixtures, *advice(*about))
 
     def __repr__(self) -> str:
         messages = self.messages

@@ -75,9 +75,8 @@ def _ward(centers: Array, weights: Array) -> Array:
 def _merge(rises: Array, weights: Array, one: int, other: int) -> None:
     """Let a group take in another, by the formula of Lance and Williams (Computer Journal 1967)."""
     a, b = weights[one], weights[other]
-    joint = ((a + weights) * rises[one] + (b + weights) * rises[other] - weights * rises[one, other]) / (
-        a + b + weights
-    )
+    joint = (a + weights) * rises[one] + (b + weights) * rises[other] - weights * rises[one, other]
+    joint /= a + b + weights
     joint[[one, other]] = np.inf
     rises[one], rises[:, one] = joint, joint
     rises[other], rises[:, other] = np.inf, np.inf

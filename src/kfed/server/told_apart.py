@@ -61,8 +61,8 @@ def doubt_about_one(batch: MessageBatch, spread: CenterSpread, deviation: float)
     scatter = float((relative**2 * freedom).sum() / 2 / (len(relative) - 1))
     if not LEAST_SCATTER <= scatter <= MOST_SCATTER:
         return (
-            f"all centers coincide, but spreads of devices vary {scatter:.2f} times as much as those of one Gaussian "
-            "cluster, as those of many clusters in one can"
+            f"all centers coincide, but the spreads of devices vary {scatter:.2f} times as much as those of one "
+            "Gaussian cluster, as those of many clusters in one can"
         )
     return None
 
