@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kfed._base.array import Array
-from kfed.coordinator.core.clusters import no_digests
+from kfed.coordinator.core.clusters import Clusters, no_digests
 from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch
 
 
@@ -50,15 +50,21 @@ def gather(sizes: Sequence[tuple[str, int, bool]], messages: Iterable[bytes], n_
     return Gathered(columns.batch(), columns.digests)
 
 
-def digests_of(device_ids: Sequence[str], messages: Iterable[bytes]) -> Array:
-    """Digests of stored messages in the order of `device_ids`; zeros for a device without a message."""
-    positions = {device_id: position for position, device_id in enumerate(device_ids)}
-    digests = no_digests(len(device_ids))
-    for payload in messages:
+def retraced(clusters: Clusters, messages: Iterable[tuple[int, bytes]]) -> Clusters:
+    """Find the messages that clusters were made of among stored ones, up to `last_sequence`, by their digests.
+
+    Clusters that the first version saved have no digests, and get those of the messages that their devices have now.
+    A message that is not found keeps the place 0, which no stored message has.
+    """
+    positions = {device_id: position for position, device_id in enumerate(clusters.device_ids)}
+    digests, sequences = clusters.digests.copy(), np.zeros(len(positions), np.int64)
+    has_digests = digests.any()
+    for sequence, payload in messages:
         message = DeviceMessage.from_bytes(payload)
-        if message.device_id in positions:
-            digests[positions[message.device_id]] = _as_row(message)
-    return digests
+        position = positions.get(message.device_id)
+        if position is not None and (not has_digests or clusters.has(message)):
+            digests[position], sequences[position] = _as_row(message), sequence
+    return replace(clusters, digests=digests, sequences=sequences)
 
 
 def _as_row(message: DeviceMessage) -> Array:

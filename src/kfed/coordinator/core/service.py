@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Federation, Tally, check_message, is_due
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import hashed, new_token
-from kfed.coordinator.store import Arrival, Device, Receipt, Store
+from kfed.coordinator.store import Arrival, Contents, Device, Receipt, Store
 from kfed.errors import InvalidInputError, KFedError, MessageError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage
 
@@ -70,14 +71,7 @@ class Coordinator:
     async def start(self) -> None:
         """Load what the store holds, and begin to look for deadlines."""
         self._committer = Committer(self.store, self.measures.batch.observe)
-        for federation in self.store.federations():
-            self._live[federation.name] = Live(federation, changed_at=federation.created_at)
-        by_id = {live.federation.id: live for live in self._live.values()}
-        for saved in self.store.clusterings():
-            live, payload = by_id[saved.federation_id], saved.payload
-            clusters = None if payload is None else self._aggregator.load(saved.federation_id, payload)
-            live.publish(clusters, saved.version, saved.remark or "")
-            live.is_unsettled = True
+        self._show(self.store.read_back())
         self._in_background(self._tick())
 
     async def stop(self) -> None:
@@ -91,11 +85,35 @@ class Coordinator:
     async def _tick(self) -> None:
         """Look for deadlines that have passed, and retry what failed before."""
         while True:
+            with suppress(ProblemError):  # what needs the store says so in the log, and is retried
+                await self._read_back_if_in_doubt()
             for live in self.all():
                 if live.is_unsettled and not live.is_busy:
                     self._unasked(live, self._settle(live))
                 self._aggregate_if_due(live)
             await asyncio.sleep(TICK_SECONDS)
+
+    async def _read_back_if_in_doubt(self) -> None:
+        """After a write that may or may not have been kept, or after losing the store, show what it really holds."""
+        if self.store.is_in_doubt:
+            await self._turns.take("read back", self._read_back)
+
+    async def _read_back(self) -> None:
+        if self.store.is_in_doubt:
+            self._show(await self._committer.change(self.store.read_back))
+
+    def _show(self, contents: Contents) -> None:
+        """Show what the store holds; devices may have gone since its clusters were made."""
+        for federation in contents.federations:
+            live = self._live.setdefault(federation.name, Live(federation, changed_at=federation.created_at))
+            live.federation = federation
+        by_id = {live.federation.id: live for live in self._live.values()}
+        for saved in contents.clusterings:
+            live, payload = by_id[saved.federation_id], saved.payload
+            if saved.version != live.version:
+                clusters = None if payload is None else self._aggregator.load(saved.federation_id, payload)
+                live.publish(clusters, saved.version, saved.remark or "")
+            live.is_unsettled = True
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -118,6 +136,7 @@ class Coordinator:
 
     async def create(self, terms: dict[str, Any]) -> tuple[Live, str]:
         """Create a federation; returns it and its join token, of which only a hash is kept."""
+        await self._read_back_if_in_doubt()
         if len(self._live) >= MAX_FEDERATIONS:
             raise ProblemError(409, f"this coordinator is full: it holds {MAX_FEDERATIONS:,} federations")
         token = new_token()
@@ -134,6 +153,7 @@ class Coordinator:
 
     async def close(self, live: Live) -> None:
         """Turn new devices away; those that have joined are still served."""
+        await self._read_back_if_in_doubt()
         live.federation = await self._committer.change(self.store.close_federation, live.federation)
         self._changed(live, "closed to new devices")
 
@@ -149,6 +169,7 @@ class Coordinator:
         except (MessageError, InvalidInputError) as error:
             self.measures.messages.labels("refused").inc()
             raise ProblemError(422, str(error)) from error
+        await self._read_back_if_in_doubt()
         receipt = await self._committer.put(
             Arrival(
                 federation=live.federation,
@@ -187,6 +208,7 @@ class Coordinator:
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
+        await self._read_back_if_in_doubt()
         if await self._committer.change(self.store.remove, live.federation.id, device_id) is None:
             return False
         self._changed(live, f"{device_id} left")
@@ -219,6 +241,7 @@ class Coordinator:
 
     async def aggregate(self, live: Live, n_clusters: int | None = None) -> None:
         """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
+        await self._read_back_if_in_doubt()
         k = n_clusters or live.federation.n_clusters
         await self._turns.take((live.federation.id, k), lambda: self._aggregate_now(live, k))
 
@@ -256,7 +279,7 @@ class Coordinator:
         self._changed(live, f"{live.last_change}; {_in_words(live.clusters)}")
 
     def _job(self, live: Live) -> Job:
-        return Job(live.federation, live.clusters, live.version + 1, self.clock.now())
+        return Job(live.federation, live.clusters, live.version + 1, self.clock.now(), self.store.epoch)
 
     def _changed(self, live: Live, what: str) -> None:
         """Record a change, and tell watchers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -124,20 +124,35 @@ class ArrivalBatch:
         return self.last_sequence
 
 
+class MessageSize(NamedTuple):
+    """What a stored message takes: number of centers, and whether they are in double precision."""
+
+    device_id: str
+    n_centers: int
+    is_double: bool
+    sequence: int
+
+
 class Reading:
-    """Devices of one federation, up to a place in the order of arrivals, as they are at one moment."""
+    """Devices of one federation, as they are at one moment."""
 
-    def __init__(self, connection: Connection, federation_id: int, last_sequence: int) -> None:
+    def __init__(self, connection: Connection, federation_id: int) -> None:
         self._connection = connection
-        self._where = (devices.c.federation_id == federation_id) & (devices.c.sequence <= last_sequence)
+        self._where = devices.c.federation_id == federation_id
 
-    def sizes(self) -> list[tuple[str, int, bool]]:
-        """Id, number of centers and whether in double precision, of each device."""
-        columns = (devices.c.device_id, devices.c.n_centers, devices.c.is_double)
-        return [tuple(row) for row in self._connection.execute(select(*columns).where(self._where))]
+    def sequences(self) -> dict[str, int]:
+        """The place of each device in the order of arrivals; a message that replaces another has a place of its own."""
+        query = select(devices.c.device_id, devices.c.sequence).where(self._where)
+        return {row.device_id: row.sequence for row in self._connection.execute(query)}
 
-    def messages(self) -> Iterator[bytes]:
-        """The messages in any order, read a thousand at a time."""
-        query = select(devices.c.message).where(self._where).execution_options(yield_per=ROWS_AT_A_TIME)
-        for row in self._connection.execute(query):
-            yield row[0]
+    def sizes(self) -> list[MessageSize]:
+        """What the messages take, sorted by the ids of devices."""
+        columns = [devices.c[name] for name in MessageSize._fields]
+        return sorted(MessageSize(*row) for row in self._connection.execute(select(*columns).where(self._where)))
+
+    def messages(self, last_sequence: int) -> Iterator[tuple[int, bytes]]:
+        """Place and bytes of each message up to a place, in any order, read a thousand at a time."""
+        where = self._where & (devices.c.sequence <= last_sequence)
+        query = select(devices.c.sequence, devices.c.message).where(where)
+        for row in self._connection.execute(query.execution_options(yield_per=ROWS_AT_A_TIME)):
+            yield row[0], row[1]

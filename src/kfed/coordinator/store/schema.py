@@ -35,6 +35,13 @@ _NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # what SQLite numbers 
 
 keys = Table("kfed_keys", metadata, Column("name", String(40), primary_key=True), Column("value", LargeBinary))
 
+counters = Table(
+    "kfed_counters",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("value", BigInteger, nullable=False),  # only grows: of devices that left and owners that ended, too
+)
+
 federations = Table(
     "kfed_federations",
     metadata,
@@ -84,12 +91,13 @@ def connect(address: str) -> Engine:
     url = _url(address)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
-    return create_engine(url, pool_pre_ping=True, pool_size=8, connect_args={"connect_timeout": 5})
+    timeouts = {"connect_timeout": 5, "options": f"-c lock_timeout={BUSY_SECONDS}s"}
+    return create_engine(url, pool_pre_ping=True, pool_size=8, connect_args=timeouts)
 
 
 def _url(address: str) -> URL:
     if "://" not in address:
-        return URL.create("sqlite", database=os.fspath(address))
+        return URL.create("sqlite", database=os.path.realpath(address))
     try:
         url = make_url(address)
     except ArgumentError as error:
@@ -98,7 +106,9 @@ def _url(address: str) -> URL:
         raise InvalidInputError(
             f"the store must be a file or a postgresql:// address; got an address of {url.get_backend_name()!r}"
         )
-    return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
+    if url.get_backend_name() == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    return url.set(database=os.path.realpath(url.database or "kfed.db"))
 
 
 def _sqlite(url: URL) -> Engine:
