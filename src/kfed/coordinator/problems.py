@@ -57,4 +57,5 @@ class StoreUnavailableError(ProblemError):
         if not may_be_kept:
             outcome = "nothing of this request was stored, so send it again"
         super().__init__(503, f"the store is not available ({reason}); {outcome}", {"Retry-After": "2"})
+        self.reason = reason
         self.may_be_kept = may_be_kept

@@ -23,7 +23,7 @@ from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
 from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Federation, Tally, check_message, is_due
-from kfed.coordinator.problems import ProblemError
+from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import hashed, new_token
 from kfed.coordinator.store import Arrival, Contents, Device, Receipt, Store
 from kfed.errors import InvalidInputError, KFedError, MessageError, NoReliableKError, TooFewCentersError
@@ -199,7 +199,7 @@ class Coordinator:
         sent = f"{plural(message.n_local_clusters, 'center')}, {n_bytes:,} bytes"
         self._changed(live, f"{message.device_id} {verb}{late}: {sent}")
         if receipt.admission is Admission.REPLACED:
-            await self._settle(live)
+            await self._settle_after_change(live)
         self._aggregate_if_due(live)
 
     async def device(self, live: Live, device_id: str) -> Device | None:
@@ -212,7 +212,7 @@ class Coordinator:
         if await self._committer.change(self.store.remove, live.federation.id, device_id) is None:
             return False
         self._changed(live, f"{device_id} left")
-        await self._settle(live)
+        await self._settle_after_change(live)
         return True
 
     # Clusters --------------------------------------------------------------------------------------------------------
@@ -259,6 +259,13 @@ class Coordinator:
         """If a device that was aggregated has gone since, cluster anew without it."""
         live.is_unsettled = True
         await self._turns.take((live.federation.id, "settle"), lambda: self._settle_now(live))
+
+    async def _settle_after_change(self, live: Live) -> None:
+        """Settle after a change that is on disk already, and say so if it fails."""
+        try:
+            await self._settle(live)
+        except StoreUnavailableError as error:
+            raise StoreUnavailableError(error.reason, may_be_kept=True) from error
 
     async def _settle_now(self, live: Live) -> None:
         live.is_unsettled = False  # a device that goes from now on asks for another turn

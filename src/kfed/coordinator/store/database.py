@@ -86,7 +86,7 @@ class Store:
         return self._transactions.is_in_doubt
 
     def check(self) -> None:
-        """Raise unless the store is still this coordinator's to write to."""
+        """Raise if the store was deleted or replaced; waits for no write."""
         self._transactions.check()
 
     def read_back(self) -> Contents:

@@ -102,8 +102,12 @@ class _Session:
 
     def _locked(self) -> Connection:
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar():
-            return connection
+        try:
+            if connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar():
+                return connection
+        except BaseException:
+            connection.close()
+            raise
         connection.close()
         raise InvalidInputError("this database is in use by another coordinator; stop that one, or use another")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import (
     JSON,
@@ -115,7 +117,12 @@ def _sqlite(url: URL) -> Engine:
     """One file in WAL mode: readers do not wait for the writer, and a commit is on disk."""
     if url.database and not os.path.exists(url.database):
         os.close(os.open(url.database, os.O_CREAT | os.O_WRONLY, 0o600))  # readable by its owner only
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+    existing = f"file:{quote(url.database or '')}?mode=rw"  # a file that was deleted must not come back empty
+
+    def open_file() -> sqlite3.Connection:
+        return sqlite3.connect(existing, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+
+    engine = create_engine(url, creator=open_file)
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _: Any) -> None:

@@ -53,9 +53,11 @@ class Transactions:
             self._owner.release()
 
     def check(self) -> None:
-        """Raise unless this process may write to the store."""
-        with self._lock, unavailable():
-            self._hold()
+        """Raise if the store is known to be lost; waits for no write."""
+        try:
+            self._owner.confirm()
+        except InvalidInputError as error:
+            raise self._lost(str(error)) from error
 
     @contextmanager
     def writing(self, epoch: int | None = None) -> Iterator[Connection]:
