@@ -25,6 +25,7 @@ from sqlalchemy import create_engine, text
 import kfed
 from kfed.coordinator.core import Coordinator, answer_if_ready, service
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
+from kfed.coordinator.security import new_token
 from kfed.coordinator.store import Store
 from kfed.wire import FeatureSchema
 
@@ -119,7 +120,7 @@ class Federated(RuleBasedStateMachine):
     def create(self, quorum):
         self.quorum = quorum
         terms = {"name": "f", "schema": FeatureSchema(2), "n_clusters": N_CLUSTERS, "rule": "paper", "quorum": quorum}
-        self.running.run(self.running.coordinator.create(terms))
+        self.running.run(self.coordinator.create(terms, new_token()))
 
     # Events -----------------------------------------------------------------------------------------------------------
 

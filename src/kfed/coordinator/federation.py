@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 from kfed._base import checks
 from kfed._base.text import plural
@@ -71,6 +71,14 @@ class Federation:
         n_features = self.schema.n_features
         names = sum(6 * len(name) + 8 for name in self.schema.names or ()) or 64 * n_features
         return HEADER_BYTES + 8 * self.max_centers * (n_features + 3) + 2 * names
+
+
+def have_same_terms(known: Federation, asked: Federation) -> bool:
+    """Whether both were created by the same request; a device may have named the features since."""
+    changing: dict[str, Any] = {"id": known.id, "created_at": known.created_at, "closed": known.closed}
+    if asked.schema.names is None and asked.schema.n_features == known.schema.n_features:
+        changing["schema"] = known.schema
+    return known == replace(asked, **changing)
 
 
 @dataclass(frozen=True)

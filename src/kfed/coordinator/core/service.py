@@ -22,9 +22,9 @@ from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
 from kfed.coordinator.core.turns import Turns
-from kfed.coordinator.federation import Admission, Federation, Tally, check_message, is_due
+from kfed.coordinator.federation import Admission, Federation, Tally, check_message, have_same_terms, is_due
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
-from kfed.coordinator.security import hashed, new_token
+from kfed.coordinator.security import hashed
 from kfed.coordinator.store import Arrival, Contents, Device, Receipt, Store
 from kfed.errors import InvalidInputError, KFedError, MessageError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage
@@ -134,22 +134,25 @@ class Coordinator:
         """Totals of its devices."""
         return self.store.tally(live.federation.id)
 
-    async def create(self, terms: dict[str, Any]) -> tuple[Live, str]:
-        """Create a federation; returns it and its join token, of which only a hash is kept."""
+    async def create(self, terms: dict[str, Any], join_token: str) -> Live:
+        """Create a federation, or find one that was created with the same terms and join token."""
         await self._read_back_if_in_doubt()
+        asked = Federation(id=0, join_token_hash=hashed(join_token), created_at=self.clock.now(), **terms)
+        live = self.find(asked.name) or await self._create(asked)
+        if not have_same_terms(live.federation, asked):
+            raise ProblemError(409, f"a federation named {asked.name!r} exists already; choose another name")
+        return live
+
+    async def _create(self, asked: Federation) -> Live:
         if len(self._live) >= MAX_FEDERATIONS:
             raise ProblemError(409, f"this coordinator is full: it holds {MAX_FEDERATIONS:,} federations")
-        token = new_token()
-        now = self.clock.now()
-        asked = Federation(id=0, join_token_hash=hashed(token), created_at=now, **terms)
-        if asked.deadline is not None and asked.deadline <= now:
+        if asked.deadline is not None and asked.deadline <= asked.created_at:
             raise InvalidInputError("deadline must be in the future")
         federation = await self._committer.change(self.store.add_federation, asked)
-        if federation is None:
-            raise ProblemError(409, f"a federation named {asked.name!r} exists already; choose another name")
-        live = self._live[federation.name] = Live(federation, changed_at=now)
-        self._changed(live, "created")
-        return live, token
+        if federation.name not in self._live:
+            self._live[federation.name] = Live(federation)
+            self._changed(self._live[federation.name], "created")
+        return self._live[federation.name]
 
     async def close(self, live: Live) -> None:
         """Turn new devices away; those that have joined are still served."""

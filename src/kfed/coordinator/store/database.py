@@ -139,12 +139,13 @@ class Store:
             connection.execute(delete(keys).where(keys.c.name == name))
             connection.execute(insert(keys).values(name=name, value=value))
 
-    def add_federation(self, federation: Federation) -> Federation | None:
-        """Save a federation under a new id; None if the name is taken."""
+    def add_federation(self, federation: Federation) -> Federation:
+        """Save a federation under a new id, unless there is one of this name; returns the one that is stored."""
         with self._writing() as connection:
-            taken = select(federations.c.id).where(federations.c.name == federation.name)
-            if connection.execute(taken).first() is not None:
-                return None
+            of_name = select(federations).where(federations.c.name == federation.name)
+            known = connection.execute(of_name).mappings().first()
+            if known is not None:
+                return _federation(known)
             values = {
                 **_columns(federation),
                 "id": 1 + (connection.execute(select(func.max(federations.c.id))).scalar() or 0),
