@@ -28,7 +28,7 @@ class Federation:
     Attributes
     ----------
     schema : FeatureSchema
-        The features that every device must have.
+        The features that every device must have. If it has no names, the first message with names adds them.
     n_clusters : int or "auto"
         Global clusters, k.
     quorum : int, optional
@@ -110,6 +110,7 @@ class Admission(Enum):
     NO_RIGHT = "no right"
     CLOSED = "closed"
     FULL = "full"
+    OTHER_FEATURES = "other features"
 
     @property
     def is_kept(self) -> bool:

@@ -16,7 +16,7 @@ from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.gather import gather, retraced
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import SavedClustering, Store
-from kfed.errors import TooFewCentersError
+from kfed.errors import FeatureMismatchError, TooFewCentersError
 from kfed.server import aggregate
 
 
@@ -61,7 +61,9 @@ class Aggregator:
         Raises
         ------
         TooFewCentersError
-            If too few centers are left. That there are no clusters any more is saved.
+            If too few centers are left.
+        FeatureMismatchError
+            If devices have different features. In both cases it is saved that there are no clusters any more.
         """
         return await self._run(lambda: self._settle(job))
 
@@ -92,7 +94,7 @@ class Aggregator:
             return old
         try:
             return self._cluster(job, old.n_clusters, members)
-        except TooFewCentersError as error:
+        except (TooFewCentersError, FeatureMismatchError) as error:
             self._store.save_clustering(SavedClustering(job.federation.id, job.version, None, str(error)), job.epoch)
             raise
 
@@ -106,6 +108,7 @@ class Aggregator:
             sequences = np.array([size.sequence for size in sizes])
             messages = _among(reading.messages(int(sequences.max())), set(sequences.tolist()))
             gathered = gather([size[:3] for size in sizes], messages, federation.schema.n_features)
+        federation.schema.check_same(gathered.messages.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
         clusters = Clusters.of(
             aggregate(gathered.messages, n_clusters, rule=federation.rule, n_jobs=n_jobs),

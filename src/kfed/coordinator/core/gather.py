@@ -32,6 +32,11 @@ def gather(sizes: Sequence[tuple[str, int, bool]], messages: Iterable[bytes], n_
     n_features : int
         Length of a center.
 
+    Raises
+    ------
+    FeatureMismatchError
+        If two messages name different features.
+
     Examples
     --------
     >>> sent = [DeviceMessage("b", [[1.0], [2.0]], [5, 6]), DeviceMessage("a", [[3.0]], [7])]
@@ -84,7 +89,7 @@ class _Columns:
         self._squares = np.full(total, np.nan)
         self._deviations = np.full(len(device_ids), np.nan)
         self._is_named = np.zeros(len(device_ids), bool)
-        self._names: tuple[str, ...] | None = None
+        self._named: DeviceMessage | None = None
         self.digests = no_digests(len(device_ids))
 
     def add(self, message: DeviceMessage) -> None:
@@ -99,7 +104,9 @@ class _Columns:
         if message.spectral_deviation is not None:
             self._deviations[position] = message.spectral_deviation
         if message.feature_names is not None:
-            self._is_named[position], self._names = True, message.feature_names
+            self._is_named[position] = True
+            self._named = self._named or message
+            self._named.schema.check_same(message.schema, repr(self._named.device_id), repr(message.device_id))
 
     def batch(self) -> MessageBatch:
         """The filled columns, read-only."""
@@ -113,7 +120,7 @@ class _Columns:
             spectral_deviations=self._deviations,
             is_named=self._is_named,
             is_double=self._is_double,
-            schema=FeatureSchema(self._centers.shape[1], self._names),
+            schema=FeatureSchema(self._centers.shape[1]) if self._named is None else self._named.schema,
         )
         for column in vars(batch).values():
             if isinstance(column, np.ndarray):

@@ -7,10 +7,10 @@ and return a result; what a federation shows changes here, and only here. `kfed.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from kfed._base.text import plural
@@ -18,39 +18,22 @@ from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.commits import Committer
+from kfed.coordinator.core.door import Accepted, arrival_of, check_admission, read_message
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
 from kfed.coordinator.core.turns import Turns
-from kfed.coordinator.federation import Admission, Federation, Tally, check_message, have_same_terms, is_due
+from kfed.coordinator.federation import Admission, Federation, Tally, have_same_terms, is_due
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import hashed
-from kfed.coordinator.store import Arrival, Contents, Device, Receipt, Store
-from kfed.errors import InvalidInputError, KFedError, MessageError, NoReliableKError, TooFewCentersError
-from kfed.wire import DeviceMessage
+from kfed.coordinator.store import Contents, Device, Receipt, Store
+from kfed.errors import FeatureMismatchError, InvalidInputError, KFedError, NoReliableKError, TooFewCentersError
+from kfed.wire import DeviceMessage, FeatureSchema
 
 MAX_FEDERATIONS = 1_000
 TICK_SECONDS = 0.5
 
 log = logging.getLogger("kfed.coordinator")
-
-REFUSALS = {
-    Admission.CONFLICT: (409, "this device has sent another message before; add ?replace=true to replace it"),
-    Admission.NO_RIGHT: (
-        403,
-        "only the device itself may replace its message; send the device secret that came with the first message",
-    ),
-    Admission.CLOSED: (409, "this federation is closed to new devices"),
-    Admission.FULL: (409, "this federation is full; ask its administrator"),
-}
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """A message that is on disk."""
-
-    message: DeviceMessage
-    receipt: Receipt
 
 
 class Coordinator:
@@ -157,7 +140,8 @@ class Coordinator:
     async def close(self, live: Live) -> None:
         """Turn new devices away; those that have joined are still served."""
         await self._read_back_if_in_doubt()
-        live.federation = await self._committer.change(self.store.close_federation, live.federation)
+        await self._committer.change(self.store.close_federation, live.federation.id)
+        live.federation = dataclasses.replace(live.federation, closed=True)
         self._changed(live, "closed to new devices")
 
     # Devices ---------------------------------------------------------------------------------------------------------
@@ -167,31 +151,25 @@ class Coordinator:
     ) -> Accepted:
         """Accept the message of a device; returns when it is on disk."""
         try:
-            message = DeviceMessage.from_bytes(payload)
-            check_message(live.federation, device_id, message)
-        except (MessageError, InvalidInputError) as error:
+            message = read_message(live.federation, device_id, payload)
+        except ProblemError:
             self.measures.messages.labels("refused").inc()
-            raise ProblemError(422, str(error)) from error
+            raise
         await self._read_back_if_in_doubt()
-        receipt = await self._committer.put(
-            Arrival(
-                federation=live.federation,
-                device_id=device_id,
-                message=payload,
-                secret=secret,
-                secret_hash=None if secret is None else hashed(secret),
-                replace=replace,
-                n_centers=message.n_local_clusters,
-                n_points=message.n_points,
-                is_double=message.centers.dtype.itemsize == 8,
-                received_at=self.clock.now(),
-            )
-        )
+        arrival = arrival_of(live.federation, message, payload, secret, replace, self.clock.now())
+        receipt = await self._committer.put(arrival)
         self.measures.messages.labels(receipt.admission.value).inc()
-        if not receipt.admission.is_kept:
-            raise ProblemError(*REFUSALS[receipt.admission])
+        self._name_features(live)
+        check_admission(receipt, live.federation, message)
         await self._follow(live, message, len(payload), receipt)
         return Accepted(message, receipt)
+
+    def _name_features(self, live: Live) -> None:
+        """Show the feature names that a message gave to a federation without any."""
+        names = self.store.feature_names(live.federation.id)
+        if names is not None and live.federation.schema.names is None:
+            schema = FeatureSchema(live.federation.schema.n_features, names)
+            live.federation = dataclasses.replace(live.federation, schema=schema)
 
     async def _follow(self, live: Live, message: DeviceMessage, n_bytes: int, receipt: Receipt) -> None:
         """Tell watchers of a message that is on disk, and bring the clusters up to date."""
@@ -252,7 +230,7 @@ class Coordinator:
         job = self._job(live)
         try:
             live.publish(await self._aggregator.cluster(job, n_clusters), job.version)
-        except (NoReliableKError, TooFewCentersError) as error:
+        except (NoReliableKError, TooFewCentersError, FeatureMismatchError) as error:
             live.retry_from, live.remark = 2 * self.tally(live).n_devices, str(error)
             self._changed(live, "could not be aggregated")
             raise ProblemError(409, str(error)) from error
@@ -277,7 +255,7 @@ class Coordinator:
         job = self._job(live)
         try:
             clusters = await self._aggregator.settle(job)
-        except TooFewCentersError as error:
+        except (TooFewCentersError, FeatureMismatchError) as error:
             live.publish(None, job.version, str(error))
         except BaseException:
             live.is_unsettled = True
@@ -299,5 +277,5 @@ class Coordinator:
 
 def _in_words(clusters: Clusters | None) -> str:
     if clusters is None:
-        return "gathering again, because too few centers are left"
+        return "gathering again"
     return f"{plural(clusters.n_clusters, 'cluster')} of {plural(len(clusters.device_ids), 'device')}"

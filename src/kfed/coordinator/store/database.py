@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,6 +96,7 @@ class Store:
             found = [_federation(row) for row in rows]
             saved = [SavedClustering(**row) for row in connection.execute(select(clusterings)).mappings()]
             self._tallies: dict[int, Tally] = defaultdict(Tally, _count(connection))
+            self._names = {one.id: one.schema.names for one in found if one.schema.names is not None}
         return Contents(found, saved)
 
     # Reading ----------------------------------------------------------------------------------------------------
@@ -103,6 +104,10 @@ class Store:
     def tally(self, federation_id: int) -> Tally:
         """Totals of the devices of a federation."""
         return self._tallies[federation_id]
+
+    def feature_names(self, federation_id: int) -> tuple[str, ...] | None:
+        """Names of the features of a federation, from its terms or from its first message that had names."""
+        return self._names.get(federation_id)
 
     def key(self, name: str) -> bytes | None:
         """The hash of a token, or None."""
@@ -125,7 +130,8 @@ class Store:
         with unavailable(), self.engine.connect() as connection:
             if self.engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            yield Reading(connection, federation_id)
+            with ExitStack() as closing:
+                yield Reading(connection, federation_id, closing)
 
     def _read(self, query: Any) -> Any:
         with unavailable(), self.engine.connect() as connection:
@@ -153,22 +159,23 @@ class Store:
             connection.execute(insert(federations).values(values))
         return replace(federation, id=values["id"])
 
-    def close_federation(self, federation: Federation) -> Federation:
+    def close_federation(self, federation_id: int) -> None:
         """Turn new devices away from now on."""
         with self._writing() as connection:
-            connection.execute(update(federations).where(federations.c.id == federation.id).values(closed=True))
-        return replace(federation, closed=True)
+            connection.execute(update(federations).where(federations.c.id == federation_id).values(closed=True))
 
     def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Judge messages in their order and save those that are admitted, in one transaction."""
         with self._writing() as connection:
             last_sequence = counter(connection, "sequence")
-            batch = ArrivalBatch(known_devices(connection, arrivals), dict(self._tallies), last_sequence)
+            known = known_devices(connection, arrivals)
+            batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence)
             receipts = [batch.take(arrival) for arrival in arrivals]
             batch.write(connection)
             if batch.last_sequence > last_sequence:
                 set_counter(connection, "sequence", batch.last_sequence)
         self._tallies.update(batch.tallies)
+        self._names.update(batch.new_names)
         return receipts
 
     def remove(self, federation_id: int, device_id: str) -> Device | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, update
 
 from kfed.coordinator.federation import Admission, Federation, Tally, judge
 from kfed.coordinator.security import matches
-from kfed.coordinator.store.schema import devices
+from kfed.coordinator.store.schema import devices, federations
 
 ROWS_AT_A_TIME = 1_000
 
@@ -41,6 +42,7 @@ class Arrival(_WithMessage):
     federation: Federation
     secret: str | None = None
     replace: bool = False
+    feature_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +78,22 @@ def known_devices(connection: Connection, arrivals: Sequence[Arrival]) -> dict[t
 
 
 class ArrivalBatch:
-    """The arrivals of one transaction. Each is judged with those before it in mind."""
+    """The arrivals of one transaction. Each is judged with those before it in mind.
 
-    def __init__(self, known: dict[tuple[int, str], Device], tallies: dict[int, Tally], last_sequence: int) -> None:
+    `names` are the feature names of federations that have got them from a message.
+    """
+
+    def __init__(
+        self,
+        known: dict[tuple[int, str], Device],
+        tallies: dict[int, Tally],
+        names: Mapping[int, tuple[str, ...]],
+        last_sequence: int,
+    ) -> None:
         self._known = known
         self.tallies = tallies
+        self._names = names
+        self.new_names: dict[int, tuple[str, ...]] = {}
         self.last_sequence = last_sequence
         self._gone: list[int] = []
         self._new: dict[int, dict[str, Any]] = {}
@@ -99,6 +112,8 @@ class ArrivalBatch:
             return Receipt(Admission.CLOSED if federation.closed else Admission.FULL)
         if not admission.is_kept:
             return Receipt(admission)
+        if not self._fits(arrival):
+            return Receipt(Admission.OTHER_FEATURES)
         if known is not None:
             tally = tally.plus(known.tally, -1)
             self._forget(known.sequence)
@@ -111,6 +126,17 @@ class ArrivalBatch:
             connection.execute(delete(devices).where(devices.c.sequence.in_(self._gone)))
         if self._new:
             connection.execute(insert(devices), list(self._new.values()))
+        for federation_id, names in self.new_names.items():
+            of_federation = federations.c.id == federation_id
+            connection.execute(update(federations).where(of_federation).values(feature_names=list(names)))
+
+    def _fits(self, arrival: Arrival) -> bool:
+        """Whether its feature names are those of the federation, which takes them over if it has none."""
+        federation, names = arrival.federation, arrival.feature_names
+        known = federation.schema.names or self._names.get(federation.id) or self.new_names.get(federation.id)
+        if known is None and names is not None:
+            self.new_names[federation.id] = names
+        return None in (known, names) or known == names
 
     def _forget(self, sequence: int) -> None:
         if self._new.pop(sequence, None) is None:
@@ -136,8 +162,9 @@ class MessageSize(NamedTuple):
 class Reading:
     """Devices of one federation, as they are at one moment."""
 
-    def __init__(self, connection: Connection, federation_id: int) -> None:
+    def __init__(self, connection: Connection, federation_id: int, closing: ExitStack) -> None:
         self._connection = connection
+        self._closing = closing
         self._where = devices.c.federation_id == federation_id
 
     def sequences(self) -> dict[str, int]:
@@ -154,5 +181,7 @@ class Reading:
         """Place and bytes of each message up to a place, in any order, read a thousand at a time."""
         where = self._where & (devices.c.sequence <= last_sequence)
         query = select(devices.c.sequence, devices.c.message).where(where)
-        for row in self._connection.execute(query.execution_options(yield_per=ROWS_AT_A_TIME)):
+        rows = self._connection.execute(query.execution_options(yield_per=ROWS_AT_A_TIME))
+        self._closing.callback(rows.close)  # also if whoever reads them gives up half-way
+        for row in rows:
             yield row[0], row[1]
