@@ -19,7 +19,7 @@ import pytest
 from coordinators import SECRET, message
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from sqlalchemy import create_engine, text
 
 import kfed
@@ -34,8 +34,9 @@ GROUPS = [(0, 1), (2,), (1, 3), (3, 2)]
 DEVICES = st.sampled_from("abcdef")
 VARIANTS = st.integers(0, 2)
 OK, REFUSED, LOST, KILLED_BEFORE, KILLED_AFTER = "ok", "refused", "lost", "killed before", "killed after"
-FAULTS = st.sampled_from([REFUSED, LOST, KILLED_BEFORE, KILLED_AFTER])
-PLANS = st.one_of(st.just([]), FAULTS.map(lambda fault: [fault]), FAULTS.map(lambda fault: [OK, fault]))
+FAULTS = [[*before, fault] for before in ([], [OK]) for fault in (REFUSED, LOST, KILLED_BEFORE, KILLED_AFTER)]
+PLANS = st.sampled_from([[]] * len(FAULTS) + FAULTS)
+PLACES = st.integers(0, 5)
 
 
 @cache
@@ -116,11 +117,15 @@ class Federated(RuleBasedStateMachine):
         self.is_closed = False
         self.retry_from = 0
 
-    @initialize(quorum=st.none() | st.integers(2, 4))
-    def create(self, quorum):
+    @initialize(quorum=st.none() | st.integers(2, 4), first=st.lists(DEVICES, unique=True), aggregates=st.booleans())
+    def create(self, quorum, first, aggregates):
         self.quorum = quorum
         terms = {"name": "f", "schema": FeatureSchema(2), "n_clusters": N_CLUSTERS, "rule": "paper", "quorum": quorum}
         self.running.run(self.coordinator.create(terms, new_token()))
+        for device_id in first:
+            self.join(device_id, 0, [])
+        if aggregates:
+            self.aggregate([])
 
     # Events -----------------------------------------------------------------------------------------------------------
 
@@ -135,8 +140,12 @@ class Federated(RuleBasedStateMachine):
 
         self._do(self._accept(device_id, variant), status, plan, joins)
 
-    @rule(device_id=DEVICES, variant=VARIANTS, plan=PLANS)
-    def replace(self, device_id, variant, plan):
+    @precondition(lambda self: self.stored)
+    @rule(place=PLACES, variant=VARIANTS, plan=PLANS)
+    def replace(self, place, variant, plan):
+        self._replace(self._present(place), variant, plan)
+
+    def _replace(self, device_id, variant, plan):
         status = 409 if device_id not in self.stored and self.is_closed else None
 
         def replaces():
@@ -146,8 +155,20 @@ class Federated(RuleBasedStateMachine):
 
         self._do(self._accept(device_id, variant, replace=True), status, plan, replaces)
 
+    @rule(device_id=DEVICES, variant=VARIANTS, plan=PLANS)
+    def join_or_replace(self, device_id, variant, plan):
+        self._replace(device_id, variant, plan)
+
+    @precondition(lambda self: self.stored)
+    @rule(place=PLACES, plan=PLANS)
+    def leave(self, place, plan):
+        self._leave(self._present(place), plan)
+
     @rule(device_id=DEVICES, plan=PLANS)
-    def leave(self, device_id, plan):
+    def leave_if_present(self, device_id, plan):
+        self._leave(device_id, plan)
+
+    def _leave(self, device_id, plan):
         def leaves():
             self._message_goes_unless(device_id, None)
             self.stored.pop(device_id, None)
@@ -166,8 +187,11 @@ class Federated(RuleBasedStateMachine):
 
         self._do(self.coordinator.aggregate(self.live), status, plan, aggregates)
 
-    @rule(plan=PLANS)
-    def close(self, plan):
+    @rule(plan=PLANS, is_sure=st.sampled_from([False, False, False, True]))
+    def close(self, plan, is_sure):
+        if not is_sure:  # in a closed federation little happens
+            return
+
         def closes():
             self.is_closed = True
 
@@ -215,6 +239,9 @@ class Federated(RuleBasedStateMachine):
     @property
     def live(self):
         return self.coordinator.find("f")
+
+    def _present(self, place):
+        return sorted(self.stored)[place % len(self.stored)]
 
     def _accept(self, device_id, variant, replace=False):
         payload = sent(device_id, variant).to_bytes()
@@ -290,12 +317,13 @@ def folder():
         yield name
 
 
-def check(monkeypatch, addresses, max_examples, n_steps=20):
+def check(monkeypatch, addresses, max_examples, n_steps=20, derandomize=False):
     monkeypatch.setattr(service, "TICK_SECONDS", 0.001)
     machine = type("OnStore", (Federated,), {"addresses": addresses})
     how = settings(
         max_examples=max_examples,
         stateful_step_count=n_steps,
+        derandomize=derandomize,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         database=None,
