@@ -33,7 +33,7 @@ class Job:
     made_at : float
         The time now, in seconds since 1970.
     epoch : int
-        That of the store now; the clusters are not saved if it is read back meanwhile.
+        That of the store as `previous` was read; the clusters are not saved if it is read back meanwhile.
     """
 
     federation: Federation

@@ -46,6 +46,8 @@ class Coordinator:
         self.measures = Measures()
         self._aggregator = Aggregator(store, self.measures.aggregation.observe)
         self._turns = Turns()
+        self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
+        self._epoch = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._live: dict[str, Live] = {}
 
@@ -55,6 +57,7 @@ class Coordinator:
         """Load what the store holds, and begin to look for deadlines."""
         self._committer = Committer(self.store, self.measures.batch.observe)
         self._show(self.store.read_back())
+        self._epoch = self.store.epoch
         self._in_background(self._tick())
 
     async def stop(self) -> None:
@@ -62,6 +65,7 @@ class Coordinator:
         for task in self._tasks:
             task.cancel()
         self._turns.close()
+        self._turns_of_reading.close()
         self._aggregator.close()
         await self._committer.close()
 
@@ -78,12 +82,16 @@ class Coordinator:
 
     async def _read_back_if_in_doubt(self) -> None:
         """After a write that may or may not have been kept, or after losing the store, show what it really holds."""
-        if self.store.is_in_doubt:
-            await self._turns.take("read back", self._read_back)
+        if self._is_behind():
+            await self._turns_of_reading.take("read back", self._read_back)
 
     async def _read_back(self) -> None:
-        if self.store.is_in_doubt:
+        if self._is_behind():
             self._show(await self._committer.change(self.store.read_back))
+            self._epoch = self.store.epoch
+
+    def _is_behind(self) -> bool:
+        return self.store.is_in_doubt or self._epoch != self.store.epoch
 
     def _show(self, contents: Contents) -> None:
         """Show what the store holds; devices may have gone since its clusters were made."""
@@ -267,7 +275,7 @@ class Coordinator:
         self._changed(live, f"{live.last_change}; {_in_words(live.clusters)}")
 
     def _job(self, live: Live) -> Job:
-        return Job(live.federation, live.clusters, live.version + 1, self.clock.now(), self.store.epoch)
+        return Job(live.federation, live.clusters, live.version + 1, self.clock.now(), self._epoch)
 
     def _changed(self, live: Live, what: str) -> None:
         """Record a change, and tell watchers."""

@@ -69,7 +69,11 @@ class Store:
             self.engine.dispose()
             raise
         self._writing = self._transactions.writing
-        self.read_back()
+        try:
+            self.read_back()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the connection and release the lock; whatever still runs can write nothing any more."""

@@ -12,6 +12,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Engine,
     Float,
     Index,
@@ -93,8 +94,7 @@ def connect(address: str) -> Engine:
     url = _url(address)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
-    timeouts = {"connect_timeout": 5, "options": f"-c lock_timeout={BUSY_SECONDS}s"}
-    return create_engine(url, pool_pre_ping=True, pool_size=8, connect_args=timeouts)
+    return _postgresql(url)
 
 
 def _url(address: str) -> URL:
@@ -111,6 +111,22 @@ def _url(address: str) -> URL:
     if url.get_backend_name() == "postgresql":
         return url.set(drivername="postgresql+psycopg")
     return url.set(database=os.path.realpath(url.database or "kfed.db"))
+
+
+def writing_connection(engine: Engine) -> Connection:
+    """A connection to write on; in SQLite, a transaction on it waits for other writers when it begins."""
+    return engine.connect().execution_options(kfed_writes=True)
+
+
+def _postgresql(url: URL) -> Engine:
+    engine = create_engine(url, pool_pre_ping=True, pool_size=8, connect_args={"connect_timeout": 5})
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _: Any) -> None:
+        connection.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
+        connection.commit()
+
+    return engine
 
 
 def _sqlite(url: URL) -> Engine:
@@ -132,6 +148,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN")
+        writes = connection.get_execution_options().get("kfed_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine

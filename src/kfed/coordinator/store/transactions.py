@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.store import ownership
-from kfed.coordinator.store.schema import counters, devices, metadata
+from kfed.coordinator.store.schema import counters, devices, metadata, writing_connection
 from kfed.errors import InvalidInputError
 
 log = logging.getLogger("kfed.coordinator")
@@ -68,7 +68,7 @@ class Transactions:
                 raise StoreUnavailableError("it has to be read back after a fault")
             if epoch is not None and epoch != self.epoch:
                 raise StoreUnavailableError("it was read back meanwhile")
-            with self._engine.connect() as connection:
+            with writing_connection(self._engine) as connection:
                 self._fence(connection)
                 yield connection
                 self._commit(connection)
@@ -78,7 +78,7 @@ class Transactions:
         """Read the truth; afterwards writes are accepted again."""
         with self._lock, unavailable():
             self._hold()
-            with self._engine.connect() as connection:
+            with writing_connection(self._engine) as connection:
                 # A write in doubt locks the row of the generation until it ends, so after this it has ended.
                 self._fence(connection)
                 yield connection
@@ -100,7 +100,7 @@ class Transactions:
 
     def _take_over(self) -> None:
         """Raise the generation, which ends the rights of every owner before."""
-        with self._engine.begin() as connection:
+        with writing_connection(self._engine) as connection:
             known = _counters(connection)
             if known.get("generation", 0) < self._generation:
                 raise InvalidInputError("the store was replaced by another one; restart the coordinator to use it")
@@ -111,6 +111,7 @@ class Transactions:
             }
             for name, value in now.items():
                 set_counter(connection, name, value, is_new=name not in known)
+            connection.commit()
         self._generation = now["generation"]
 
     def _fence(self, connection: Connection) -> None:
@@ -148,7 +149,7 @@ def set_counter(connection: Connection, name: str, value: int, *, is_new: bool =
 
 
 def _counters(connection: Connection) -> dict[str, int]:
-    """All counters, locked until the transaction ends; SQLite refuses to write to an outdated snapshot instead."""
+    """All counters, locked until the transaction ends. SQLite has locked the whole file by then."""
     rows = connection.execute(select(counters.c.name, counters.c.value).with_for_update())
     return {row.name: row.value for row in rows}
 
