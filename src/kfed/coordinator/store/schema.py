@@ -126,6 +126,10 @@ def _postgresql(url: URL) -> Engine:
         connection.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
         connection.commit()
 
+    @event.listens_for(engine, "handle_error")
+    def _on_error(context: Any) -> None:
+        context.invalidate_pool_on_disconnect = False  # other threads use the others, and each is tested when taken
+
     return engine
 
 
