@@ -72,7 +72,7 @@ class Coordinator:
     async def _tick(self) -> None:
         """Look for deadlines that have passed, and retry what failed before."""
         while True:
-            with suppress(ProblemError):  # what needs the store says so in the log, and is retried
+            with suppress(ProblemError):  # tried again at the next tick
                 await self._read_back_if_in_doubt()
             for live in self.all():
                 if live.is_unsettled and not live.is_busy:

@@ -31,7 +31,7 @@ def register(app: FastAPI) -> None:
 async def create_federation(request: Request, terms: NewFederation, key: Key = None) -> CreatedFederation:
     """Create a federation. The response holds its join token, which is not shown again.
 
-    With an `Idempotency-Key`, the same request may be sent again, and is answered like the first time.
+    With an `Idempotency-Key`, repeating the same request gets the same response.
     """
     admin = rights.require_admin(request)
     token = new_token() if key is None else derived_token(admin, terms.name, key)

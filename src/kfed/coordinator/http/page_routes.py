@@ -74,7 +74,7 @@ def _asset(name: str) -> Response:
 
 
 async def health(request: Request) -> dict[str, str]:
-    """Check that the store can be read, and is still the one that was opened."""
+    """Check that the store can be read and was not replaced."""
     store = rights.desk(request).coordinator.store
     await asyncio.to_thread(store.check)
     await asyncio.to_thread(store.key, "admin")

@@ -26,7 +26,7 @@ from kfed.coordinator.store.devices import (
     known_devices,
 )
 from kfed.coordinator.store.schema import clusterings, devices, federations, keys
-from kfed.coordinator.store.transactions import Transactions, counter, set_counter, unavailable
+from kfed.coordinator.store.transactions import Transactions, set_counter, unavailable
 from kfed.errors import KFedError
 from kfed.wire import FeatureSchema
 
@@ -171,7 +171,7 @@ class Store:
     def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Judge messages in their order and save those that are admitted, in one transaction."""
         with self._writing() as connection:
-            last_sequence = counter(connection, "sequence")
+            last_sequence = self._transactions.counters["sequence"]
             known = known_devices(connection, arrivals)
             batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence)
             receipts = [batch.take(arrival) for arrival in arrivals]

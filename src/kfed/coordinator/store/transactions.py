@@ -34,6 +34,8 @@ class Transactions:
         self._loss = ""
         self.is_in_doubt = False
         """Whether the store may hold something else than this process believes."""
+        self.counters: dict[str, int] = {}
+        """Numbers that only grow, as the transaction under way found them."""
         self.epoch = 0
         """How often the truth was read back. What was computed from an earlier truth must not be written."""
         self._owner = ownership.claim(engine)
@@ -116,7 +118,8 @@ class Transactions:
 
     def _fence(self, connection: Connection) -> None:
         """Raise unless the generation is ours; nobody can raise it before this transaction ends."""
-        if _counters(connection).get("generation") != self._generation:
+        self.counters = _counters(connection)
+        if self.counters.get("generation") != self._generation:
             self.is_in_doubt = True
             raise self._lost("another coordinator has taken it over; this one writes nothing any more")
 
@@ -133,11 +136,6 @@ class Transactions:
             log.error("the store cannot be used: %s", reason)
         self._loss = reason
         return StoreUnavailableError(reason)
-
-
-def counter(connection: Connection, name: str) -> int:
-    """A number that only grows."""
-    return int(connection.execute(select(counters.c.value).where(counters.c.name == name)).scalar_one())
 
 
 def set_counter(connection: Connection, name: str, value: int, *, is_new: bool = False) -> None:
