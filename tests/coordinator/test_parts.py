@@ -60,8 +60,8 @@ def clusters_of(sent, previous=None, **facts):
     """The clusters of a federation of these devices, and the aggregation in one process."""
     result = kfed.aggregate(sent, 4)
     digests = np.array([list(result.messages.message(one).digest()) for one in result.messages.device_ids], np.uint8)
-    facts = {"last_sequence": len(sent), "version": 1, "made_at": 0.0, **facts}
-    return Clusters.of(result, digests, previous, **facts), result
+    facts = {"version": 1, "made_at": 0.0, **facts}
+    return Clusters.of(result, digests, np.arange(1, len(sent) + 1), previous, **facts), result
 
 
 def test_clusters_come_back_from_their_bytes():
@@ -71,6 +71,7 @@ def test_clusters_come_back_from_their_bytes():
     for one in sent:
         assert again.answer(one) == clusters.answer(one)
     assert (again.version, again.last_sequence, again.made_at) == (2, 5, 1.5)
+    assert again.sequences.tolist() == [1, 2, 3, 4, 5]
 
 
 def told(answering, sent):
@@ -171,7 +172,9 @@ def test_messages_that_wait_together_are_committed_together_and_judged_in_order(
     receipts = asyncio.run(run())
     assert [receipt.admission for receipt in receipts] == [Admission.JOINED] * 50 + [Admission.REPEATED] * 50
     assert [receipt.sequence for receipt in receipts[:50]] == [receipt.sequence for receipt in receipts[50:]]
-    assert store.tally(1).n_devices == 50 == store.count(1, 50)
+    with store.reading(1) as reading:
+        assert sorted(reading.sequences().values()) == list(range(1, 51))
+    assert store.tally(1).n_devices == 50
     assert len(sizes) < 10
 
 

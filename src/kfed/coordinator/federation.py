@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 from kfed._base import checks
 from kfed._base.text import plural
@@ -28,7 +28,7 @@ class Federation:
     Attributes
     ----------
     schema : FeatureSchema
-        The features that every device must have.
+        The features that every device must have. If it has no names, the first message with names adds them.
     n_clusters : int or "auto"
         Global clusters, k.
     quorum : int, optional
@@ -73,6 +73,14 @@ class Federation:
         return HEADER_BYTES + 8 * self.max_centers * (n_features + 3) + 2 * names
 
 
+def have_same_terms(known: Federation, asked: Federation) -> bool:
+    """Whether both were created by the same request; a device may have named the features since."""
+    changing: dict[str, Any] = {"id": known.id, "created_at": known.created_at, "closed": known.closed}
+    if asked.schema.names is None and asked.schema.n_features == known.schema.n_features:
+        changing["schema"] = known.schema
+    return known == replace(asked, **changing)
+
+
 @dataclass(frozen=True)
 class Tally:
     """Totals of the devices of a federation."""
@@ -102,6 +110,7 @@ class Admission(Enum):
     NO_RIGHT = "no right"
     CLOSED = "closed"
     FULL = "full"
+    OTHER_FEATURES = "other features"
 
     @property
     def is_kept(self) -> bool:

@@ -3,5 +3,8 @@
 SECRET_HEADER = "kfed-device-secret"
 """The header that carries a device secret."""
 
+KEY_HEADER = "Idempotency-Key"
+"""The header that tells a request that is repeated from a new one."""
+
 BYTES = "application/octet-stream"
 """The media type of messages and identities."""

@@ -47,11 +47,15 @@ class ProblemError(KFedError):
 
 
 class StoreUnavailableError(ProblemError):
-    """The database cannot be used right now. Nothing of the request was stored; it may be sent again."""
+    """The database cannot be used right now, and the request may be sent again.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            503,
-            f"the store is not available ({reason}); nothing of this request was stored, so send it again",
-            {"Retry-After": "2"},
-        )
+    Nothing of it was stored, unless `may_be_kept` is true: the database was asked to commit and did not confirm it.
+    """
+
+    def __init__(self, reason: str, *, may_be_kept: bool = False) -> None:
+        outcome = "this request may have been kept; send it again"
+        if not may_be_kept:
+            outcome = "nothing of this request was stored, so send it again"
+        super().__init__(503, f"the store is not available ({reason}); {outcome}", {"Retry-After": "2"})
+        self.reason = reason
+        self.may_be_kept = may_be_kept

@@ -7,6 +7,7 @@ message. Tokens are long and random and cannot be guessed, so one round of SHA-2
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import secrets
@@ -20,6 +21,22 @@ MAX_LENGTH = 200
 def new_token() -> str:
     """A token of 192 random bits."""
     return secrets.token_urlsafe(24)
+
+
+def derived_token(admin_token: str, name: str, key: str) -> str:
+    """The join token of a federation that was created with an idempotency key.
+
+    The same request gives the same token, so that one whose response was lost can be repeated. Only who has the admin
+    token can derive it.
+
+    Examples
+    --------
+    >>> first = derived_token("an admin token", "clinics", "key-1")
+    >>> first == derived_token("an admin token", "clinics", "key-1"), len(first) == len(new_token())
+    (True, True)
+    """
+    digest = hmac.digest(admin_token.encode(), f"kfed join token\n{name}\n{key}".encode(), "sha256")
+    return base64.urlsafe_b64encode(digest[:24]).decode()
 
 
 def hashed(token: str) -> bytes:

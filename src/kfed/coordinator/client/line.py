@@ -19,7 +19,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from kfed._base.text import plural
-from kfed.coordinator.names import BYTES, SECRET_HEADER
+from kfed.coordinator.names import BYTES, KEY_HEADER, SECRET_HEADER
+from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError, KFedError
 from kfed.wire import DeviceMessage, Identity
 
@@ -89,6 +90,8 @@ class Line:
     def request(self, method: str, path: str, *, token: str | None = None, **options: Any) -> httpx.Response:
         """Send a request until it is answered. Raises `CoordinatorError` if it is refused, or never answered."""
         headers = {**options.pop("headers", {}), **({"Authorization": f"Bearer {token}"} if token else {})}
+        if method == "POST":
+            headers.setdefault(KEY_HEADER, new_token())  # every attempt is the same request
         attempts, given_up_at = 0, time.monotonic() + self._patience
         while True:
             answer, fault = self._try(method, path, headers=headers, **options)

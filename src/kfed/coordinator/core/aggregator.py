@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from kfed._base import pool
 from kfed.coordinator.core.clusters import Clusters
-from kfed.coordinator.core.gather import digests_of, gather
+from kfed.coordinator.core.gather import gather, retraced
 from kfed.coordinator.federation import Federation
-from kfed.coordinator.store import Store
-from kfed.errors import TooFewCentersError
+from kfed.coordinator.store import SavedClustering, Store
+from kfed.errors import FeatureMismatchError, TooFewCentersError
 from kfed.server import aggregate
 
 
@@ -30,12 +32,15 @@ class Job:
         The number of the clustering to be made.
     made_at : float
         The time now, in seconds since 1970.
+    epoch : int
+        That of the store as `previous` was read; the clusters are not saved if it is read back meanwhile.
     """
 
     federation: Federation
     previous: Clusters | None
     version: int
     made_at: float
+    epoch: int
 
 
 class Aggregator:
@@ -48,7 +53,7 @@ class Aggregator:
 
     async def cluster(self, job: Job, n_clusters: int | Literal["auto"]) -> Clusters:
         """Cluster the centers of all devices that have joined by now, and save the clusters."""
-        return await self._run(lambda: self._cluster(job, n_clusters, self._store.last_sequence))
+        return await self._run(lambda: self._cluster(job, n_clusters, None))
 
     async def settle(self, job: Job) -> Clusters:
         """Cluster anew if devices behind `job.previous` have gone; returns `job.previous` itself if none has.
@@ -56,21 +61,21 @@ class Aggregator:
         Raises
         ------
         TooFewCentersError
-            If too few centers are left. That there are no clusters any more is saved.
+            If too few centers are left.
+        FeatureMismatchError
+            If devices have different features. In both cases it is saved that there are no clusters any more.
         """
         return await self._run(lambda: self._settle(job))
 
     def load(self, federation_id: int, payload: bytes) -> Clusters:
-        """Read saved clusters; those that an older version saved without digests get them from the stored messages.
-
-        A device that has gone or replaced its message since then keeps a digest of zeros, which matches no message.
-        """
+        """Read saved clusters; in those of older versions, find out which of the stored messages they were made of."""
         clusters = Clusters.from_bytes(payload)
-        if clusters.digests.any():
+        if clusters.sequences.any():
             return clusters
-        with self._store.reading(federation_id, clusters.last_sequence) as reading:
-            clusters = replace(clusters, digests=digests_of(clusters.device_ids, reading.messages()))
-        self._store.save_clustering(federation_id, clusters.version, clusters.to_bytes(), None)
+        epoch = self._store.epoch
+        with self._store.reading(federation_id) as reading:
+            clusters = retraced(clusters, reading.messages(clusters.last_sequence))
+        self._store.save_clustering(SavedClustering(federation_id, clusters.version, clusters.to_bytes()), epoch)
         return clusters
 
     def close(self) -> None:
@@ -83,31 +88,40 @@ class Aggregator:
     def _settle(self, job: Job) -> Clusters:
         old = job.previous
         assert old is not None
-        if self._store.count(job.federation.id, old.last_sequence) == len(old.device_ids):
+        with self._store.reading(job.federation.id) as reading:
+            members = old.members_among(reading.sequences())
+        if len(members) == len(old.device_ids):
             return old
         try:
-            return self._cluster(job, old.n_clusters, old.last_sequence)
-        except TooFewCentersError as error:
-            self._store.save_clustering(job.federation.id, job.version, None, str(error))
+            return self._cluster(job, old.n_clusters, members)
+        except (TooFewCentersError, FeatureMismatchError) as error:
+            self._store.save_clustering(SavedClustering(job.federation.id, job.version, None, str(error)), job.epoch)
             raise
 
-    def _cluster(self, job: Job, n_clusters: int | Literal["auto"], last_sequence: int) -> Clusters:
-        """Aggregate the devices that came no later than `last_sequence`."""
+    def _cluster(self, job: Job, n_clusters: int | Literal["auto"], members: set[int] | None) -> Clusters:
+        """Aggregate the messages at these places in the order of arrivals; None takes all."""
         started, federation = time.monotonic(), job.federation
-        with self._store.reading(federation.id, last_sequence) as reading:
-            sizes = reading.sizes()
+        with self._store.reading(federation.id) as reading:
+            sizes = [size for size in reading.sizes() if members is None or size.sequence in members]
             if not sizes:
                 raise TooFewCentersError("no device has joined; aggregating takes at least one")
-            gathered = gather(sizes, reading.messages(), federation.schema.n_features)
+            sequences = np.array([size.sequence for size in sizes])
+            messages = _among(reading.messages(int(sequences.max())), set(sequences.tolist()))
+            gathered = gather([size[:3] for size in sizes], messages, federation.schema.n_features)
+        federation.schema.check_same(gathered.messages.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
         clusters = Clusters.of(
             aggregate(gathered.messages, n_clusters, rule=federation.rule, n_jobs=n_jobs),
             gathered.digests,
+            sequences,
             job.previous,
-            last_sequence=last_sequence,
             version=job.version,
             made_at=job.made_at,
         )
-        self._store.save_clustering(federation.id, job.version, clusters.to_bytes(), None)
+        self._store.save_clustering(SavedClustering(federation.id, job.version, clusters.to_bytes()), job.epoch)
         self._observe_seconds(time.monotonic() - started)
         return clusters
+
+
+def _among(messages: Iterable[tuple[int, bytes]], members: set[int]) -> Iterator[bytes]:
+    return (payload for sequence, payload in messages if sequence in members)

@@ -28,11 +28,14 @@ class Clusters(KfedFile):
     made_at : float
         When, in seconds since 1970.
     last_sequence : int
-        Devices that arrived no later than this one were aggregated.
+        The last place in the order of arrivals that was aggregated.
     device_ids : tuple of str
         The devices that were aggregated, sorted.
     digests : array of shape (n_devices, 16)
         Digest of the message that each device was aggregated with; zeros where it is not known.
+    sequences : array of shape (n_devices,)
+        Place of each of these messages in the order of arrivals, which no other message ever gets; 0 where it is not
+        known.
     starts : array of shape (n_devices + 1,)
         Where in `center_labels` the labels of each device begin.
     center_labels : array of shape (n_device_centers,)
@@ -54,6 +57,7 @@ class Clusters(KfedFile):
     last_sequence: int
     device_ids: tuple[str, ...]
     digests: Array
+    sequences: Array
     starts: Array
     center_labels: Array
     cluster_centers: Array
@@ -66,9 +70,9 @@ class Clusters(KfedFile):
         cls,
         aggregation: Aggregation,
         digests: Array,
+        sequences: Array,
         previous: Clusters | None,
         *,
-        last_sequence: int,
         version: int,
         made_at: float,
     ) -> Clusters:
@@ -80,9 +84,10 @@ class Clusters(KfedFile):
         return cls(
             version=version,
             made_at=made_at,
-            last_sequence=last_sequence,
+            last_sequence=int(sequences.max()),
             device_ids=aggregation.messages.device_ids,
             digests=digests,
+            sequences=sequences,
             starts=np.searchsorted(aggregation.messages.owners, edges),
             center_labels=aggregation.center_labels.astype(np.int32),
             cluster_centers=aggregation.cluster_centers,
@@ -107,6 +112,11 @@ class Clusters(KfedFile):
     def answer(self, message: DeviceMessage) -> Identity:
         """The answer to any device, by its message; raises `DuplicateDeviceError` as `Aggregation.answer` does."""
         return answer(self, message)
+
+    def members_among(self, sequences: Mapping[str, int]) -> set[int]:
+        """Places of the aggregated messages that are among stored ones, given as the place of each device."""
+        of_device = zip(self.device_ids, self.sequences.tolist(), strict=True)
+        return {sequence for device_id, sequence in of_device if sequences.get(device_id) == sequence}
 
     def __contains__(self, device_id: str) -> bool:
         return self._position(device_id) is not None
@@ -141,6 +151,7 @@ class Clusters(KfedFile):
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
         ids = tuple(tensors.pop("device_ids").tobytes().decode().split("\n"))
         tensors.setdefault("digests", no_digests(len(ids)))
+        tensors.setdefault("sequences", np.zeros(len(ids), np.int64))
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 
@@ -157,7 +168,7 @@ def answer_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Identi
         return None
 
 
-_TENSORS = ("digests", "starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
+_TENSORS = ("digests", "sequences", "starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
 
 
 def no_digests(n_devices: int) -> Array:

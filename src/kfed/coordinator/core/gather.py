@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kfed._base.array import Array
-from kfed.coordinator.core.clusters import no_digests
+from kfed.coordinator.core.clusters import Clusters, no_digests
 from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch
 
 
@@ -32,6 +32,11 @@ def gather(sizes: Sequence[tuple[str, int, bool]], messages: Iterable[bytes], n_
     n_features : int
         Length of a center.
 
+    Raises
+    ------
+    FeatureMismatchError
+        If two messages name different features.
+
     Examples
     --------
     >>> sent = [DeviceMessage("b", [[1.0], [2.0]], [5, 6]), DeviceMessage("a", [[3.0]], [7])]
@@ -50,15 +55,21 @@ def gather(sizes: Sequence[tuple[str, int, bool]], messages: Iterable[bytes], n_
     return Gathered(columns.batch(), columns.digests)
 
 
-def digests_of(device_ids: Sequence[str], messages: Iterable[bytes]) -> Array:
-    """Digests of stored messages in the order of `device_ids`; zeros for a device without a message."""
-    positions = {device_id: position for position, device_id in enumerate(device_ids)}
-    digests = no_digests(len(device_ids))
-    for payload in messages:
+def retraced(clusters: Clusters, messages: Iterable[tuple[int, bytes]]) -> Clusters:
+    """Find the messages that clusters were made of among stored ones, up to `last_sequence`, by their digests.
+
+    Clusters that the first version saved have no digests, and get those of the messages that their devices have now.
+    A message that is not found keeps the place 0, which no stored message has.
+    """
+    positions = {device_id: position for position, device_id in enumerate(clusters.device_ids)}
+    digests, sequences = clusters.digests.copy(), np.zeros(len(positions), np.int64)
+    has_digests = digests.any()
+    for sequence, payload in messages:
         message = DeviceMessage.from_bytes(payload)
-        if message.device_id in positions:
-            digests[positions[message.device_id]] = _as_row(message)
-    return digests
+        position = positions.get(message.device_id)
+        if position is not None and (not has_digests or clusters.has(message)):
+            digests[position], sequences[position] = _as_row(message), sequence
+    return replace(clusters, digests=digests, sequences=sequences)
 
 
 def _as_row(message: DeviceMessage) -> Array:
@@ -78,7 +89,7 @@ class _Columns:
         self._squares = np.full(total, np.nan)
         self._deviations = np.full(len(device_ids), np.nan)
         self._is_named = np.zeros(len(device_ids), bool)
-        self._names: tuple[str, ...] | None = None
+        self._named: DeviceMessage | None = None
         self.digests = no_digests(len(device_ids))
 
     def add(self, message: DeviceMessage) -> None:
@@ -93,7 +104,9 @@ class _Columns:
         if message.spectral_deviation is not None:
             self._deviations[position] = message.spectral_deviation
         if message.feature_names is not None:
-            self._is_named[position], self._names = True, message.feature_names
+            self._is_named[position] = True
+            self._named = self._named or message
+            self._named.schema.check_same(message.schema, repr(self._named.device_id), repr(message.device_id))
 
     def batch(self) -> MessageBatch:
         """The filled columns, read-only."""
@@ -107,7 +120,7 @@ class _Columns:
             spectral_deviations=self._deviations,
             is_named=self._is_named,
             is_double=self._is_double,
-            schema=FeatureSchema(self._centers.shape[1], self._names),
+            schema=FeatureSchema(self._centers.shape[1]) if self._named is None else self._named.schema,
         )
         for column in vars(batch).values():
             if isinstance(column, np.ndarray):

@@ -7,9 +7,10 @@ and return a result; what a federation shows changes here, and only here. `kfed.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, Literal
 
 from kfed._base.text import plural
@@ -17,39 +18,22 @@ from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.commits import Committer
+from kfed.coordinator.core.door import Accepted, arrival_of, check_admission, read_message
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
 from kfed.coordinator.core.turns import Turns
-from kfed.coordinator.federation import Admission, Federation, Tally, check_message, is_due
-from kfed.coordinator.problems import ProblemError
-from kfed.coordinator.security import hashed, new_token
-from kfed.coordinator.store import Arrival, Device, Receipt, Store
-from kfed.errors import InvalidInputError, KFedError, MessageError, NoReliableKError, TooFewCentersError
-from kfed.wire import DeviceMessage
+from kfed.coordinator.federation import Admission, Federation, Tally, have_same_terms, is_due
+from kfed.coordinator.problems import ProblemError, StoreUnavailableError
+from kfed.coordinator.security import hashed
+from kfed.coordinator.store import Contents, Device, Receipt, Store
+from kfed.errors import FeatureMismatchError, InvalidInputError, KFedError, NoReliableKError, TooFewCentersError
+from kfed.wire import DeviceMessage, FeatureSchema
 
 MAX_FEDERATIONS = 1_000
 TICK_SECONDS = 0.5
 
 log = logging.getLogger("kfed.coordinator")
-
-REFUSALS = {
-    Admission.CONFLICT: (409, "this device has sent another message before; add ?replace=true to replace it"),
-    Admission.NO_RIGHT: (
-        403,
-        "only the device itself may replace its message; send the device secret that came with the first message",
-    ),
-    Admission.CLOSED: (409, "this federation is closed to new devices"),
-    Admission.FULL: (409, "this federation is full; ask its administrator"),
-}
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """A message that is on disk."""
-
-    message: DeviceMessage
-    receipt: Receipt
 
 
 class Coordinator:
@@ -62,6 +46,8 @@ class Coordinator:
         self.measures = Measures()
         self._aggregator = Aggregator(store, self.measures.aggregation.observe)
         self._turns = Turns()
+        self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
+        self._epoch = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._live: dict[str, Live] = {}
 
@@ -70,14 +56,8 @@ class Coordinator:
     async def start(self) -> None:
         """Load what the store holds, and begin to look for deadlines."""
         self._committer = Committer(self.store, self.measures.batch.observe)
-        for federation in self.store.federations():
-            self._live[federation.name] = Live(federation, changed_at=federation.created_at)
-        by_id = {live.federation.id: live for live in self._live.values()}
-        for saved in self.store.clusterings():
-            live, payload = by_id[saved.federation_id], saved.payload
-            clusters = None if payload is None else self._aggregator.load(saved.federation_id, payload)
-            live.publish(clusters, saved.version, saved.remark or "")
-            live.is_unsettled = True
+        self._show(self.store.read_back())
+        self._epoch = self.store.epoch
         self._in_background(self._tick())
 
     async def stop(self) -> None:
@@ -85,17 +65,46 @@ class Coordinator:
         for task in self._tasks:
             task.cancel()
         self._turns.close()
+        self._turns_of_reading.close()
         self._aggregator.close()
         await self._committer.close()
 
     async def _tick(self) -> None:
         """Look for deadlines that have passed, and retry what failed before."""
         while True:
+            with suppress(ProblemError):  # tried again at the next tick
+                await self._read_back_if_in_doubt()
             for live in self.all():
                 if live.is_unsettled and not live.is_busy:
                     self._unasked(live, self._settle(live))
                 self._aggregate_if_due(live)
             await asyncio.sleep(TICK_SECONDS)
+
+    async def _read_back_if_in_doubt(self) -> None:
+        """After a write that may or may not have been kept, or after losing the store, show what it really holds."""
+        if self._is_behind():
+            await self._turns_of_reading.take("read back", self._read_back)
+
+    async def _read_back(self) -> None:
+        if self._is_behind():
+            self._show(await self._committer.change(self.store.read_back))
+            self._epoch = self.store.epoch
+
+    def _is_behind(self) -> bool:
+        return self.store.is_in_doubt or self._epoch != self.store.epoch
+
+    def _show(self, contents: Contents) -> None:
+        """Show what the store holds; devices may have gone since its clusters were made."""
+        for federation in contents.federations:
+            live = self._live.setdefault(federation.name, Live(federation, changed_at=federation.created_at))
+            live.federation = federation
+        by_id = {live.federation.id: live for live in self._live.values()}
+        for saved in contents.clusterings:
+            live, payload = by_id[saved.federation_id], saved.payload
+            if saved.version != live.version:
+                clusters = None if payload is None else self._aggregator.load(saved.federation_id, payload)
+                live.publish(clusters, saved.version, saved.remark or "")
+            live.is_unsettled = True
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -116,25 +125,31 @@ class Coordinator:
         """Totals of its devices."""
         return self.store.tally(live.federation.id)
 
-    async def create(self, terms: dict[str, Any]) -> tuple[Live, str]:
-        """Create a federation; returns it and its join token, of which only a hash is kept."""
+    async def create(self, terms: dict[str, Any], join_token: str) -> Live:
+        """Create a federation, or find one that was created with the same terms and join token."""
+        await self._read_back_if_in_doubt()
+        asked = Federation(id=0, join_token_hash=hashed(join_token), created_at=self.clock.now(), **terms)
+        live = self.find(asked.name) or await self._create(asked)
+        if not have_same_terms(live.federation, asked):
+            raise ProblemError(409, f"a federation named {asked.name!r} exists already; choose another name")
+        return live
+
+    async def _create(self, asked: Federation) -> Live:
         if len(self._live) >= MAX_FEDERATIONS:
             raise ProblemError(409, f"this coordinator is full: it holds {MAX_FEDERATIONS:,} federations")
-        token = new_token()
-        now = self.clock.now()
-        asked = Federation(id=0, join_token_hash=hashed(token), created_at=now, **terms)
-        if asked.deadline is not None and asked.deadline <= now:
+        if asked.deadline is not None and asked.deadline <= asked.created_at:
             raise InvalidInputError("deadline must be in the future")
         federation = await self._committer.change(self.store.add_federation, asked)
-        if federation is None:
-            raise ProblemError(409, f"a federation named {asked.name!r} exists already; choose another name")
-        live = self._live[federation.name] = Live(federation, changed_at=now)
-        self._changed(live, "created")
-        return live, token
+        if federation.name not in self._live:
+            self._live[federation.name] = Live(federation)
+            self._changed(self._live[federation.name], "created")
+        return self._live[federation.name]
 
     async def close(self, live: Live) -> None:
         """Turn new devices away; those that have joined are still served."""
-        live.federation = await self._committer.change(self.store.close_federation, live.federation)
+        await self._read_back_if_in_doubt()
+        await self._committer.change(self.store.close_federation, live.federation.id)
+        live.federation = dataclasses.replace(live.federation, closed=True)
         self._changed(live, "closed to new devices")
 
     # Devices ---------------------------------------------------------------------------------------------------------
@@ -144,30 +159,25 @@ class Coordinator:
     ) -> Accepted:
         """Accept the message of a device; returns when it is on disk."""
         try:
-            message = DeviceMessage.from_bytes(payload)
-            check_message(live.federation, device_id, message)
-        except (MessageError, InvalidInputError) as error:
+            message = read_message(live.federation, device_id, payload)
+        except ProblemError:
             self.measures.messages.labels("refused").inc()
-            raise ProblemError(422, str(error)) from error
-        receipt = await self._committer.put(
-            Arrival(
-                federation=live.federation,
-                device_id=device_id,
-                message=payload,
-                secret=secret,
-                secret_hash=None if secret is None else hashed(secret),
-                replace=replace,
-                n_centers=message.n_local_clusters,
-                n_points=message.n_points,
-                is_double=message.centers.dtype.itemsize == 8,
-                received_at=self.clock.now(),
-            )
-        )
+            raise
+        await self._read_back_if_in_doubt()
+        arrival = arrival_of(live.federation, message, payload, secret, replace, self.clock.now())
+        receipt = await self._committer.put(arrival)
         self.measures.messages.labels(receipt.admission.value).inc()
-        if not receipt.admission.is_kept:
-            raise ProblemError(*REFUSALS[receipt.admission])
+        self._name_features(live)
+        check_admission(receipt, live.federation, message)
         await self._follow(live, message, len(payload), receipt)
         return Accepted(message, receipt)
+
+    def _name_features(self, live: Live) -> None:
+        """Show the feature names that a message gave to a federation without any."""
+        names = self.store.feature_names(live.federation.id)
+        if names is not None and live.federation.schema.names is None:
+            schema = FeatureSchema(live.federation.schema.n_features, names)
+            live.federation = dataclasses.replace(live.federation, schema=schema)
 
     async def _follow(self, live: Live, message: DeviceMessage, n_bytes: int, receipt: Receipt) -> None:
         """Tell watchers of a message that is on disk, and bring the clusters up to date."""
@@ -178,7 +188,7 @@ class Coordinator:
         sent = f"{plural(message.n_local_clusters, 'center')}, {n_bytes:,} bytes"
         self._changed(live, f"{message.device_id} {verb}{late}: {sent}")
         if receipt.admission is Admission.REPLACED:
-            await self._settle(live)
+            await self._settle_after_change(live)
         self._aggregate_if_due(live)
 
     async def device(self, live: Live, device_id: str) -> Device | None:
@@ -187,10 +197,11 @@ class Coordinator:
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
+        await self._read_back_if_in_doubt()
         if await self._committer.change(self.store.remove, live.federation.id, device_id) is None:
             return False
         self._changed(live, f"{device_id} left")
-        await self._settle(live)
+        await self._settle_after_change(live)
         return True
 
     # Clusters --------------------------------------------------------------------------------------------------------
@@ -219,6 +230,7 @@ class Coordinator:
 
     async def aggregate(self, live: Live, n_clusters: int | None = None) -> None:
         """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
+        await self._read_back_if_in_doubt()
         k = n_clusters or live.federation.n_clusters
         await self._turns.take((live.federation.id, k), lambda: self._aggregate_now(live, k))
 
@@ -226,7 +238,7 @@ class Coordinator:
         job = self._job(live)
         try:
             live.publish(await self._aggregator.cluster(job, n_clusters), job.version)
-        except (NoReliableKError, TooFewCentersError) as error:
+        except (NoReliableKError, TooFewCentersError, FeatureMismatchError) as error:
             live.retry_from, live.remark = 2 * self.tally(live).n_devices, str(error)
             self._changed(live, "could not be aggregated")
             raise ProblemError(409, str(error)) from error
@@ -237,6 +249,13 @@ class Coordinator:
         live.is_unsettled = True
         await self._turns.take((live.federation.id, "settle"), lambda: self._settle_now(live))
 
+    async def _settle_after_change(self, live: Live) -> None:
+        """Settle after a change that is on disk already, and say so if it fails."""
+        try:
+            await self._settle(live)
+        except StoreUnavailableError as error:
+            raise StoreUnavailableError(error.reason, may_be_kept=True) from error
+
     async def _settle_now(self, live: Live) -> None:
         live.is_unsettled = False  # a device that goes from now on asks for another turn
         if live.clusters is None:
@@ -244,7 +263,7 @@ class Coordinator:
         job = self._job(live)
         try:
             clusters = await self._aggregator.settle(job)
-        except TooFewCentersError as error:
+        except (TooFewCentersError, FeatureMismatchError) as error:
             live.publish(None, job.version, str(error))
         except BaseException:
             live.is_unsettled = True
@@ -256,7 +275,7 @@ class Coordinator:
         self._changed(live, f"{live.last_change}; {_in_words(live.clusters)}")
 
     def _job(self, live: Live) -> Job:
-        return Job(live.federation, live.clusters, live.version + 1, self.clock.now())
+        return Job(live.federation, live.clusters, live.version + 1, self.clock.now(), self._epoch)
 
     def _changed(self, live: Live, what: str) -> None:
         """Record a change, and tell watchers."""
@@ -266,5 +285,5 @@ class Coordinator:
 
 def _in_words(clusters: Clusters | None) -> str:
     if clusters is None:
-        return "gathering again, because too few centers are left"
+        return "gathering again"
     return f"{plural(clusters.n_clusters, 'cluster')} of {plural(len(clusters.device_ids), 'device')}"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Header, Request
 
 from kfed.coordinator.core import Live
 from kfed.coordinator.http import rights
 from kfed.coordinator.http.responses import ADMIN, PROBLEMS
 from kfed.coordinator.http.schemas import CreatedFederation, FederationState, NewFederation, Reaggregation
+from kfed.coordinator.names import KEY_HEADER
+from kfed.coordinator.security import derived_token, new_token
 
 PATH = "/v1/federations"
+
+Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=200, pattern=r"^[!-~]+$")]
 
 
 def register(app: FastAPI) -> None:
@@ -24,10 +28,14 @@ def register(app: FastAPI) -> None:
     app.post(f"{PATH}/{{name}}/aggregate", **about)(aggregate_federation)
 
 
-async def create_federation(request: Request, terms: NewFederation) -> CreatedFederation:
-    """Create a federation. The response holds its join token, which is not shown again."""
-    rights.require_admin(request)
-    live, token = await rights.desk(request).coordinator.create(terms.terms())
+async def create_federation(request: Request, terms: NewFederation, key: Key = None) -> CreatedFederation:
+    """Create a federation. The response holds its join token, which is not shown again.
+
+    With an `Idempotency-Key`, repeating the same request gets the same response.
+    """
+    admin = rights.require_admin(request)
+    token = new_token() if key is None else derived_token(admin, terms.name, key)
+    live = await rights.desk(request).coordinator.create(terms.terms(), token)
     return CreatedFederation(federation=_state(request, live), join_token=token)
 
 

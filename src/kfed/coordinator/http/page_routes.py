@@ -74,8 +74,10 @@ def _asset(name: str) -> Response:
 
 
 async def health(request: Request) -> dict[str, str]:
-    """Check that the store can be read."""
-    await asyncio.to_thread(rights.desk(request).coordinator.store.key, "admin")
+    """Check that the store can be read and was not replaced."""
+    store = rights.desk(request).coordinator.store
+    await asyncio.to_thread(store.check)
+    await asyncio.to_thread(store.key, "admin")
     return {"status": "ok"}
 
 

@@ -29,10 +29,12 @@ def desk(request: Request) -> Desk:
     return found
 
 
-def require_admin(request: Request) -> None:
-    """Raise unless the request has the admin token."""
-    if not matches(_bearer(request), desk(request).admin_token_hash):
+def require_admin(request: Request) -> str:
+    """The admin token. Raises unless the request has it."""
+    token = _bearer(request)
+    if token is None or not matches(token, desk(request).admin_token_hash):
         raise _refused(request, "this requires the admin token of the coordinator")
+    return token
 
 
 def administer(request: Request, name: str) -> Live:

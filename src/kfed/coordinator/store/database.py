@@ -6,19 +6,16 @@ decision and the write that follows from it. Every error of the database becomes
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from kfed.coordinator.federation import Federation, Tally
-from kfed.coordinator.problems import StoreUnavailableError
-from kfed.coordinator.store import ownership, schema
+from kfed.coordinator.store import schema
 from kfed.coordinator.store.devices import (
     DEVICE_COLUMNS,
     Arrival,
@@ -29,7 +26,8 @@ from kfed.coordinator.store.devices import (
     known_devices,
 )
 from kfed.coordinator.store.schema import clusterings, devices, federations, keys
-from kfed.errors import InvalidInputError, KFedError
+from kfed.coordinator.store.transactions import Transactions, set_counter, unavailable
+from kfed.errors import KFedError
 from kfed.wire import FeatureSchema
 
 
@@ -40,7 +38,23 @@ class SavedClustering:
     federation_id: int
     version: int
     payload: bytes | None
-    remark: str | None
+    remark: str | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a store holds, beside devices.
+
+    Attributes
+    ----------
+    federations : list of Federation
+        In the order they were created.
+    clusterings : list of SavedClustering
+        The latest one of each federation that has been aggregated.
+    """
+
+    federations: list[Federation]
+    clusterings: list[SavedClustering]
 
 
 class Store:
@@ -48,21 +62,46 @@ class Store:
 
     def __init__(self, address: str) -> None:
         self.engine = schema.connect(address)
-        self._lock = threading.Lock()
         try:
             with unavailable():
-                self._owner = ownership.claim(self.engine)
-                schema.metadata.create_all(self.engine)
+                self._transactions = Transactions(self.engine)
         except KFedError:
             self.engine.dispose()
             raise
-        self._tallies: dict[int, Tally] = defaultdict(Tally, self._count())
-        self.last_sequence = int(self._read(select(func.max(devices.c.sequence))).scalar() or 0)
+        self._writing = self._transactions.writing
+        try:
+            self.read_back()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
-        """Close the connection and release the lock."""
-        self.engine.dispose()
-        self._owner.release()
+        """Close the connection and release the lock; whatever still runs can write nothing any more."""
+        self._transactions.close()
+
+    @property
+    def epoch(self) -> int:
+        """How often `read_back` was called. What was computed from an earlier truth is not saved."""
+        return self._transactions.epoch
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a write may or may not have been kept; nothing is written until `read_back` was called."""
+        return self._transactions.is_in_doubt
+
+    def check(self) -> None:
+        """Raise if the store was deleted or replaced; waits for no write."""
+        self._transactions.check()
+
+    def read_back(self) -> Contents:
+        """Read federations, clusterings and totals as they are in the store."""
+        with self._transactions.reading_back() as connection:
+            rows = connection.execute(select(federations).order_by(federations.c.id)).mappings()
+            found = [_federation(row) for row in rows]
+            saved = [SavedClustering(**row) for row in connection.execute(select(clusterings)).mappings()]
+            self._tallies: dict[int, Tally] = defaultdict(Tally, _count(connection))
+            self._names = {one.id: one.schema.names for one in found if one.schema.names is not None}
+        return Contents(found, saved)
 
     # Reading ----------------------------------------------------------------------------------------------------
 
@@ -70,24 +109,18 @@ class Store:
         """Totals of the devices of a federation."""
         return self._tallies[federation_id]
 
+    def feature_names(self, federation_id: int) -> tuple[str, ...] | None:
+        """Names of the features of a federation, from its terms or from its first message that had names."""
+        return self._names.get(federation_id)
+
     def key(self, name: str) -> bytes | None:
         """The hash of a token, or None."""
         kept: bytes | None = self._read(select(keys.c.value).where(keys.c.name == name)).scalar()
         return kept
 
-    def federations(self) -> list[Federation]:
-        """All federations, in the order they were created."""
-        return [_federation(row) for row in self._read(select(federations).order_by(federations.c.id)).mappings()]
-
-    def clusterings(self) -> list[SavedClustering]:
-        """The latest clustering of each federation that has been aggregated."""
-        return [SavedClustering(**row) for row in self._read(select(clusterings)).mappings()]
-
     def device(self, federation_id: int, device_id: str) -> Device | None:
         """One device, if it has joined."""
-        where = (devices.c.federation_id == federation_id) & (devices.c.device_id == device_id)
-        row = self._read(select(*DEVICE_COLUMNS).where(where)).mappings().first()
-        return None if row is None else Device(**row)
+        return _device(self._read(_select_device(federation_id, device_id)))
 
     def newest(self, federation_id: int, limit: int) -> list[Device]:
         """The devices that arrived last, newest first."""
@@ -95,28 +128,18 @@ class Store:
         rows = self._read(of_federation.order_by(devices.c.sequence.desc()).limit(limit)).mappings()
         return [Device(**row) for row in rows]
 
-    def count(self, federation_id: int, last_sequence: int) -> int:
-        """Number of devices that arrived no later than `last_sequence`."""
-        where = (devices.c.federation_id == federation_id) & (devices.c.sequence <= last_sequence)
-        return int(self._read(select(func.count()).select_from(devices).where(where)).scalar() or 0)
-
     @contextmanager
-    def reading(self, federation_id: int, last_sequence: int) -> Iterator[Reading]:
+    def reading(self, federation_id: int) -> Iterator[Reading]:
         """Read many devices in one snapshot, however long it takes."""
         with unavailable(), self.engine.connect() as connection:
             if self.engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            yield Reading(connection, federation_id, last_sequence)
+            with ExitStack() as closing:
+                yield Reading(connection, federation_id, closing)
 
     def _read(self, query: Any) -> Any:
         with unavailable(), self.engine.connect() as connection:
             return connection.execute(query).freeze()()
-
-    def _count(self) -> dict[int, Tally]:
-        of_column = (devices.c.n_centers, devices.c.n_points, func.length(devices.c.message))
-        sums = [func.coalesce(func.sum(column), 0) for column in of_column]
-        query = select(devices.c.federation_id, func.count(), *sums).group_by(devices.c.federation_id)
-        return {row[0]: Tally(row[1], int(row[2]), float(row[3]), int(row[4])) for row in self._read(query)}
 
     # Writing; devices on one thread alone --------------------------------------------------------------------------
 
@@ -126,12 +149,13 @@ class Store:
             connection.execute(delete(keys).where(keys.c.name == name))
             connection.execute(insert(keys).values(name=name, value=value))
 
-    def add_federation(self, federation: Federation) -> Federation | None:
-        """Save a federation under a new id; None if the name is taken."""
+    def add_federation(self, federation: Federation) -> Federation:
+        """Save a federation under a new id, unless there is one of this name; returns the one that is stored."""
         with self._writing() as connection:
-            taken = select(federations.c.id).where(federations.c.name == federation.name)
-            if connection.execute(taken).first() is not None:
-                return None
+            of_name = select(federations).where(federations.c.name == federation.name)
+            known = connection.execute(of_name).mappings().first()
+            if known is not None:
+                return _federation(known)
             values = {
                 **_columns(federation),
                 "id": 1 + (connection.execute(select(func.max(federations.c.id))).scalar() or 0),
@@ -139,61 +163,58 @@ class Store:
             connection.execute(insert(federations).values(values))
         return replace(federation, id=values["id"])
 
-    def close_federation(self, federation: Federation) -> Federation:
+    def close_federation(self, federation_id: int) -> None:
         """Turn new devices away from now on."""
         with self._writing() as connection:
-            connection.execute(update(federations).where(federations.c.id == federation.id).values(closed=True))
-        return replace(federation, closed=True)
+            connection.execute(update(federations).where(federations.c.id == federation_id).values(closed=True))
 
     def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Judge messages in their order and save those that are admitted, in one transaction."""
         with self._writing() as connection:
-            batch = ArrivalBatch(known_devices(connection, arrivals), dict(self._tallies), self.last_sequence)
+            last_sequence = self._transactions.counters["sequence"]
+            known = known_devices(connection, arrivals)
+            batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence)
             receipts = [batch.take(arrival) for arrival in arrivals]
             batch.write(connection)
+            if batch.last_sequence > last_sequence:
+                set_counter(connection, "sequence", batch.last_sequence)
         self._tallies.update(batch.tallies)
-        self.last_sequence = batch.last_sequence
+        self._names.update(batch.new_names)
         return receipts
 
     def remove(self, federation_id: int, device_id: str) -> Device | None:
         """Delete a device; None if it is not there."""
-        device = self.device(federation_id, device_id)
-        if device is None:
-            return None
         with self._writing() as connection:
+            device = _device(connection.execute(_select_device(federation_id, device_id)))
+            if device is None:
+                return None
             connection.execute(delete(devices).where(devices.c.sequence == device.sequence))
         self._tallies[federation_id] = self._tallies[federation_id].plus(device.tally, -1)
         return device
 
-    def save_clustering(self, federation_id: int, version: int, payload: bytes | None, remark: str | None) -> None:
-        """Save a clustering, replacing the one before."""
-        with self._writing() as connection:
-            connection.execute(delete(clusterings).where(clusterings.c.federation_id == federation_id))
-            values = {"federation_id": federation_id, "version": version, "payload": payload, "remark": remark}
-            connection.execute(insert(clusterings).values(values))
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._lock, unavailable():
-            try:
-                self._owner.check()
-            except InvalidInputError as error:
-                raise StoreUnavailableError(str(error)) from error
-            with self.engine.begin() as connection:
-                yield connection
+    def save_clustering(self, clustering: SavedClustering, epoch: int) -> None:
+        """Save a clustering, replacing the one before, unless the store was read back since `epoch`."""
+        with self._writing(epoch) as connection:
+            of_federation = clusterings.c.federation_id == clustering.federation_id
+            connection.execute(delete(clusterings).where(of_federation))
+            connection.execute(insert(clusterings).values(vars(clustering)))
 
 
-@contextmanager
-def unavailable() -> Iterator[None]:
-    """Turn every error of the database into a `StoreUnavailableError`, without the values of the statement."""
-    try:
-        yield
-    except DBAPIError as error:
-        raise StoreUnavailableError(
-            str(error.orig).splitlines()[0] if str(error.orig) else "no reason given"
-        ) from error
-    except SQLAlchemyError as error:
-        raise StoreUnavailableError(type(error).__name__) from error
+def _count(connection: Connection) -> dict[int, Tally]:
+    of_column = (devices.c.n_centers, devices.c.n_points, func.length(devices.c.message))
+    sums = [func.coalesce(func.sum(column), 0) for column in of_column]
+    query = select(devices.c.federation_id, func.count(), *sums).group_by(devices.c.federation_id)
+    return {row[0]: Tally(row[1], int(row[2]), float(row[3]), int(row[4])) for row in connection.execute(query)}
+
+
+def _select_device(federation_id: int, device_id: str) -> Any:
+    where = (devices.c.federation_id == federation_id) & (devices.c.device_id == device_id)
+    return select(*DEVICE_COLUMNS).where(where)
+
+
+def _device(rows: Any) -> Device | None:
+    row = rows.mappings().first()
+    return None if row is None else Device(**row)
 
 
 def _columns(federation: Federation) -> dict[str, Any]:

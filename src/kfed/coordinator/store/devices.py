@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, update
 
 from kfed.coordinator.federation import Admission, Federation, Tally, judge
 from kfed.coordinator.security import matches
-from kfed.coordinator.store.schema import devices
+from kfed.coordinator.store.schema import devices, federations
 
 ROWS_AT_A_TIME = 1_000
 
@@ -41,6 +42,7 @@ class Arrival(_WithMessage):
     federation: Federation
     secret: str | None = None
     replace: bool = False
+    feature_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +78,22 @@ def known_devices(connection: Connection, arrivals: Sequence[Arrival]) -> dict[t
 
 
 class ArrivalBatch:
-    """The arrivals of one transaction. Each is judged with those before it in mind."""
+    """The arrivals of one transaction. Each is judged with those before it in mind.
 
-    def __init__(self, known: dict[tuple[int, str], Device], tallies: dict[int, Tally], last_sequence: int) -> None:
+    `names` are the feature names of federations that have got them from a message.
+    """
+
+    def __init__(
+        self,
+        known: dict[tuple[int, str], Device],
+        tallies: dict[int, Tally],
+        names: Mapping[int, tuple[str, ...]],
+        last_sequence: int,
+    ) -> None:
         self._known = known
         self.tallies = tallies
+        self._names = names
+        self.new_names: dict[int, tuple[str, ...]] = {}
         self.last_sequence = last_sequence
         self._gone: list[int] = []
         self._new: dict[int, dict[str, Any]] = {}
@@ -99,6 +112,8 @@ class ArrivalBatch:
             return Receipt(Admission.CLOSED if federation.closed else Admission.FULL)
         if not admission.is_kept:
             return Receipt(admission)
+        if not self._fits(arrival):
+            return Receipt(Admission.OTHER_FEATURES)
         if known is not None:
             tally = tally.plus(known.tally, -1)
             self._forget(known.sequence)
@@ -111,6 +126,17 @@ class ArrivalBatch:
             connection.execute(delete(devices).where(devices.c.sequence.in_(self._gone)))
         if self._new:
             connection.execute(insert(devices), list(self._new.values()))
+        for federation_id, names in self.new_names.items():
+            of_federation = federations.c.id == federation_id
+            connection.execute(update(federations).where(of_federation).values(feature_names=list(names)))
+
+    def _fits(self, arrival: Arrival) -> bool:
+        """Whether its feature names are those of the federation, which takes them over if it has none."""
+        federation, names = arrival.federation, arrival.feature_names
+        known = federation.schema.names or self._names.get(federation.id) or self.new_names.get(federation.id)
+        if known is None and names is not None:
+            self.new_names[federation.id] = names
+        return None in (known, names) or known == names
 
     def _forget(self, sequence: int) -> None:
         if self._new.pop(sequence, None) is None:
@@ -124,20 +150,38 @@ class ArrivalBatch:
         return self.last_sequence
 
 
+class MessageSize(NamedTuple):
+    """What a stored message takes: number of centers, and whether they are in double precision."""
+
+    device_id: str
+    n_centers: int
+    is_double: bool
+    sequence: int
+
+
 class Reading:
-    """Devices of one federation, up to a place in the order of arrivals, as they are at one moment."""
+    """Devices of one federation, as they are at one moment."""
 
-    def __init__(self, connection: Connection, federation_id: int, last_sequence: int) -> None:
+    def __init__(self, connection: Connection, federation_id: int, closing: ExitStack) -> None:
         self._connection = connection
-        self._where = (devices.c.federation_id == federation_id) & (devices.c.sequence <= last_sequence)
+        self._closing = closing
+        self._where = devices.c.federation_id == federation_id
 
-    def sizes(self) -> list[tuple[str, int, bool]]:
-        """Id, number of centers and whether in double precision, of each device."""
-        columns = (devices.c.device_id, devices.c.n_centers, devices.c.is_double)
-        return [tuple(row) for row in self._connection.execute(select(*columns).where(self._where))]
+    def sequences(self) -> dict[str, int]:
+        """The place of each device in the order of arrivals; a message that replaces another has a place of its own."""
+        query = select(devices.c.device_id, devices.c.sequence).where(self._where)
+        return {row.device_id: row.sequence for row in self._connection.execute(query)}
 
-    def messages(self) -> Iterator[bytes]:
-        """The messages in any order, read a thousand at a time."""
-        query = select(devices.c.message).where(self._where).execution_options(yield_per=ROWS_AT_A_TIME)
-        for row in self._connection.execute(query):
-            yield row[0]
+    def sizes(self) -> list[MessageSize]:
+        """What the messages take, sorted by the ids of devices."""
+        columns = [devices.c[name] for name in MessageSize._fields]
+        return sorted(MessageSize(*row) for row in self._connection.execute(select(*columns).where(self._where)))
+
+    def messages(self, last_sequence: int) -> Iterator[tuple[int, bytes]]:
+        """Place and bytes of each message up to a place, in any order, read a thousand at a time."""
+        where = self._where & (devices.c.sequence <= last_sequence)
+        query = select(devices.c.sequence, devices.c.message).where(where)
+        rows = self._connection.execute(query.execution_options(yield_per=ROWS_AT_A_TIME))
+        self._closing.callback(rows.close)  # also if whoever reads them gives up half-way
+        for row in rows:
+            yield row[0], row[1]

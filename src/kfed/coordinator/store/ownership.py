@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Protocol
+import sys
+from typing import IO, Protocol
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,8 +17,11 @@ _LOCK = 0x6B666564  # "kfed", the number of the advisory lock in PostgreSQL
 class Owner(Protocol):
     """Holds a store."""
 
-    def check(self) -> None:
-        """Raise unless the store is still held."""
+    def check(self) -> bool:
+        """Raise unless the store is held; returns whether it was lost since the last check, and taken again."""
+
+    def confirm(self) -> None:
+        """Raise unless a commit went into the store that others find at its address."""
 
     def release(self) -> None:
         """Release the store."""
@@ -29,26 +33,48 @@ def claim(engine: Engine) -> Owner:
 
 
 class _File:
-    """Holds an SQLite file by a lock on a file beside it; the lock ends with the process, however that ends."""
+    """Holds an SQLite file by locks that end with the process, however that ends.
+
+    One lock is on a file beside it, and one on the file itself, which is the same under every name and which nobody can
+    delete away. Only Linux has both: elsewhere the second would shut out SQLite's own locks.
+    """
 
     def __init__(self, engine: Engine) -> None:
-        import fcntl
+        self._path = engine.url.database or "kfed.db"
+        self._files: list[IO[bytes]] = []
+        for path in (f"{self._path}.lock", *([self._path] if sys.platform == "linux" else [])):
+            self._lock(path)
+        found = os.stat(self._path)
+        self._identity = found.st_dev, found.st_ino
 
-        path = os.path.abspath(engine.url.database or "kfed.db")
-        self._file = open(f"{path}.lock", "ab")  # noqa: SIM115 - held as long as the store is
+    def check(self) -> bool:
+        self.confirm()
+        return False
+
+    def confirm(self) -> None:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = os.stat(self._path)
         except OSError as error:
-            self._file.close()
-            raise InvalidInputError(
-                f"{path} is in use by another coordinator; stop that one, or use another store"
-            ) from error
-
-    def check(self) -> None:
-        """Do nothing: a file lock lasts as long as the process."""
+            raise InvalidInputError(f"{self._path} was deleted or moved while the coordinator was using it") from error
+        if (found.st_dev, found.st_ino) != self._identity:
+            raise InvalidInputError(f"{self._path} was replaced by another file while the coordinator was using it")
 
     def release(self) -> None:
-        self._file.close()
+        while self._files:
+            self._files.pop().close()
+
+    def _lock(self, path: str) -> None:
+        import fcntl
+
+        file = open(path, "ab")  # noqa: SIM115 - held as long as the store is
+        self._files.append(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.release()
+            raise InvalidInputError(
+                f"{self._path} is in use by another coordinator; stop that one, or use another store"
+            ) from error
 
 
 class _Session:
@@ -56,14 +82,17 @@ class _Session:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._connection: Connection | None = None
-        self.check()
+        self._connection: Connection | None = self._locked()
 
-    def check(self) -> None:
-        if self._connection is not None and not _is_alive(self._connection):
-            self.release()
-        if self._connection is None:
-            self._connection = self._locked()
+    def check(self) -> bool:
+        if self._connection is not None and _is_alive(self._connection):
+            return False
+        self.release()
+        self._connection = self._locked()
+        return True
+
+    def confirm(self) -> None:
+        """Do nothing: a server says itself when a database is gone."""
 
     def release(self) -> None:
         connection, self._connection = self._connection, None
@@ -73,8 +102,12 @@ class _Session:
 
     def _locked(self) -> Connection:
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar():
-            return connection
+        try:
+            if connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar():
+                return connection
+        except BaseException:
+            connection.close()
+            raise
         connection.close()
         raise InvalidInputError("this database is in use by another coordinator; stop that one, or use another")
 

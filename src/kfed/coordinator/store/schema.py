@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Engine,
     Float,
     Index,
@@ -34,6 +37,13 @@ metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # what SQLite numbers rows with
 
 keys = Table("kfed_keys", metadata, Column("name", String(40), primary_key=True), Column("value", LargeBinary))
+
+counters = Table(
+    "kfed_counters",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("value", BigInteger, nullable=False),  # only grows: of devices that left and owners that ended, too
+)
 
 federations = Table(
     "kfed_federations",
@@ -84,12 +94,12 @@ def connect(address: str) -> Engine:
     url = _url(address)
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
-    return create_engine(url, pool_pre_ping=True, pool_size=8, connect_args={"connect_timeout": 5})
+    return _postgresql(url)
 
 
 def _url(address: str) -> URL:
     if "://" not in address:
-        return URL.create("sqlite", database=os.fspath(address))
+        return URL.create("sqlite", database=os.path.realpath(address))
     try:
         url = make_url(address)
     except ArgumentError as error:
@@ -98,14 +108,41 @@ def _url(address: str) -> URL:
         raise InvalidInputError(
             f"the store must be a file or a postgresql:// address; got an address of {url.get_backend_name()!r}"
         )
-    return url.set(drivername="postgresql+psycopg") if url.get_backend_name() == "postgresql" else url
+    if url.get_backend_name() == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    return url.set(database=os.path.realpath(url.database or "kfed.db"))
+
+
+def writing_connection(engine: Engine) -> Connection:
+    """A connection to write on; in SQLite, a transaction on it waits for other writers when it begins."""
+    return engine.connect().execution_options(kfed_writes=True)
+
+
+def _postgresql(url: URL) -> Engine:
+    engine = create_engine(url, pool_pre_ping=True, pool_size=8, connect_args={"connect_timeout": 5})
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _: Any) -> None:
+        connection.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
+        connection.commit()
+
+    @event.listens_for(engine, "handle_error")
+    def _on_error(context: Any) -> None:
+        context.invalidate_pool_on_disconnect = False  # other threads use the others, and each is tested when taken
+
+    return engine
 
 
 def _sqlite(url: URL) -> Engine:
     """One file in WAL mode: readers do not wait for the writer, and a commit is on disk."""
     if url.database and not os.path.exists(url.database):
         os.close(os.open(url.database, os.O_CREAT | os.O_WRONLY, 0o600))  # readable by its owner only
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+    existing = f"file:{quote(url.database or '')}?mode=rw"  # a file that was deleted must not come back empty
+
+    def open_file() -> sqlite3.Connection:
+        return sqlite3.connect(existing, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+
+    engine = create_engine(url, creator=open_file)
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _: Any) -> None:
@@ -115,6 +152,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN")
+        writes = connection.get_execution_options().get("kfed_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
