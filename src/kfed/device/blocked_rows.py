@@ -70,9 +70,16 @@ class BlockedRows(Rows):
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_norm`."""
-        if self.n_features <= self.n_points:
-            return root_of_largest(self._sum(lambda block: self._residual_moments(centers, labels, weights, block)))
+        moments = self.residual_moments(centers, labels, weights)
+        if moments is not None:
+            return root_of_largest(moments)
         return DenseRows(self.points[None], self.weights).residual_norm(centers, labels, weights)
+
+    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array | None:
+        """See `Rows.residual_moments`."""
+        if self.n_features > self.n_points:
+            return None
+        return self._sum(lambda block: self._residual_moments(centers, labels, weights, block))
 
     def _residual_moments(self, centers: Array, labels: Array, weights: Array, block: slice) -> Array:
         residuals = self.points[block] - centers[0, labels[0, block]]

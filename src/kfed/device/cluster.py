@@ -117,7 +117,7 @@ def cluster_rows(
     if n_clusters == "auto":
         return _cluster_by_choice(rows, keys, settings, sizes, names)
     solution = local_kmeans(rows, n_clusters, keys, settings.max_iterations)
-    facts = measure(rows, solution, n_clusters, settings)
+    facts = measure(rows, solution, n_clusters, settings, keys)
     labels = readonly(solution.labels.astype(np.int32))
     by_device = zip(
         (own[:size] for own, size in zip(labels, sizes, strict=True)),

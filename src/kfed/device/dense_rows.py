@@ -8,7 +8,7 @@ import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
-from kfed.device.norms import spectral_norm, squared_lengths
+from kfed.device.norms import shorter_moments, spectral_norm, squared_lengths
 from kfed.device.rows import SMALL_BYTES, Rows, copied
 
 CANCELLED = 2.0**-6
@@ -75,9 +75,21 @@ class DenseRows(Rows):
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_norm`."""
-        residuals = (self.points - _by_device(centers, labels)).astype(np.float64)
-        residuals *= np.sqrt(weights)[:, :, None]
-        return spectral_norm(residuals)
+        return spectral_norm(self._residuals(centers, labels, weights).astype(np.float64))
+
+    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
+        """See `Rows.residual_moments`."""
+        return shorter_moments(self._residuals(centers, labels, weights))
+
+    def _residuals(self, centers: Array, labels: Array, weights: Array) -> Array:
+        """Points minus their own centers, times sqrt(weight)."""
+        n_devices, n_clusters, n_features = centers.shape
+        own = labels + np.arange(n_devices)[:, None] * n_clusters
+        residuals = np.take(centers.reshape(-1, n_features), own, axis=0)
+        np.subtract(self.points, residuals, out=residuals)
+        if (weights != 1).any():
+            residuals *= np.sqrt(weights)[:, :, None]
+        return residuals
 
     def select(self, devices: Array) -> DenseRows:
         """Only these devices of the batch."""

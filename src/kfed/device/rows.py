@@ -111,6 +111,13 @@ class Rows(ABC):
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """Spectral norm of the points minus their own centers, each row times sqrt(weight), (n_devices,)."""
 
+    @abstractmethod
+    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array | None:
+        """Products of the matrix of `residual_norm` with itself, on its shorter side, (n_devices, size, size).
+
+        None if they would take as much memory as the points.
+        """
+
 
 def copied(array: Array, out: Array | None) -> Array:
     """`array` in row-major order, in `out` if given."""

@@ -65,6 +65,12 @@ class SparseRows(Rows):
             return BlockedRows(self.points.toarray(), self.weights).residual_norm(centers, labels, weights)
         return self._norm_by_lanczos(centers[0].astype(np.float64), labels[0], np.sqrt(weights[0].astype(np.float64)))
 
+    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array | None:
+        """See `Rows.residual_moments`."""
+        if self.n_features > NARROW:
+            return None
+        return BlockedRows(self.points.toarray(), self.weights).residual_moments(centers, labels, weights)
+
     def _norm_by_lanczos(self, centers: Array, labels: Array, roots: Array) -> Array:
         from scipy.sparse.linalg import LinearOperator, svds
 

@@ -18,12 +18,14 @@ from kfed.theory.conditions import (
     separation_ratios,
     sums_of_pairs,
 )
-from kfed.theory.deviation_bounds import WIDE, Bounds, largest_eigenvalue
+from kfed.theory.deviation_bounds import DEVIATION_MARGIN, EXACT_FEATURES, WIDE, Bounds, largest_eigenvalue
 from kfed.theory.judgement import Judgement, kinds_of_pairs
 from kfed.theory.pair_plot import bins, drawable, label_axes
 from kfed.theory.words import caveats, pairs_too_near
 
 __all__ = [
+    "DEVIATION_MARGIN",
+    "EXACT_FEATURES",
     "WIDE",
     "Bounds",
     "Certificate",

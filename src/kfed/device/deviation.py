@@ -1,0 +1,49 @@
+"""The spectral deviation that a device sends: an upper estimate, by whichever way takes the least work.
+
+==============  =================================================================  ==================================
+few features    all singular values                                                exact
+or few points
+some            powers of the second moments of the residuals (`norms`)            at most 2 % too high
+many of both    Lanczos steps from a random start, no residual formed (`lanczos`)  at most 2 % too high; too low with
+                                                                                   a chance of 1 in 1000 at most
+==============  =================================================================  ==================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kfed._base.array import Array
+from kfed.device.lanczos import lanczos_bound
+from kfed.device.norms import root_of_largest_bound
+from kfed.device.rows import Rows
+from kfed.theory import DEVIATION_MARGIN, EXACT_FEATURES
+
+LANCZOS_WORK = 640
+"""Work of the Lanczos steps for each value of the points, in products and sums at the speed of large matrix products."""
+
+
+def deviation_bound(
+    rows: Rows, centers: Array, labels: Array, weights: Array, roots: Array, keys: npt.NDArray[np.uint64]
+) -> Array:
+    """Norm of the residuals of each device, or up to `DEVIATION_MARGIN` above it, (n_devices,).
+
+    `roots` are their Frobenius norms, which are never exceeded.
+    """
+    shorter = min(rows.n_points, rows.n_features)
+    if shorter <= EXACT_FEATURES:
+        return rows.residual_norm(centers, labels, weights)
+    moments = rows.residual_moments(centers, labels, weights) if _prefers_moments(rows, shorter) else None
+    if moments is not None:
+        bounds = root_of_largest_bound(moments, 1 + DEVIATION_MARGIN)
+    else:
+        scales = np.where(roots > 0, roots, 1)
+        bounds = lanczos_bound(rows, centers, labels, weights, scales, keys, 1 + DEVIATION_MARGIN)
+    return np.minimum(bounds, roots)
+
+
+def _prefers_moments(rows: Rows, shorter: int) -> bool:
+    """Whether second moments and four squarings take less work than Lanczos steps."""
+    n_values = rows.n_points * rows.n_features
+    return 2 * n_values * shorter + 8 * shorter**3 <= LANCZOS_WORK * n_values
