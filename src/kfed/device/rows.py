@@ -49,6 +49,11 @@ class Rows(ABC):
         """The precision in which everything is computed."""
         return self.weights.dtype
 
+    @property
+    def has_moments(self) -> bool:
+        """Whether `residual_moments` takes much less memory than the points."""
+        return True
+
     @cached_property
     def mean(self) -> Array:
         """Weighted mean of each device, (n_devices, n_features)."""
@@ -63,7 +68,7 @@ class Rows(ABC):
         """The points of one slice that `map_blocks` passed to its function."""
         return self
 
-    def select(self, _devices: Array) -> Rows:
+    def select(self, _devices: Array | slice) -> Rows:
         """The rows of some devices of the batch; a batch of one returns itself."""
         return self
 
@@ -112,10 +117,10 @@ class Rows(ABC):
         """Spectral norm of the points minus their own centers, each row times sqrt(weight), (n_devices,)."""
 
     @abstractmethod
-    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array | None:
+    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
         """Products of the matrix of `residual_norm` with itself, on its shorter side, (n_devices, size, size).
 
-        None if they would take as much memory as the points.
+        Centers must be the weighted means of their points.
         """
 
 

@@ -41,7 +41,7 @@ ROUNDING = 512
 LARGEST_SINGLE_COUNT = 2**24
 """A device that counts further sends double precision, though it may have computed in single."""
 
-DEVIATION_MARGIN = 0.02
+DEVIATION_MARGIN = 0.04
 """How far above norm(R_z), relative to it, the spectral deviation may be that a device sends."""
 
 EXACT_FEATURES = 32
