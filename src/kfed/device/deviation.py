@@ -25,7 +25,7 @@ CACHED_BYTES = 2**20
 """Bytes of second moments that are taken at a time."""
 
 LANCZOS_WORK = 640
-"""Work of the Lanczos steps for each value of the points, in products and sums at the speed of large matrix products."""
+"""Work of the Lanczos steps per value of the points, in flops at the speed of large matrix products."""
 
 
 def deviation_bound(
