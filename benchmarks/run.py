@@ -77,7 +77,7 @@ _PAGE: tuple[list[str], list[str]] = (
         "Written by `make bench`. Every figure is a size, or a ratio to a competitor in the same run.",
         "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
         "fit the devices of a fleet one after the other with one thread, kfed with all cores; `benchmarks/` says more.",
-        '"As users call it" is with the spectral deviation, which kfed measures by default and others never; other rows',
+        '"As users call it" is with the spectral deviation, which kfed measures by default and others never; others',
         "are without it.",
     ],
     ["numpy", "scikit-learn", "faiss-cpu", "safetensors"],

@@ -157,7 +157,7 @@ class _Recurrence:
 
 
 def _lengths(vectors: Array) -> Array:
-    return np.sqrt(np.einsum("bd,bd->b", vectors, vectors))
+    return np.asarray(np.sqrt(np.einsum("bd,bd->b", vectors, vectors)))
 
 
 def _positive(lengths: Array, dtype: np.dtype[np.floating]) -> Array:

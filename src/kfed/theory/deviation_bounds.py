@@ -19,7 +19,8 @@ d - 1 orthogonal to it can't hold.
 
 A device with more than `EXACT_FEATURES` features sends an upper estimate of norm(R_z), at most `DEVIATION_MARGIN` above
 it, so what is at least norm(R_z)^2 is taken lower by that. Devices round, too. Each length that a device reports may be
-off by `ROUNDING` units in the last place of the root of the sum of squares of all its points, and the interval is widened by that.
+off by `ROUNDING` units in the last place of the root of the sum of squares of all its points,
+and the interval is widened by that.
 """
 
 from __future__ import annotations
