@@ -22,7 +22,15 @@ N_COMPONENTS = 16
 
 
 def fleet(
-    name: str, n_devices: int, n_points: int, n_features: int, n_clusters: int, over_sklearn: float, over_faiss: float
+    name: str,
+    n_devices: int,
+    n_points: int,
+    n_features: int,
+    n_clusters: int,
+    over_sklearn: float,
+    over_faiss: float,
+    as_called: float,
+    over_unmeasured: float,
 ) -> Callable[[bool], Iterator[Figure]]:
     """A workload of many devices; competitors fit the first of them one after the other, with one thread."""
 
@@ -52,8 +60,12 @@ def fleet(
         for other, target in (("scikit-learn", over_sklearn), ("faiss", over_faiss)):
             if other in each:
                 yield Figure(name, f"times as fast as {other}", each[other] / each["kfed"], target, True, detail)
-        with_norm = f"with the spectral deviation measured {each['measured']:.3f} ms a device"
-        yield Figure(name, "mean cost over scikit-learn's", our_cost / their_cost, 1.0, False, with_norm)
+        with_norm = f"kfed {each['measured']:.3f} ms a device"
+        by_default = each["scikit-learn"] / each["measured"]
+        yield Figure(name, "times as fast as scikit-learn, as users call it", by_default, as_called, True, with_norm)
+        longer = each["measured"] / each["kfed"]
+        yield Figure(name, "time with the spectral deviation over without", longer, over_unmeasured, False, with_norm)
+        yield Figure(name, "mean cost over scikit-learn's", our_cost / their_cost, 1.0, False)
 
     return workload
 

@@ -10,6 +10,7 @@ import kfed
 import kfed._base.geometry
 import kfed.device.batches
 import kfed.device.blocked_rows
+from kfed.theory import DEVIATION_MARGIN, EXACT_FEATURES
 from worlds import (
     assert_same_clustering,
     blobs,
@@ -384,7 +385,10 @@ def test_a_weight_of_n_equals_n_copies_whatever_way_the_projection_takes(shape):
     assert same_partition(np.repeat(weighted.labels, weights), copied.labels)
     np.testing.assert_allclose(np.sort(weighted.counts), np.sort(copied.counts))
     np.testing.assert_allclose(weighted.cost, copied.cost, rtol=1e-8)
-    np.testing.assert_allclose(weighted.spectral_deviation, copied.spectral_deviation, rtol=1e-8)
+    tolerance = (
+        1e-8 if shape[1] <= EXACT_FEATURES else DEVIATION_MARGIN
+    )  # copies are more points, and may take another way to the norm
+    np.testing.assert_allclose(weighted.spectral_deviation, copied.spectral_deviation, rtol=tolerance)
 
 
 # Precision and sparsity -----------------------------------------------------------------------------------------
@@ -433,5 +437,6 @@ def test_dense_equals_sparse(seed, n_clusters, shape, dtype):
         tolerance = 1e-3 if dtype == np.float32 else 1e-8
         np.testing.assert_allclose(sparse.cost, found.cost, rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(np.sort(sparse.counts), np.sort(found.counts))
-        np.testing.assert_allclose(sparse.spectral_deviation, found.spectral_deviation, rtol=tolerance, atol=tolerance)
+        margin = tolerance if shape[1] <= EXACT_FEATURES else DEVIATION_MARGIN  # they take different ways to the norm
+        np.testing.assert_allclose(sparse.spectral_deviation, found.spectral_deviation, rtol=margin, atol=tolerance)
         assert np.count_nonzero(sparse.withheld) == np.count_nonzero(found.withheld)

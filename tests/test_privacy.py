@@ -174,7 +174,7 @@ def test_where_lloyd_was_cut_short_a_row_of_another_cluster_may_equal_a_center_t
     centers = np.array([[[6.0], [77.25]]])
     rows = DenseRows(points[None], np.ones((1, 8)))
     solution = Solution(labels, centers, np.array([1]), np.array([settled]))
-    facts = measure(rows, solution, 2, DeviceSettings())
+    facts = measure(rows, solution, 2, DeviceSettings(), np.zeros(1, np.uint64))
     assert facts.withheld[0].tolist() == [not settled, False]
 
 

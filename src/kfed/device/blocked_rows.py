@@ -26,6 +26,11 @@ class BlockedRows(Rows):
         self._n_jobs = n_jobs
         self._rows_per_block = max(1, BLOCK_BYTES // (points.itemsize * max(self.n_features, n_clusters // 8)))
 
+    @property
+    def has_moments(self) -> bool:
+        """See `Rows.has_moments`."""
+        return self.n_features <= self.n_points
+
     def map_blocks(self, function: Callable[[slice], Result]) -> list[Result]:
         """See `Rows.map_blocks`."""
         return list(pool.map_in_order(function, pool.blocks(self.n_points, self._rows_per_block), self._n_jobs))
@@ -70,9 +75,15 @@ class BlockedRows(Rows):
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_norm`."""
-        if self.n_features <= self.n_points:
-            return root_of_largest(self._sum(lambda block: self._residual_moments(centers, labels, weights, block)))
+        if self.has_moments:
+            return root_of_largest(self.residual_moments(centers, labels, weights))
         return DenseRows(self.points[None], self.weights).residual_norm(centers, labels, weights)
+
+    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
+        """See `Rows.residual_moments`."""
+        if not self.has_moments:
+            return DenseRows(self.points[None], self.weights).residual_moments(centers, labels, weights)
+        return self._sum(lambda block: self._residual_moments(centers, labels, weights, block))
 
     def _residual_moments(self, centers: Array, labels: Array, weights: Array, block: slice) -> Array:
         residuals = self.points[block] - centers[0, labels[0, block]]

@@ -57,8 +57,9 @@ def cluster_device(
     max_iterations : int
         The largest number of Lloyd steps; they end earlier once nothing changes.
     measure_deviation : bool
-        Also measure the spectral deviation, which the server's certificate needs. On small devices this can take as
-        long as clustering them.
+        Also measure the spectral deviation, which the server's certificate needs. With up to 32 features, or points,
+        it is exact; otherwise it is an upper estimate, at most 4 % too high. If features and points are both many, it
+        comes from a random start, and is too low with a probability of at most 1 in 1000.
     n_jobs : int, optional
         Number of threads for a large device, by default one per core. It does not change the answer.
 
@@ -122,7 +123,7 @@ def cluster_rows(
     if n_clusters == "auto":
         return _cluster_by_choice(rows, keys, settings, sizes, names)
     solution = local_kmeans(rows, n_clusters, keys, settings.max_iterations)
-    facts = measure(rows, solution, n_clusters, settings)
+    facts = measure(rows, solution, n_clusters, settings, keys)
     labels = readonly(solution.labels.astype(np.int32))
     by_device = zip(
         (own[:size] for own, size in zip(labels, sizes, strict=True)),

@@ -39,7 +39,8 @@ class LocalClustering(KfedFile):
     withheld : array of bool, shape (n_local_clusters,)
         Clusters that `to_message` leaves out, since they would reveal rows; see `cluster_device`.
     spectral_deviation : float or None
-        Spectral norm of the points of the clusters that are sent, minus their centers. None if it was not measured.
+        Spectral norm of the points of the clusters that are sent, minus their centers, or an upper estimate of it; see
+        `cluster_device`. None if it was not measured.
     n_iterations : int
         Lloyd steps that changed something.
     feature_names : tuple of str or None

@@ -8,11 +8,14 @@ import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
-from kfed.device.norms import spectral_norm, squared_lengths
+from kfed.device.norms import shorter_moments, spectral_norm, squared_lengths
 from kfed.device.rows import SMALL_BYTES, Rows, copied
 
 CANCELLED = 2.0**-6
 """A squared distance below this share of the squared lengths that it is computed from is measured directly."""
+
+NEAR = 0.25
+"""Residuals with at least this share of the second moments of the points are not formed to get their own."""
 
 FEW = 4
 """Fewer vectors than this are multiplied one by one: BLAS is slower on a matrix of two or three rows."""
@@ -75,11 +78,34 @@ class DenseRows(Rows):
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_norm`."""
-        residuals = (self.points - _by_device(centers, labels)).astype(np.float64)
-        residuals *= np.sqrt(weights)[:, :, None]
-        return spectral_norm(residuals)
+        return spectral_norm(self._residuals(centers, labels, weights).astype(np.float64))
 
-    def select(self, devices: Array) -> DenseRows:
+    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
+        """See `Rows.residual_moments`."""
+        if self.n_features > self.n_points:
+            return shorter_moments(self._residuals(centers, labels, weights))
+        # As centers are means, sum w (x - c)(x - c)' = sum w x x' - sum n_c c c': no residual is needed. The difference
+        # is off by a few eps of the first term. Where it cancels more than most of it, residuals are formed after all.
+        points = self.points * np.sqrt(weights)[:, :, None] if (weights != 1).any() else self.points
+        moments = shorter_moments(points)
+        total = np.einsum("bii->b", moments)
+        sizes = np.bincount(_flat(labels, centers.shape[1]).ravel(), weights.ravel(), minlength=centers[..., 0].size)
+        weighted = centers * sizes.reshape(*centers.shape[:2], 1).astype(centers.dtype)
+        moments -= np.matmul(centers.transpose(0, 2, 1), weighted)
+        far = ~(np.einsum("bii->b", moments) >= NEAR * total)
+        if far.any():
+            moments[far] = shorter_moments(self.select(far)._residuals(centers[far], labels[far], weights[far]))
+        return moments
+
+    def _residuals(self, centers: Array, labels: Array, weights: Array) -> Array:
+        """Points minus their own centers, times sqrt(weight)."""
+        residuals = np.take(centers.reshape(-1, self.n_features), _flat(labels, centers.shape[1]), axis=0)
+        np.subtract(self.points, residuals, out=residuals)
+        if (weights != 1).any():
+            residuals *= np.sqrt(weights)[:, :, None]
+        return residuals
+
+    def select(self, devices: Array | slice) -> DenseRows:
         """Only these devices of the batch."""
         return DenseRows(self.points[devices], self.weights[devices])
 
@@ -99,6 +125,11 @@ def _row_by_row(rows: Array, matrices: Array, out: Array | None = None) -> Array
     for row in range(rows.shape[1]):
         products[:, row] = np.matmul(rows[:, row, None], matrices)[:, 0]
     return products
+
+
+def _flat(labels: Array, n_clusters: int) -> Array:
+    """Cluster of every point, counted over all devices of the batch."""
+    return np.asarray(labels + np.arange(len(labels))[:, None] * n_clusters)
 
 
 def _by_device(stack: Array, indices: Array) -> Array:

@@ -43,6 +43,11 @@ class Rows(ABC):
         """The precision in which everything is computed."""
         return self.weights.dtype
 
+    @property
+    def has_moments(self) -> bool:
+        """Whether `residual_moments` takes much less memory than the points."""
+        return True
+
     @cached_property
     def mean(self) -> Array:
         """Weighted mean of each device, (n_devices, n_features)."""
@@ -57,7 +62,7 @@ class Rows(ABC):
         """The points of one slice that `map_blocks` passed to its function."""
         return self
 
-    def select(self, _devices: Array) -> Rows:
+    def select(self, _devices: Array | slice) -> Rows:
         """The rows of some devices of the batch; a batch of one returns itself."""
         return self
 
@@ -104,6 +109,13 @@ class Rows(ABC):
     @abstractmethod
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """Spectral norm of the points minus their own centers, each row times sqrt(weight), (n_devices,)."""
+
+    @abstractmethod
+    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
+        """Products of the matrix of `residual_norm` with itself, on its shorter side, (n_devices, size, size).
+
+        Centers must be the weighted means of their points.
+        """
 
 
 def copied(array: Array, out: Array | None) -> Array:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kfed._base.array import Array, readonly
+from kfed.device.deviation import deviation_bound
 from kfed.device.lloyd import Solution
 from kfed.device.lloyd_step import comparisons, memberships, nearest
 from kfed.device.rows import Rows
@@ -24,14 +26,16 @@ class ClusterFacts:
     deviations: Sequence[float | None]
 
 
-def measure(rows: Rows, solution: Solution, n_clusters: int, settings: DeviceSettings) -> ClusterFacts:
+def measure(
+    rows: Rows, solution: Solution, n_clusters: int, settings: DeviceSettings, keys: npt.NDArray[np.uint64]
+) -> ClusterFacts:
     """Measure the clusters, decide which of them must not leave the device, and measure the deviation of the rest."""
     tally = _tally(rows, solution, n_clusters)
     withheld = _is_withheld(tally, settings.min_cluster_size)
     counts: Array = tally.weights if settings.weighted else np.rint(tally.weights).astype(np.int64)
     deviations: Sequence[float | None] = [None] * rows.n_devices
     if settings.measure_deviation:
-        deviations = _deviations(rows, solution, tally.spread, withheld)
+        deviations = _deviations(rows, solution, tally.spread, withheld, keys)
     return ClusterFacts(readonly(counts), readonly(tally.spread.astype(rows.dtype)), readonly(withheld), deviations)
 
 
@@ -96,12 +100,16 @@ def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) ->
     return of_near.sum(axis=2), of_equal.sum(axis=2)
 
 
-def _deviations(rows: Rows, solution: Solution, spread: Array, withheld: Array) -> list[float]:
+def _deviations(
+    rows: Rows, solution: Solution, spread: Array, withheld: Array, keys: npt.NDArray[np.uint64]
+) -> list[float]:
     """Spectral deviation of the points whose clusters are sent, one per device."""
-    has_spread = (spread * ~withheld).any(axis=1)
-    if not has_spread.any():
+    roots = np.sqrt((spread * ~withheld).sum(axis=1))
+    if not roots.any():
         return [0.0] * rows.n_devices
-    sent = np.take_along_axis(~withheld, solution.labels.astype(np.intp), axis=1)
-    norms = rows.residual_norm(solution.centers, solution.labels, rows.weights * sent)
-    deviations: list[float] = np.where(has_spread, norms, 0).tolist()
+    weights = rows.weights
+    if withheld.any():
+        weights = weights * np.take_along_axis(~withheld, solution.labels.astype(np.intp), axis=1)
+    norms = deviation_bound(rows, solution.centers, solution.labels, weights, roots, keys)
+    deviations: list[float] = np.where(roots > 0, norms, 0).tolist()
     return deviations

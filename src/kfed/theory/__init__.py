@@ -18,7 +18,7 @@ from kfed.theory.conditions import (
     sums_of_pairs,
     verdict_of,
 )
-from kfed.theory.deviation_bounds import WIDE, largest_eigenvalue
+from kfed.theory.deviation_bounds import DEVIATION_MARGIN, EXACT_FEATURES, WIDE, largest_eigenvalue
 from kfed.theory.judgement import Judgement, kinds_of_pairs
 from kfed.theory.means import cluster_means, distances_of
 from kfed.theory.pair_plot import bins, drawable, label_axes
@@ -26,6 +26,8 @@ from kfed.theory.presence import Presence
 from kfed.theory.words import caveats
 
 __all__ = [
+    "DEVIATION_MARGIN",
+    "EXACT_FEATURES",
     "WIDE",
     "Bounds",
     "Certificate",

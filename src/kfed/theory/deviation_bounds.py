@@ -17,8 +17,10 @@ the trace (the sum of squares). So norm(A - C)^2 is
 the last since no direction has more than norm(R_z)^2 of the trace, so the first one of B has at least what the
 d - 1 orthogonal to it can't hold.
 
-Devices round. Each length that a device reports may be off by `ROUNDING` units in the last place of the root of
-the sum of squares of all its points, and the interval is widened by that.
+A device with more than `EXACT_FEATURES` features sends an upper estimate of norm(R_z), at most `DEVIATION_MARGIN` above
+it, so what is at least norm(R_z)^2 is taken lower by that. Devices round, too. Each length that a device reports may be
+off by `ROUNDING` units in the last place of the root of the sum of squares of all its points,
+and the interval is widened by that.
 """
 
 from __future__ import annotations
@@ -39,6 +41,12 @@ ROUNDING = 512
 
 LARGEST_SINGLE_COUNT = 2**24
 """A device that counts further sends double precision, though it may have computed in single."""
+
+DEVIATION_MARGIN = 0.04
+"""How far above norm(R_z), relative to it, the spectral deviation may be that a device sends."""
+
+EXACT_FEATURES = 32
+"""With at most so many features devices send norm(R_z) itself."""
 
 WIDE = 2048
 """If both sides of a matrix are longer than this, its norm is iterated for."""
@@ -109,8 +117,9 @@ class Spreads:
         impossible = (norm - off > root + off) | (root - off > widest * (norm + off))
         norm, root = (np.where(impossible, np.nan, said) for said in (norm, root))
         most = np.fmin(norm, root)
+        margin = DEVIATION_MARGIN if batch.n_features > EXACT_FEATURES else 0.0
         return cls(
-            least=np.maximum(np.nan_to_num(norm) - off, 0) ** 2,
+            least=np.maximum(np.nan_to_num(norm) / (1 + margin) - off, 0) ** 2,
             most=np.where(np.isnan(most), np.inf, most + off) ** 2,
             total=np.maximum(np.nan_to_num(root) - off, 0) ** 2,
             rounding=off**2,
