@@ -239,9 +239,9 @@ def test_it_takes_less_than_half_a_second_on_a_thousand_points_of_a_hundred_feat
     points, _ = device("isotropic", 4, n_features=100, points_per_cluster=250)
     taken = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         kfed.cluster_device(points, "auto", random_state=0, n_jobs=1)
-        taken.append(time.perf_counter() - started)
+        taken.append(time.process_time() - started)
     assert min(taken) < 0.5
 
 
