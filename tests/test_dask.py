@@ -134,7 +134,6 @@ def test_a_worker_that_is_killed_in_mid_run_changes_nothing(client, table, tmp_p
     assert pid not in client.run(os.getpid).values()
     np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
     assert result.to_bytes() == expected.to_bytes()
-    client.wait_for_workers(2)  # another took its place, for the tests that follow
 
 
 def slowly(frame, folder):

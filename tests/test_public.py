@@ -88,8 +88,8 @@ print(*[name for name in ("sklearn", "rich", "typer", "matplotlib", "pandas") if
     assert run(code) == []
 
 
-def test_import_takes_less_than_four_tenths_of_a_second_on_top_of_numpy():
-    code = "import numpy, time; t = time.perf_counter(); import kfed; print(time.perf_counter() - t)"
+def test_import_takes_less_than_four_tenths_of_a_second_of_a_processor_on_top_of_numpy():
+    code = "import numpy, time; t = time.process_time(); import kfed; print(time.process_time() - t)"
     assert min(float(run(code)[0]) for _ in range(3)) < 0.4
 
 
