@@ -515,11 +515,11 @@ def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_
 @pytest.mark.parametrize(
     ("settings", "fit", "words"),
     [
-        ({}, {"groups": [0, 1]}, "groups must have one label for each of 406 rows, and has shape"),
-        ({}, {"groups": np.zeros((406, 1))}, "groups must have one label for each of 406 rows"),
-        ({}, {"groups": [None] * 406}, "groups must name the device of every row"),
-        ({}, {"groups": [np.nan] * 406}, "groups must name the device of every row"),
-        ({}, {"groups": pd.array([pd.NA] * 406, dtype="Int64")}, "groups must name the device of every row"),
+        ({}, {"groups": [0, 1]}, r"groups must have shape \(406,\), one label for each row; got \(2,\)"),
+        ({}, {"groups": np.zeros((406, 1))}, r"groups must have shape \(406,\), one label for each row"),
+        ({}, {"groups": [None] * 406}, "groups must not have missing values"),
+        ({}, {"groups": [np.nan] * 406}, "groups must not have missing values"),
+        ({}, {"groups": pd.array([pd.NA] * 406, dtype="Int64")}, "groups must not have missing values"),
         ({}, {"groups": [""] * 406}, "device id must be a string of 1 to"),
         (
             {},
@@ -529,12 +529,12 @@ def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_
         (
             {"n_local_clusters": [1, 2]},
             {},
-            "n_local_clusters must have one entry for each of 7 devices, and has 2",
+            "n_local_clusters must have one entry for each of 7 devices; got 2",
         ),
         (
             {"n_local_clusters": {0: 1}},
             {},
-            "n_local_clusters must have an entry for each device, and has none for '1'",
+            "n_local_clusters must have an entry for each device; got none for '1'",
         ),
         ({"n_local_clusters": [0] * 7}, {}, "n_local_clusters must be a whole number of at least 1"),
         (
@@ -542,7 +542,7 @@ def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_
             {},
             "n_clusters must be at most the number of device centers; got 15",
         ),
-        ({}, {"sample_weight": np.ones(3)}, "sample_weight must have one weight for each of 406 rows"),
+        ({}, {"sample_weight": np.ones(3)}, r"sample_weight must have shape \(406,\), one weight for each row"),
         ({}, {"sample_weight": [np.ones(58)] * 7}, "one weight for each of 40 rows of '0'"),
         ({}, {"sample_weight": [np.ones(40)]}, "sample_weight must have one entry for each of 7 devices"),
         ({}, {"sample_weight": -np.ones(406)}, "sample_weight must be finite and not negative"),
@@ -574,7 +574,7 @@ def test_what_is_no_table_and_no_list_of_tables_is_an_error(X, words):
 
 
 def test_a_list_of_tables_with_groups_is_an_error(mixture, groups):
-    with pytest.raises(kfed.InvalidInputError, match="groups must be left out"):
+    with pytest.raises(kfed.InvalidInputError, match="groups must be None if X is a list"):
         federated().fit(mixture[0], groups=groups)
 
 
@@ -610,5 +610,5 @@ def test_new_rows_must_have_the_features_that_were_fitted(mixture):
     model = federated().fit(mixture[0])
     with pytest.raises(ValueError, match="X has 3 features, but KFed is expecting 5"):
         model.predict(np.ones((2, 3)))
-    with pytest.raises(ValueError, match="device '1' will not do: X has 3 features"):
+    with pytest.raises(ValueError, match="device '1' is invalid: X has 3 features"):
         model.predict([np.ones((2, 5)), np.ones((2, 3))])

@@ -37,7 +37,7 @@ def are_far(rows: Rows) -> npt.NDArray[np.bool_]:
     means = some.mean(axis=1, dtype=np.float64, keepdims=True)
     offsets = np.einsum("bnd,bnd->b", means, means)
     if not offsets.any():
-        return offsets > 0
+        return np.zeros(rows.n_devices, bool)
     centered = some - means
     return np.asarray(offsets * some.shape[1] > FAR**2 * np.einsum("bnd,bnd->b", centered, centered))
 
