@@ -299,6 +299,32 @@ def test_a_common_offset_does_not_cost_the_clusters(dtype):
         assert kfed.cluster_device(points, 5, random_state=seed).cost <= 1.01 * ideal
 
 
+@pytest.mark.parametrize("kind", ["batch", "blocked", "fleet"])
+@pytest.mark.parametrize("n_clusters", [8, 40])
+def test_float32_far_from_the_origin_costs_what_scikit_learn_does(kind, n_clusters, monkeypatch):
+    cluster = pytest.importorskip("sklearn.cluster")
+    if kind == "blocked":
+        monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        points = (1e6 + 3 * rng.normal(size=(8, 6))[rng.integers(8, size=4000)] + rng.normal(size=(4000, 6))).astype(
+            "f4"
+        )
+        near = rng.normal(size=(4000, 6)).astype("f4")
+        fleet = {"one": near, "far": points, "two": near}
+        local = (
+            kfed.cluster_fleet(fleet, n_clusters, random_state=seed)[1]
+            if kind == "fleet"
+            else kfed.cluster_device(points, n_clusters, random_state=seed, device_id="far")
+        )
+        squares = ((points[:, None].astype(float) - local.centers.astype(float)) ** 2).sum(axis=2)
+        np.testing.assert_array_equal(squares[np.arange(4000), local.labels], squares.min(axis=1))
+        theirs = cluster.KMeans(n_clusters, n_init=3, random_state=seed).fit(points.astype(float) - 1e6).inertia_
+        assert squares.min(axis=1).sum() <= 1.02 * theirs
+        np.testing.assert_allclose(local.cost, squares.min(axis=1).sum(), rtol=1e-5)
+        assert local.centers.dtype == local.sums_of_squares.dtype == np.float32
+
+
 @pytest.mark.parametrize("offset", [0.0, 30.0, 1e4])
 @pytest.mark.parametrize("spread", [1e-3, 1.0])
 def test_distances_to_centers_are_precise_whatever_they_are_small_against(offset, spread):

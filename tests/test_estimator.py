@@ -542,7 +542,7 @@ def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_
             {},
             "n_clusters must be at most the number of device centers; got 15",
         ),
-        ({}, {"sample_weight": np.ones(3)}, r"sample_weight must have shape \(406,\)"),
+        ({}, {"sample_weight": np.ones(3)}, r"sample_weight must have shape \(406,\), one weight for each row"),
         ({}, {"sample_weight": [np.ones(58)] * 7}, "one weight for each of 40 rows of '0'"),
         ({}, {"sample_weight": [np.ones(40)]}, "sample_weight must have one entry for each of 7 devices"),
         ({}, {"sample_weight": -np.ones(406)}, "sample_weight must be finite and not negative"),
@@ -574,7 +574,7 @@ def test_what_is_no_table_and_no_list_of_tables_is_an_error(X, words):
 
 
 def test_a_list_of_tables_with_groups_is_an_error(mixture, groups):
-    with pytest.raises(kfed.InvalidInputError, match="groups must be None"):
+    with pytest.raises(kfed.InvalidInputError, match="groups must be None if X is a list"):
         federated().fit(mixture[0], groups=groups)
 
 

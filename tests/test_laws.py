@@ -87,7 +87,7 @@ def test_more_threads_do_not_change_an_aggregation(rule, monkeypatch):
 def test_more_threads_do_not_change_a_large_device(small_blocks, shape, dtype):
     points = blobs(*shape, 5, seed=1, gap=1.5, dtype=dtype)
     weights = np.random.default_rng(2).uniform(0.1, 3, len(points))
-    assert kfed.device.batches.is_large(points)
+    assert kfed.device.batches.is_large(points, 4)
     one, two, three = (
         kfed.cluster_device(points, 4, sample_weight=weights, random_state=0, n_jobs=n) for n in (1, 2, 3)
     )
@@ -97,7 +97,7 @@ def test_more_threads_do_not_change_a_large_device(small_blocks, shape, dtype):
 
 def test_more_threads_do_not_change_a_fleet(small_blocks):
     fleet = [blobs(10 + 13 * i, 6, 4, seed=i, gap=2) for i in range(14)]
-    assert len({kfed.device.batches.is_large(points) for points in fleet}) == 2
+    assert len({kfed.device.batches.is_large(points, 3) for points in fleet}) == 2
     one, two, three = (kfed.cluster_fleet(fleet, 3, random_state=0, n_jobs=n) for n in (1, 2, 3))
     for first, second, third in zip(one, two, three, strict=True):
         assert_same_clustering(first, second)

@@ -23,13 +23,17 @@ class BlockedRows(Rows):
         self.points = points  # (n_points, n_features)
         self.weights = weights  # (1, n_points)
         self.n_features = int(points.shape[1])
-        self._n_jobs = n_jobs
+        self._n_jobs, self._n_clusters = n_jobs, n_clusters
         self._rows_per_block = max(1, BLOCK_BYTES // (points.itemsize * max(self.n_features, n_clusters // 8)))
 
     @property
     def has_moments(self) -> bool:
         """See `Rows.has_moments`."""
         return self.n_features <= self.n_points
+
+    def like(self, points: Array, weights: Array) -> BlockedRows:
+        """Other points of this device, with the same settings."""
+        return BlockedRows(points, weights, self._n_jobs, self._n_clusters)
 
     def map_blocks(self, function: Callable[[slice], Result]) -> list[Result]:
         """See `Rows.map_blocks`."""

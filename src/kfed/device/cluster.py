@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS, choose_local_k
 from kfed.device.clustering import LocalClustering
+from kfed.device.far_rows import are_far, in_double, rounded
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
 from kfed.device.withholding import measure
@@ -39,7 +40,8 @@ def cluster_device(
     Parameters
     ----------
     points : array, sparse matrix or data frame of shape (n_points, n_features)
-        A^(z). float32 is computed in float32, anything else in float64; sparse rows stay sparse.
+        A^(z). float32 is computed in float32, unless the points lie so far from the origin that it cannot resolve
+        their spread; anything else is computed in float64. Sparse rows stay sparse.
     n_local_clusters : int or "auto"
         k^(z). It may exceed the number of distinct points: then some clusters stay empty. ``"auto"`` takes the
         largest number of clusters that lie at least four standard deviations apart; see the notes.
@@ -120,39 +122,64 @@ def cluster_rows(
     names: Sequence[tuple[str, ...] | None],
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on a batch, one result per device; `sizes` are their numbers of points without padding."""
+    devices = _Devices(keys, sizes, names, rows.dtype)
+    far = are_far(rows)
+    if not far.any():
+        return _cluster(rows, n_clusters, settings, devices)
+    parts = []
+    for own, own_rows in ((np.flatnonzero(far), in_double), (np.flatnonzero(~far), lambda near: near)):
+        if len(own):
+            found = _cluster(own_rows(rows.select(own)), n_clusters, settings, devices.select(own))
+            parts += list(zip(own.tolist(), found, strict=True))
+    return [local for _, local in sorted(parts, key=lambda part: part[0])]
+
+
+@dataclass(frozen=True)
+class _Devices:
+    """What is known of the devices of a batch beside their rows."""
+
+    keys: npt.NDArray[np.uint64]
+    sizes: Sequence[int]  # numbers of points without padding
+    names: Sequence[tuple[str, ...] | None]
+    dtype: np.dtype[Any]  # of what is reported
+
+    def select(self, some: npt.NDArray[np.intp]) -> _Devices:
+        """Only these devices."""
+        sizes, names = ([of[device] for device in some.tolist()] for of in (self.sizes, self.names))
+        return _Devices(self.keys[some], sizes, names, self.dtype)
+
+
+def _cluster(
+    rows: Rows, n_clusters: int | Literal["auto"], settings: DeviceSettings, devices: _Devices
+) -> list[LocalClustering]:
     if n_clusters == "auto":
-        return _cluster_by_choice(rows, keys, settings, sizes, names)
-    solution = local_kmeans(rows, n_clusters, keys, settings.max_iterations)
-    facts = measure(rows, solution, n_clusters, settings, keys)
+        return _cluster_by_choice(rows, settings, devices)
+    solution = local_kmeans(rows, n_clusters, devices.keys, settings.max_iterations)
+    if rows.dtype != devices.dtype:
+        solution = rounded(rows, solution, devices.dtype)
+    facts = measure(rows, solution, n_clusters, settings, devices.keys)
     labels = readonly(solution.labels.astype(np.int32))
     by_device = zip(
-        (own[:size] for own, size in zip(labels, sizes, strict=True)),
-        readonly(solution.centers),
+        (own[:size] for own, size in zip(labels, devices.sizes, strict=True)),
+        readonly(solution.centers.astype(devices.dtype, copy=False)),
         facts.counts,
-        facts.sums_of_squares,
+        readonly(facts.sums_of_squares.astype(devices.dtype, copy=False)),
         facts.withheld,
         facts.deviations,
         solution.n_iterations.tolist(),
-        names,
+        devices.names,
         solution.settled.tolist(),
         strict=True,
     )
     return [LocalClustering(*own) for own in by_device]
 
 
-def _cluster_by_choice(
-    rows: Rows,
-    keys: npt.NDArray[np.uint64],
-    settings: DeviceSettings,
-    sizes: Sequence[int],
-    names: Sequence[tuple[str, ...] | None],
-) -> list[LocalClustering]:
-    """Choose a number of clusters for each device, and cluster together those that got the same."""
-    chosen, is_summary = choose_local_k(rows, settings.max_local_clusters, keys)
+def _cluster_by_choice(rows: Rows, settings: DeviceSettings, devices: _Devices) -> list[LocalClustering]:
+    """Choose a number of clusters for each device, and cluster devices with the same number as one batch."""
+    chosen, is_summary = choose_local_k(rows, settings.max_local_clusters, devices.keys)
     found: dict[int, LocalClustering] = {}
     for n_clusters in np.unique(chosen).tolist():
-        own = [device for device, k in enumerate(chosen.tolist()) if k == n_clusters]
-        own_sizes, own_names = [sizes[device] for device in own], [names[device] for device in own]
-        clusterings = cluster_rows(rows.select(np.array(own)), n_clusters, keys[own], settings, own_sizes, own_names)
-        found.update(zip(own, clusterings, strict=True))
+        own = np.flatnonzero(chosen == n_clusters)
+        clusterings = _cluster(rows.select(own), n_clusters, settings, devices.select(own))
+        found.update(zip(own.tolist(), clusterings, strict=True))
     return [replace(found[device], is_summary=bool(is_summary[device])) for device in range(rows.n_devices)]
