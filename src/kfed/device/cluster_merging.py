@@ -84,7 +84,7 @@ def n_left_apart(clusters: Clusters, rounding: Array) -> Array:
         if len(devices) == 0:
             break
         _merge(clusters, devices, *np.divmod(least[devices], n_clusters))
-    return np.count_nonzero(clusters.sizes, axis=1)
+    return np.asarray(np.count_nonzero(clusters.sizes, axis=1))
 
 
 def _merge(clusters: Clusters, devices: Array, one: Array, other: Array) -> None:
