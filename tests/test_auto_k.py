@@ -166,20 +166,42 @@ def test_a_round_cloud_of_few_devices_is_too_little_to_call_it_one():
 
 def test_near_clusters_that_devices_have_one_without_the_other_are_told_apart():
     rng = np.random.default_rng(0)
+    means = square_of_places(3, 3.5)
+    held = [(0, 2, 7), (1, 6, 8), (3, 5, 1), (4, 0, 8), (2, 6, 4), (5, 0, 6), (7, 3, 2), (8, 3, 2), (7, 1, 5)] * 3
+    devices = [np.concatenate([means[r] + rng.normal(size=(300, 2)) for r in own]) for own in held]
+    choice = kfed.choose_n_clusters(sent_by(devices, 3))
+    assert (choice.n_clusters, choice.is_reliable) == (9, True)
+    assert "Calinski-Harabasz index" in choice.reason
+
+
+def test_clusters_in_pairs_are_counted_each_if_devices_have_one_of_a_pair():
+    rng = np.random.default_rng(0)
     means = np.array([[0.0, 0.0], [3.5, 0.0], [30.0, 0.0], [33.5, 0.0], [0.0, 30.0], [3.5, 30.0]])
     held = [(0, 2), (1, 4), (3, 5), (0, 4), (1, 2), (3, 4), (0, 5), (1, 5), (0, 3), (1, 3), (2, 4), (2, 5)] * 2
     devices = [np.concatenate([means[r] + rng.normal(size=(200, 2)) for r in own]) for own in held]
     choice = kfed.choose_n_clusters(sent_by(devices, 2))
     assert (choice.n_clusters, choice.is_reliable) == (6, True)
-    assert "Calinski-Harabasz index" in choice.reason
-    every = [np.concatenate([means[r] + rng.normal(size=(200, 2)) for r in range(6)]) for _ in held]
-    assert not kfed.choose_n_clusters(sent_by(every, 6)).is_reliable
+
+
+def test_devices_that_mixed_clusters_up_do_not_make_all_clusters_seem_wide():
+    rng = np.random.default_rng(0)
+    means = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.8], [9.0, 0.0], [9.5, 0.5]])  # large, large, large, small, small
+    devices = [np.repeat(means, [50, 50, 50, 5, 5], axis=0) + 0.03 * rng.normal(size=(160, 2)) for _ in range(40)]
+    assert not kfed.choose_n_clusters(sent_by(devices, 3)).is_reliable
+
+
+def test_parts_of_a_square_that_every_device_cuts_alike_are_not_clusters():
+    rng = np.random.default_rng(0)
+    sent = sent_by([rng.uniform(size=(2000, 2)) for _ in range(20)], 4)
+    choice = kfed.choose_n_clusters(sent)
+    assert (choice.n_clusters, choice.is_reliable) == (4, False)
+    assert "parts of one cluster" in choice.reason
 
 
 def test_local_clusters_that_lie_apart_are_not_called_one_cluster():
     rng = np.random.default_rng(0)
-    near = np.array([[0.0, 0.0], [0.6, 0.0], [0.3, 0.5]])  # three large, narrow clusters, and two small ones far away
-    far = np.array([[9.0, 0.0], [10.0, 2.0]])
+    near = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.35]])  # three large clusters, and two small ones far away
+    far = np.array([[9.0, 0.0], [9.5, 0.5]])
     devices = [
         np.concatenate([np.repeat(near, 50, axis=0), np.repeat(far, 5, axis=0)]) + 0.03 * rng.normal(size=(160, 2))
         for _ in range(40)

@@ -173,7 +173,8 @@ class _Evidence:
         self.is_pure = is_pure = ~np.isin(np.arange(len(batch.device_ids)), batch.owners[is_mixture])
         variance = float(np.median(self.spread.variances))
         devices = is_pure if is_pure[self.owners].any() else np.ones_like(is_pure)
-        self.deviation = directional_deviation(batch, variance, devices)
+        # along any direction it is at most the root of the total; devices that mixed clusters up measure more
+        self.deviation = min(directional_deviation(batch, variance, devices), float(np.sqrt(variance)))
         self.n_dimensions = min(batch.n_features, max(1.0, variance / max(self.deviation**2, 1e-300)))
 
         self.traversal = _traverse(self.centers, self.counts, n_jobs)
@@ -195,7 +196,7 @@ class _Evidence:
         if self.is_one or len(self.ratios) == 0:
             return 1
         names_a_drop = self.spread.is_known and 2 <= self.second < len(self.ratios) + 2
-        if names_a_drop and (self.second == self.by_cost or self.ratios[self.second - 2] >= CLEAR_RATIO):
+        if names_a_drop and self.by_cost != self._after_pick() and self.ratios[self.second - 2] >= CLEAR_RATIO:
             return self.second
         return self.by_cost or self._after_pick()
 
