@@ -196,7 +196,8 @@ class _Evidence:
         if self.is_one or len(self.ratios) == 0:
             return 1
         names_a_drop = self.spread.is_known and 2 <= self.second < len(self.ratios) + 2
-        if names_a_drop and self.by_cost != self._after_pick() and self.ratios[self.second - 2] >= CLEAR_RATIO:
+        is_too_few = self.second < (self.by_cost or 0) == self._after_pick()  # far groups of clusters outshine these
+        if names_a_drop and not is_too_few and self.ratios[self.second - 2] >= CLEAR_RATIO:
             return self.second
         return self.by_cost or self._after_pick()
 
