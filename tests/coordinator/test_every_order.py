@@ -160,9 +160,11 @@ class Federated(RuleBasedStateMachine):
         self._replace(device_id, variant, plan)
 
     @precondition(lambda self: self.stored)
-    @rule(place=PLACES, plan=PLANS)
-    def leave(self, place, plan):
+    @rule(place=PLACES, plan=PLANS, restarts=st.booleans())
+    def leave(self, place, plan, restarts):
         self._leave(self._present(place), plan)
+        if restarts:
+            self.restart()
 
     @rule(device_id=DEVICES, plan=PLANS)
     def leave_if_present(self, device_id, plan):
