@@ -117,7 +117,7 @@ class Federated(RuleBasedStateMachine):
         self.is_closed = False
         self.retry_from = 0
 
-    @initialize(quorum=st.none() | st.integers(2, 4), first=st.lists(DEVICES, unique=True), aggregates=st.booleans())
+    @initialize(quorum=st.none() | st.integers(2, 4), first=st.lists(DEVICES, min_size=3, unique=True), aggregates=st.booleans())
     def create(self, quorum, first, aggregates):
         self.quorum = quorum
         terms = {"name": "f", "schema": FeatureSchema(2), "n_clusters": N_CLUSTERS, "rule": "paper", "quorum": quorum}
