@@ -127,7 +127,7 @@ class Transactions:
         try:
             connection.commit()
             self._owner.confirm()
-        except (SQLAlchemyError, InvalidInputError) as error:
+        except Exception as error:  # whatever it was, the commit may have been carried out
             self.is_in_doubt = True
             raise StoreUnavailableError(_reason(error), may_be_kept=True) from error
 
