@@ -12,7 +12,6 @@ import tempfile
 import threading
 import uuid
 from functools import cache
-from sqlite3 import OperationalError
 
 import numpy as np
 import pytest
@@ -58,7 +57,7 @@ class Faults:
 
     def __init__(self, store):
         self.plan, self.first_was_kept, self.is_dead = [], None, False
-        self._commit = store.engine.dialect.do_commit
+        self._commit, self._error = store.engine.dialect.do_commit, store.engine.dialect.loaded_dbapi.OperationalError
         store.engine.dialect.do_commit = self._do_commit
 
     def expect(self, plan):
@@ -73,7 +72,7 @@ class Faults:
         if is_kept:
             self._commit(connection)
         if fate != OK:
-            raise OperationalError("on purpose")
+            raise self._error("on purpose")
 
 
 class Running:
@@ -117,7 +116,9 @@ class Federated(RuleBasedStateMachine):
         self.is_closed = False
         self.retry_from = 0
 
-    @initialize(quorum=st.none() | st.integers(2, 4), first=st.lists(DEVICES, unique=True), aggregates=st.booleans())
+    @initialize(
+        quorum=st.none() | st.integers(2, 4), first=st.lists(DEVICES, min_size=3, unique=True), aggregates=st.booleans()
+    )
     def create(self, quorum, first, aggregates):
         self.quorum = quorum
         terms = {"name": "f", "schema": FeatureSchema(2), "n_clusters": N_CLUSTERS, "rule": "paper", "quorum": quorum}
@@ -160,9 +161,11 @@ class Federated(RuleBasedStateMachine):
         self._replace(device_id, variant, plan)
 
     @precondition(lambda self: self.stored)
-    @rule(place=PLACES, plan=PLANS)
-    def leave(self, place, plan):
+    @rule(place=PLACES, plan=PLANS, restarts=st.booleans())
+    def leave(self, place, plan, restarts):
         self._leave(self._present(place), plan)
+        if restarts:
+            self.restart()
 
     @rule(device_id=DEVICES, plan=PLANS)
     def leave_if_present(self, device_id, plan):

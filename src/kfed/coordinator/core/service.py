@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 from kfed._base.text import plural
@@ -76,7 +77,7 @@ class Coordinator:
                 await self._read_back_if_in_doubt()
             for live in self.all():
                 if live.is_unsettled and not live.is_busy:
-                    self._unasked(live, self._settle(live))
+                    self._unasked(live, partial(self._settle, live))
                 self._aggregate_if_due(live)
             await asyncio.sleep(TICK_SECONDS)
 
@@ -212,15 +213,15 @@ class Coordinator:
             return
         tally = self.tally(live)
         if tally.n_devices >= live.retry_from and is_due(live.federation, tally, self.clock.now()):
-            self._unasked(live, self.aggregate(live))
+            self._unasked(live, partial(self.aggregate, live))
 
-    def _unasked(self, live: Live, work: Coroutine[Any, Any, None]) -> None:
+    def _unasked(self, live: Live, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Work in the background for nobody in particular; the next tick retries what fails."""
         live.is_busy = True
 
         async def finish() -> None:
             try:
-                await work
+                await work()
             except KFedError as error:
                 log.warning("federation %s: %s", live.federation.name, error)
             finally:

@@ -131,15 +131,24 @@ class Store:
     @contextmanager
     def reading(self, federation_id: int) -> Iterator[Reading]:
         """Read many devices in one snapshot, however long it takes."""
-        with unavailable(), self.engine.connect() as connection:
+        with self._connected() as connection:
             if self.engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             with ExitStack() as closing:
                 yield Reading(connection, federation_id, closing)
 
     def _read(self, query: Any) -> Any:
-        with unavailable(), self.engine.connect() as connection:
+        with self._connected() as connection:
             return connection.execute(query).freeze()()
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        with unavailable(), self.engine.connect() as connection:
+            try:
+                yield connection
+            finally:
+                if self._transactions.is_closed:  # nobody would close it any more
+                    connection.invalidate()
 
     # Writing; devices on one thread alone --------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ class Transactions:
         self._engine = engine
         self._lock = threading.Lock()
         self._generation = 0
-        self._is_closed = False
+        self.is_closed = False
         self._loss = ""
         self.is_in_doubt = False
         """Whether the store may hold something else than this process believes."""
@@ -50,7 +50,7 @@ class Transactions:
     def close(self) -> None:
         """Wait for the write under way, write nothing from now on, and release the store."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             self._engine.dispose()
             self._owner.release()
 
@@ -89,7 +89,7 @@ class Transactions:
 
     def _hold(self) -> None:
         """Make sure that the store is ours, and take it again if it was lost."""
-        if self._is_closed:
+        if self.is_closed:
             raise StoreUnavailableError("this coordinator has closed it")
         try:
             if self._owner.check():
@@ -127,7 +127,7 @@ class Transactions:
         try:
             connection.commit()
             self._owner.confirm()
-        except (SQLAlchemyError, InvalidInputError) as error:
+        except Exception as error:  # whatever it was, the commit may have been carried out
             self.is_in_doubt = True
             raise StoreUnavailableError(_reason(error), may_be_kept=True) from error
 
