@@ -1,4 +1,4 @@
-"""W1 to W4 and K1 to K3: Algorithm 1 on fleets, on one large device and with many clusters, against scikit-learn and faiss."""
+"""W1 to W4, K1 to K3: Algorithm 1 on fleets, a large device and many clusters, against scikit-learn and faiss."""
 
 from __future__ import annotations
 
