@@ -1,4 +1,4 @@
-"""W1 to W4: Algorithm 1 on fleets and on one large device, against scikit-learn and faiss."""
+"""W1 to W4, K1 to K3: Algorithm 1 on fleets, a large device and many clusters, against scikit-learn and faiss."""
 
 from __future__ import annotations
 
@@ -96,6 +96,35 @@ def one_device(quick: bool) -> Iterator[Figure]:
     tracemalloc.stop()
     size = f"input {points.nbytes / 1e6:.0f} MB, included"
     yield Figure("W4", "peak memory over the input's", peak, 2.0, False, size)
+
+
+def many_clusters(n_points: int, n_features: int, n_clusters: int) -> Callable[[bool], Iterator[Figure]]:
+    """One device with many clusters, each contestant with one thread."""
+
+    def workload(quick: bool) -> Iterator[Figure]:
+        from sklearn.cluster import KMeans
+
+        size = n_points // 4 if quick else n_points
+        points = _mixture(np.random.default_rng(0), size, n_features, n_clusters)
+        name = f"{size:,} x {n_features}, k = {n_clusters}"
+
+        def ours(seed: int = 0) -> kfed.LocalClustering:
+            return kfed.cluster_device(points, n_clusters, random_state=seed, measure_deviation=False, n_jobs=1)
+
+        def theirs(seed: int = 0) -> Any:
+            return KMeans(n_clusters, n_init=1, random_state=seed).fit(points)
+
+        seconds = race({"kfed": ours, "scikit-learn": _alone(theirs)}, rounds=3)
+        detail = f"kfed {seconds['kfed']:.2f} s, scikit-learn {seconds['scikit-learn']:.2f} s, one thread each"
+        yield Figure(
+            name, "times as fast as scikit-learn", seconds["scikit-learn"] / seconds["kfed"], 1.5, True, detail
+        )
+        seeds, same = range(3), [points] * 3
+        our_cost = _mean_cost(same, [(local.centers, local.labels) for local in map(ours, seeds)])
+        their_cost = _mean_cost(same, [(model.cluster_centers_, model.labels_) for model in map(theirs, seeds)])
+        yield Figure(name, "mean cost over scikit-learn's", our_cost / their_cost, 1.01, False, "three seeds")
+
+    return workload
 
 
 def _mean_cost(devices: list[Array], answers: list[tuple[Array, Array]]) -> float:

@@ -289,6 +289,31 @@ def test_the_cost_is_about_that_of_scikit_learn():
     assert np.mean(ratios) <= 1.01
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_clusters_of_many_points_are_a_fixed_point_of_lloyd_and_cost_what_scikit_learns_do(weighted):
+    cluster = pytest.importorskip("sklearn.cluster")
+    points, n_clusters = blobs(24_000, 4, 100, seed=0, gap=3.0), 100
+    weights = np.random.default_rng(1).integers(1, 4, len(points)) if weighted else None
+    assert kfed.device.batches.is_large(points, n_clusters)
+    local = kfed.cluster_device(points, n_clusters, sample_weight=weights, random_state=0)
+    squares = seeding.squared_distances(lifted(points), local.centers[None])[0]
+    own = squares[local.labels, np.arange(len(points))]
+    np.testing.assert_allclose(own, squares.min(axis=0), rtol=1e-9, atol=1e-9)
+    for label in range(n_clusters):
+        members = local.labels == label
+        mean = np.average(points[members], axis=0, weights=weights[members] if weighted else None)
+        np.testing.assert_allclose(local.centers[label], mean, atol=1e-9)
+    theirs = cluster.KMeans(n_clusters, n_init=1, random_state=0).fit(points, sample_weight=weights).inertia_
+    assert local.cost <= 1.02 * theirs
+
+
+def test_work_and_not_bytes_alone_makes_a_device_large():
+    points = np.zeros((200_000, 2), np.float32)
+    assert kfed.device.batches.is_large(points, 100)
+    assert not kfed.device.batches.is_large(points, 4)
+    assert not kfed.device.batches.is_large(points, "auto")
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_common_offset_does_not_cost_the_clusters(dtype):
     for seed in range(60):
