@@ -149,7 +149,7 @@ def test_other_features_than_the_inputs_can_be_clustered():
 
 def test_a_device_that_never_took_part_is_named(two_kinds):
     models = fit_global(two_kinds, linear, FedAvg(rounds=1))
-    with pytest.raises(kfed.UnknownDeviceError, match="'stranger' is not among the devices"):
+    with pytest.raises(kfed.UnknownDeviceError, match="'stranger' is not one of the 8 devices"):
         models.predict("stranger", two_kinds["device-0"][0])
 
 

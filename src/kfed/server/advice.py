@@ -101,7 +101,8 @@ def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -
     squares = geometry.squared_distances(cluster_centers, cluster_centers)
     np.fill_diagonal(squares, np.inf)
     gap = float(np.median(np.sqrt(squares.min(axis=1))))
-    deviation = _mean_deviation(batch, spread)
+    with np.errstate(over="ignore", invalid="ignore"):  # of sums of squares beyond reason, which warn of nothing
+        deviation = _mean_deviation(batch, spread)
     if deviation > MIXED_UP * gap:
         yield (
             f"local clusters seem to be mixtures: points spread {deviation / max(gap, 1e-300):.2g} times as wide about "

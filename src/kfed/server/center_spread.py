@@ -44,12 +44,14 @@ class CenterSpread:
     def of(cls, batch: MessageBatch) -> CenterSpread:
         """Measure the centers of a batch."""
         centers, counts = batch.centers, batch.counts
-        variances = batch.sums_of_squares / np.maximum(counts - 1, counts / 2)
-        known = ~np.isnan(variances)
-        variances = np.where(known, variances, np.median(variances[known]) if known.any() else 0.0)
+        with np.errstate(over="ignore"):  # of sums of squares that are allowed, but beyond reason
+            variances = batch.sums_of_squares / np.maximum(counts - 1, counts / 2)
+            known = ~np.isnan(variances)
+            variances = np.where(known, variances, np.median(variances[known]) if known.any() else 0.0)
+            errors = variances / counts
         precision = np.finfo(np.float64 if batch.is_double.all() else np.float32).eps
         largest = np.sqrt(np.einsum("nf,nf->n", centers, centers, dtype=np.float64).max(initial=0))
-        return cls(bool(known.any()), variances, variances / counts, float(ROUNDING * precision * largest))
+        return cls(bool(known.any()), variances, errors, float(ROUNDING * precision * largest))
 
     def sums_of_squares(self, counts: Array) -> Array:
         """Sums of squares about the centers, of this many points each; those that were not said are estimated."""
