@@ -13,7 +13,7 @@ CHANCE = 1e-3
 """A device's bound is below the norm with at most this probability, whatever its points are."""
 
 FIRST_CHECK, CHECK_EVERY, MAX_STEPS = 12, 3, 201
-"""Bounds are computed after so many steps. Noise takes about twenty; no points were seen to take fifty."""
+"""Bounds are computed after so many steps. Noise takes about twenty."""
 
 _KEY = np.uint64(0x6C616E637A6F7300)
 """Makes the draws of a start independent of those of the clustering."""

@@ -7,7 +7,7 @@ import numpy as np
 from kfed._base.array import Array
 
 N_SQUARINGS, MAX_SQUARINGS = 3, 24
-"""Bounds are computed from so many squarings on. Noise takes three or four, and nothing as many as ten."""
+"""Bounds are computed from so many squarings on. Noise takes three or four."""
 
 N_POWER_ITERATIONS = 4
 
