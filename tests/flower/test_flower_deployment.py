@@ -90,9 +90,9 @@ def test_a_network_that_loses_a_node_and_hears_a_liar_labels_the_rest_and_serves
     labels = local["late"].induced_labels(expected.assign(messages["late"]))
     np.testing.assert_array_equal(np.load(tmp_path / "late.labels.npy"), labels)
     said = re.sub(r"\x1b\[\d+m", "", network.flwr("log", str(run), "test", "--show"))
-    assert f"node {ids['liar']} is left out: its reply is no message of a device" in said
+    assert f"node {ids['liar']} is left out: its reply holds no valid message of this node" in said
     assert f"node {ids['victim']} has not replied yet" in said
-    assert f"node {ids['late']} came late, and was served" in said
+    assert f"node {ids['late']} was served late" in said
 
 
 def test_the_deployment_of_the_readme_labels_the_rows_of_every_node(home, tmp_path):
