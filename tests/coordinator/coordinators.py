@@ -104,13 +104,19 @@ class Caller:
         return shown
 
 
+def loop_in_a_thread():
+    """An event loop that runs, and its thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    return loop, thread
+
+
 class InProcess:
     """A coordinator on an event loop in a thread of this process; its client speaks ASGI, without a socket."""
 
     def __init__(self, settings):
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
+        self._loop, self._thread = loop_in_a_thread()
         self.app = create_app(settings)
         self._lifespan = self.app.router.lifespan_context(self.app)
         self._run(self._lifespan.__aenter__())

@@ -9,13 +9,12 @@ import asyncio
 import itertools
 import os
 import tempfile
-import threading
 import uuid
 from functools import cache
 
 import numpy as np
 import pytest
-from coordinators import SECRET, message
+from coordinators import SECRET, loop_in_a_thread, message
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -79,9 +78,7 @@ class Running:
     """A coordinator on an event loop of its own."""
 
     def __init__(self, address):
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
+        self._loop, self._thread = loop_in_a_thread()
         self._store = Store(address)
         self.faults = Faults(self._store)
         self.coordinator = self.run(self._start())
