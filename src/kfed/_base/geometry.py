@@ -161,8 +161,8 @@ def product_distances(left: Points, right: Points, half_norms: Points) -> Points
     """Half of each squared distance by one matrix product, less half the squared norm of one side.
 
     ``|x - c|^2 / 2 = |x|^2 / 2 + |c|^2 / 2 - x . c``: `half_norms` belong to the side that varies in a comparison,
-    shaped to broadcast; those of the other side do not change it, and are left out. Where they are NaN the product
-    may overflow, and the caller silences that warning.
+    shaped to broadcast; those of the other side are the same for all that is compared, so they are left out. Where
+    they are NaN the product may overflow; the caller silences that warning.
     """
     products: Points = left @ right.T  # (n_left, n_right)
     return np.subtract(half_norms, products, out=products)

@@ -1,4 +1,4 @@
-"""A report, described once: what there is to say, in blocks that every output renders in its own way.
+"""A report, described once, in blocks that every output renders in its own way.
 
 Plain text is rendered by `kfed._base.text`, a terminal by `kfed.cli`, HTML and Markdown by `kfed.insight`.
 """

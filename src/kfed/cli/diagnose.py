@@ -57,7 +57,10 @@ def diagnose(
         Path | None, typer.Option(metavar="FILE", help="JSON with the agreed shift and scale of each column.")
     ] = None,
     required_ratio: Annotated[
-        float, typer.Option("--required-ratio", "-c", metavar="C", help="The constant c of the main theorem.")
+        float,
+        typer.Option(
+            "--required-ratio", "-c", metavar="C", help="The constant c of the main theorem; its proofs need 100."
+        ),
     ] = 100.0,
     page: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write a page with pictures.")

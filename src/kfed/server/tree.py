@@ -1,4 +1,4 @@
-"""Algorithm 2 by way of regions: each aggregates a few devices, and is one device to the next level.
+"""Algorithm 2 by way of regions: each aggregates a few devices, and counts as one device on the next level.
 
     messages ──> regions of fan_in devices ──> regions of fan_in regions ──> ... ──> one aggregation
 
