@@ -6,7 +6,7 @@
 from kfed.wire.batch import MessageBatch
 from kfed.wire.file import KfedFile, load
 from kfed.wire.identity import Identity
-from kfed.wire.message import DIGEST_BYTES, LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage
+from kfed.wire.message import DIGEST_BYTES, LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage, digest_of
 from kfed.wire.schema import FeatureSchema
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "Identity",
     "KfedFile",
     "MessageBatch",
+    "digest_of",
     "load",
 ]

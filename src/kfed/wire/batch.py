@@ -5,14 +5,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import numpy as np
 
 from kfed._base.array import Array, Length, readonly
 from kfed.errors import DuplicateDeviceError, InvalidInputError, UnknownDeviceError
-from kfed.wire.bulk import Tables, read_tables
-from kfed.wire.message import DeviceMessage
+from kfed.wire.bulk import Tables, messages_of, read_tables, tables_of
+from kfed.wire.message import N_STATISTICS, DeviceMessage
 from kfed.wire.schema import FeatureSchema
+
+MESSAGES_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True)
@@ -47,18 +50,7 @@ class MessageBatch:
         named = next((message for message in ordered if message.schema.names is not None), ordered[0])
         for message in ordered:
             named.schema.check_same(message.schema, repr(named.device_id), repr(message.device_id))
-        sizes = [message.n_local_clusters for message in ordered]
-        return cls(
-            device_ids=tuple(message.device_id for message in ordered),
-            centers=readonly(np.concatenate([message.centers for message in ordered])),
-            owners=readonly(np.repeat(np.arange(len(ordered)), sizes)),
-            counts=_counts(np.concatenate([message.counts for message in ordered])),
-            sums_of_squares=readonly(np.concatenate([_squares(message) for message in ordered]).astype(np.float64)),
-            spectral_deviations=readonly(np.array([_deviation(message) for message in ordered])),
-            is_named=readonly(np.array([message.schema.names is not None for message in ordered])),
-            is_double=readonly(np.array([message.centers.dtype == np.float64 for message in ordered])),
-            schema=named.schema,
-        )
+        return cls._of_tables(tables_of(ordered), named.schema)
 
     @classmethod
     def of_bytes(cls, payloads: Iterable[bytes]) -> MessageBatch:
@@ -71,38 +63,43 @@ class MessageBatch:
         >>> batch.device_ids, batch.centers.ravel().tolist(), batch.owners.tolist()
         (('a', 'b'), [3.0, 1.0, 2.0], [0, 1, 1])
         """
-        payloads = list(payloads)
-        tables = read_tables(payloads)
-        ids = [device_id for table in tables for device_id in table.device_ids]
+        stream, tables = iter(payloads), []
+        while chunk := list(islice(stream, MESSAGES_AT_A_TIME)):  # so that all bytes need not fit into memory
+            tables += read_tables(chunk)
+        ids = {device_id for table in tables for device_id in table.device_ids}
         names = {own for table in tables for own in table.names if own is not None}
-        if len(set(ids)) < len(payloads) or len({table.rows.shape[1] for table in tables}) != 1 or len(names) > 1:
-            return cls.of(map(DeviceMessage.from_bytes, payloads))  # says what is wrong, or counts repeated ones once
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        return cls._of_tables(tables, [ids[i] for i in order], np.array(order), next(iter(names), None))
+        widths = {table.rows.shape[1] for table in tables}
+        if len(ids) < sum(len(table.device_ids) for table in tables) or len(widths) != 1 or len(names) > 1:
+            return cls.of(chain.from_iterable(map(messages_of, tables)))
+        return cls._of_tables(tables, FeatureSchema(widths.pop() - N_STATISTICS, next(iter(names), None)))
 
     @classmethod
-    def _of_tables(
-        cls, tables: list[Tables], ids: list[str], order: Array, names: tuple[str, ...] | None
-    ) -> MessageBatch:
-        """Stack tables of one width; `order` puts their messages in the order of `ids`."""
+    def _of_tables(cls, tables: list[Tables], schema: FeatureSchema) -> MessageBatch:
+        """Stack tables of one width, each message once, in the order of their ids."""
+        ids = [device_id for table in tables for device_id in table.device_ids]
+        order = np.array(sorted(range(len(ids)), key=ids.__getitem__))
         sizes = np.array([size for table in tables for size in table.n_centers])
-        starts, ends = (np.cumsum(sizes) - sizes)[order], np.cumsum(sizes[order])
-        first = ends - sizes[order]  # where the rows of each device begin, once they are in order
-        rows = np.repeat(starts - first, sizes[order]) + np.arange(sizes.sum())
-        stacked = np.concatenate([table.rows for table in tables])[rows]
-        has_rows, is_double = sizes[order] > 0, [np.full(len(t.names), t.rows.itemsize == 8) for t in tables]
+        is_double = np.repeat([table.rows.itemsize == 8 for table in tables], [len(table.names) for table in tables])
+        first = np.empty(len(ids), np.int64)  # where the rows of each message go
+        first[order] = np.cumsum(sizes[order]) - sizes[order]
+        places = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+        centers = np.empty((len(places), schema.n_features), np.float64 if is_double.any() else np.float32)
+        statistics = np.empty((len(places), N_STATISTICS))
+        ends = np.cumsum([len(table.rows) for table in tables])[:-1]
+        for table, own in zip(tables, np.split(places, ends), strict=True):
+            centers[own], statistics[own] = table.rows[:, :-N_STATISTICS], table.rows[:, -N_STATISTICS:]
         deviations = np.full(len(ids), np.nan)
-        deviations[has_rows] = stacked[first[has_rows], -1]
+        deviations[sizes > 0] = statistics[first[sizes > 0], 2]
         return cls(
-            device_ids=tuple(ids),
-            centers=readonly(np.ascontiguousarray(stacked[:, :-3])),
+            device_ids=tuple(ids[i] for i in order),
+            centers=readonly(centers),
             owners=readonly(np.repeat(np.arange(len(ids)), sizes[order])),
-            counts=_counts(stacked[:, -3]),
-            sums_of_squares=readonly(stacked[:, -2].astype(np.float64)),
-            spectral_deviations=readonly(deviations),
+            counts=_counts(statistics[:, 0]),
+            sums_of_squares=readonly(statistics[:, 1].copy()),
+            spectral_deviations=readonly(deviations[order]),
             is_named=readonly(np.array([own is not None for table in tables for own in table.names])[order]),
-            is_double=readonly(np.concatenate(is_double)[order]),
-            schema=FeatureSchema(stacked.shape[1] - 3, names),
+            is_double=readonly(is_double[order]),
+            schema=schema,
         )
 
     n_features = Length("centers", 1, "Length of a center, d.")
@@ -180,13 +177,3 @@ def _counts(counts: Array) -> Array:
     """Counts as whole numbers, or in double precision if one of them is not whole."""
     whole = (counts == np.trunc(counts)).all()
     return readonly(counts.astype(np.int64 if whole else np.float64))
-
-
-def _squares(message: DeviceMessage) -> Array:
-    if message.sums_of_squares is None:
-        return np.full(message.n_local_clusters, np.nan)
-    return message.sums_of_squares
-
-
-def _deviation(message: DeviceMessage) -> float:
-    return np.nan if message.spectral_deviation is None else message.spectral_deviation

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,24 @@ def read_tables(payloads: Iterable[bytes]) -> list[Tables]:
         form, message = _parsed(payload, known_names)
         forms[form].append(message)
     return [_stacked(form, messages) for form, messages in forms.items()]
+
+
+def tables_of(messages: Sequence[DeviceMessage]) -> list[Tables]:
+    """The tables of messages with centers of one length: one for each precision."""
+    found = []
+    for itemsize in (4, 8):
+        own = [message for message in messages if message.table.itemsize == itemsize]
+        if own:
+            ids, sizes = [message.device_id for message in own], [message.n_local_clusters for message in own]
+            names = [message.feature_names for message in own]
+            found.append(Tables(ids, sizes, names, np.concatenate([message.table for message in own])))
+    return found
+
+
+def messages_of(tables: Tables) -> Iterator[DeviceMessage]:
+    """The messages in tables."""
+    rows = np.split(tables.rows, np.cumsum(tables.n_centers)[:-1])
+    return map(DeviceMessage.from_table, tables.device_ids, rows, tables.names)
 
 
 def _parsed(payload: bytes, known_names: dict[str, tuple[str, ...] | None]) -> Any:

@@ -68,7 +68,7 @@ class DeviceMessage(KfedFile):
 
     device_id: str
     schema: FeatureSchema
-    _table: Array  # (n_local_clusters, n_features + 3), as on the wire
+    table: Array  # (n_local_clusters, n_features + 3), as on the wire
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class DeviceMessage(KfedFile):
         set_field(self, "device_id", checks.device_id(device_id))
         _check_table(table)
         table.flags.writeable = False
-        set_field(self, "_table", table)
+        set_field(self, "table", table)
         set_field(self, "schema", FeatureSchema(table.shape[1] - N_STATISTICS, feature_names))
 
     @property
@@ -98,33 +98,33 @@ class DeviceMessage(KfedFile):
     @property
     def centers(self) -> Array:
         """Local centers, (n_local_clusters, n_features)."""
-        return self._table[:, :-N_STATISTICS]
+        return self.table[:, :-N_STATISTICS]
 
     @cached_property
     def counts(self) -> Array:
         """Points behind each center, whole numbers, or their total weight, (n_local_clusters,)."""
-        counts = self._table[:, -3]
+        counts = self.table[:, -3]
         whole = all(map(float.is_integer, counts.tolist()))
         return frozen(counts.astype(np.int64) if whole else counts)
 
     @property
     def sums_of_squares(self) -> Array | None:
         """Sum of squared distances of the points behind each center to it, (n_local_clusters,); None if not sent."""
-        squares = self._table[:, -2]
+        squares = self.table[:, -2]
         return squares if len(squares) and not math.isnan(squares[0]) else None
 
     @property
     def spectral_deviation(self) -> float | None:
         """Spectral norm of the points behind the centers minus their centers; None if not sent."""
-        deviations = self._table[:, -1]
+        deviations = self.table[:, -1]
         return float(deviations[0]) if len(deviations) and not math.isnan(deviations[0]) else None
 
-    n_local_clusters = Length("_table", 0, "How many centers the message holds: at most k^(z).")
+    n_local_clusters = Length("table", 0, "How many centers the message holds: at most k^(z).")
 
     @property
     def n_features(self) -> int:
         """Length of a center, d."""
-        return int(self._table.shape[1]) - N_STATISTICS
+        return int(self.table.shape[1]) - N_STATISTICS
 
     @property
     def n_points(self) -> int | float:
@@ -138,7 +138,7 @@ class DeviceMessage(KfedFile):
         return self is other or self.to_bytes() == other.to_bytes()
 
     def __hash__(self) -> int:
-        return hash((self.device_id, self._table.shape, self.n_points))
+        return hash((self.device_id, self.table.shape, self.n_points))
 
     def __repr__(self) -> str:
         return (
@@ -152,22 +152,32 @@ class DeviceMessage(KfedFile):
     def to_bytes(self) -> bytes:
         """The message as it goes over the wire; the same message gives the same bytes."""
         facts = {"feature_names": self.schema.names} if self.schema.names else None
-        return files.encode_table(f"{FORMAT}:{self.device_id}", self._table, facts)
+        return files.encode_table(f"{FORMAT}:{self.device_id}", self.table, facts)
 
     def digest(self) -> bytes:
         """BLAKE2b of the bytes, in 16 bytes: the same for equal messages, and for no others that anyone could find."""
-        return hashlib.blake2b(self.to_bytes(), digest_size=DIGEST_BYTES).digest()
+        return digest_of(self.to_bytes())
 
     @classmethod
     def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> DeviceMessage:
         """Like `from_bytes`, of bytes that were decoded already."""
         device_id, table = _only_table(tensors)
-        message = cls.__new__(cls)
         try:
-            message._hold(device_id, table, _names(facts.get("feature_names")))
+            return cls.from_table(device_id, table, _names(facts.get("feature_names")))
         except InvalidInputError as error:
             raise MessageError(f"the message of {device_id[:40]!r} is not valid: {error}") from error
+
+    @classmethod
+    def from_table(cls, device_id: str, table: Array, feature_names: Iterable[str] | None) -> DeviceMessage:
+        """The message with this `table`; like a message made by hand, it is checked."""
+        message = cls.__new__(cls)
+        message._hold(device_id, table, feature_names)
         return message
+
+
+def digest_of(payload: bytes) -> bytes:
+    """`DeviceMessage.digest` of the message that `DeviceMessage.to_bytes` wrote as `payload`."""
+    return hashlib.blake2b(payload, digest_size=DIGEST_BYTES).digest()
 
 
 def _tabulated(centers: Any, counts: Any, sums_of_squares: Any, spectral_deviation: Any) -> Array:

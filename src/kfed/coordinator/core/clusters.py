@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -118,6 +118,21 @@ class Clusters(KfedFile):
         of_device = zip(self.device_ids, self.sequences.tolist(), strict=True)
         return {sequence for device_id, sequence in of_device if sequences.get(device_id) == sequence}
 
+    def retraced(self, messages: Iterable[tuple[int, bytes]]) -> Clusters:
+        """These clusters with the place of each of their messages, found among stored ones by their digests.
+
+        Clusters that the first version saved have no digests, and get those of the messages that their devices have
+        now. A message that is not found keeps the place 0, which no stored message has.
+        """
+        digests, sequences = self.digests.copy(), np.zeros(len(self.device_ids), np.int64)
+        has_digests = digests.any()
+        for sequence, payload in messages:
+            message = DeviceMessage.from_bytes(payload)
+            position = self._position(message.device_id)
+            if position is not None and (not has_digests or self.has(message)):
+                digests[position], sequences[position] = np.frombuffer(message.digest(), np.uint8), sequence
+        return replace(self, digests=digests, sequences=sequences)
+
     def __contains__(self, device_id: str) -> bool:
         return self._position(device_id) is not None
 
@@ -150,7 +165,7 @@ class Clusters(KfedFile):
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
         ids = tuple(tensors.pop("device_ids").tobytes().decode().split("\n"))
-        tensors.setdefault("digests", no_digests(len(ids)))
+        tensors.setdefault("digests", np.zeros((len(ids), DIGEST_BYTES), np.uint8))  # no message has this digest
         tensors.setdefault("sequences", np.zeros(len(ids), np.int64))
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
@@ -169,11 +184,6 @@ def answer_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Identi
 
 
 _TENSORS = ("digests", "sequences", "starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
-
-
-def no_digests(n_devices: int) -> Array:
-    """Room for the digests of messages; a row of zeros is the digest of no message."""
-    return np.zeros((n_devices, DIGEST_BYTES), np.uint8)
 
 
 def stable_ids(old_centers: Array, new_centers: Array) -> Array:
