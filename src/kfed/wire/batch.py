@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 
 import numpy as np
 
 from kfed._base.array import Array, Length, readonly
 from kfed.errors import DuplicateDeviceError, InvalidInputError, UnknownDeviceError
+from kfed.wire.batch_details import BatchDetails
 from kfed.wire.bulk import Tables, messages_of, read_tables, tables_of
-from kfed.wire.message import N_STATISTICS, DeviceMessage
+from kfed.wire.center_table import N_STATISTICS
+from kfed.wire.message import DeviceMessage
+from kfed.wire.scale import CommonScale
 from kfed.wire.schema import FeatureSchema
 
 MESSAGES_AT_A_TIME = 10_000
@@ -31,6 +35,7 @@ class MessageBatch:
     is_named: Array  # (n_devices,) whether the device named its features
     is_double: Array  # (n_devices,) whether the device sent double precision
     schema: FeatureSchema
+    details: BatchDetails | None = None  # if a message is of format 2
 
     @classmethod
     def of(cls, messages: Iterable[DeviceMessage]) -> MessageBatch:
@@ -50,7 +55,9 @@ class MessageBatch:
         named = next((message for message in ordered if message.schema.names is not None), ordered[0])
         for message in ordered:
             named.schema.check_same(message.schema, repr(named.device_id), repr(message.device_id))
-        return cls._of_tables(tables_of(ordered), named.schema)
+        schema = named.schema.merged([message.schema for message in ordered])
+        batch = cls._of_tables(tables_of(ordered, schema), schema)
+        return replace(batch, details=BatchDetails.of(ordered, schema)) if _are_detailed(ordered) else batch
 
     @classmethod
     def of_bytes(cls, payloads: Iterable[bytes]) -> MessageBatch:
@@ -63,14 +70,17 @@ class MessageBatch:
         >>> batch.device_ids, batch.centers.ravel().tolist(), batch.owners.tolist()
         (('a', 'b'), [3.0, 1.0, 2.0], [0, 1, 1])
         """
-        stream, tables = iter(payloads), []
+        tables: list[Tables] = []
+        others: list[DeviceMessage] = []
+        stream = iter(payloads)
         while chunk := list(islice(stream, MESSAGES_AT_A_TIME)):  # so that all bytes need not fit into memory
-            tables += read_tables(chunk)
+            more_tables, more_others = read_tables(chunk)
+            tables, others = tables + more_tables, others + more_others
         ids = {device_id for table in tables for device_id in table.device_ids}
         names = {own for table in tables for own in table.names if own is not None}
         widths = {table.rows.shape[1] for table in tables}
-        if len(ids) < sum(len(table.device_ids) for table in tables) or len(widths) != 1 or len(names) > 1:
-            return cls.of(chain.from_iterable(map(messages_of, tables)))
+        if len(ids) < sum(len(table.device_ids) for table in tables) or len(widths) != 1 or len(names) > 1 or others:
+            return cls.of(chain(chain.from_iterable(map(messages_of, tables)), others))
         return cls._of_tables(tables, FeatureSchema(widths.pop() - N_STATISTICS, next(iter(names), None)))
 
     @classmethod
@@ -103,6 +113,30 @@ class MessageBatch:
         )
 
     n_features = Length("centers", 1, "Length of a center, d.")
+
+    @cached_property
+    def scale(self) -> CommonScale | None:
+        """The scale on which devices are compared, if they sent the units of their tables."""
+        if self.details is None or self.schema.scaling != "by message":
+            return None
+        return CommonScale.pooled(self.schema, self.centers, self.details.observed, self.details.squares)
+
+    @cached_property
+    def rescaled(self) -> MessageBatch:
+        """These messages on the common scale; themselves if they are on one already.
+
+        Where nothing was observed, a center is at the mean of all. The spectral deviation on this scale is not known.
+        """
+        if self.details is None or self.scale is None:
+            return self
+        is_there, squares = self.details.observed > 0, self.details.squares / self.scale.scale**2
+        return replace(
+            self,
+            centers=readonly(np.where(is_there, self.scale.apply(self.centers), 0)),
+            sums_of_squares=readonly(squares.sum(axis=1)),
+            spectral_deviations=readonly(np.full(self.n_devices, np.nan)),
+            details=replace(self.details, squares=readonly(squares)),
+        )
 
     @property
     def n_devices(self) -> int:
@@ -140,6 +174,8 @@ class MessageBatch:
     def message(self, device_id: str) -> DeviceMessage:
         """What one device sent."""
         position = self.position(device_id)
+        if self.details is not None:
+            return self.details.messages[position]
         rows = self.centers_of(position)
         squares, deviation = self.sums_of_squares[rows], self.spectral_deviations[position]
         return DeviceMessage(
@@ -156,6 +192,8 @@ class MessageBatch:
         position = self.position(device_id)
         if len(self.device_ids) == 1:
             raise InvalidInputError(f"{device_id!r} is the only device; without it there is nothing to aggregate")
+        if self.details is not None:
+            return MessageBatch.of(one for one in self.details.messages if one.device_id != device_id)
         others = np.delete(np.arange(len(self.device_ids)), position)
         kept = self.owners != position
         owners = self.owners[kept]
@@ -171,6 +209,10 @@ class MessageBatch:
             is_double=readonly(self.is_double[others]),
             schema=self.schema if self.is_named[others].any() else FeatureSchema(self.n_features),
         )
+
+
+def _are_detailed(messages: list[DeviceMessage]) -> bool:
+    return any(message.is_format_2 for message in messages)
 
 
 def _counts(counts: Array) -> Array:

@@ -14,7 +14,16 @@ from kfed._base import geometry
 from kfed._base.array import Array, Length
 from kfed.errors import DuplicateDeviceError
 from kfed.server import Aggregation, answer
-from kfed.wire import DIGEST_BYTES, DeviceMessage, FeatureSchema, Identity, KfedFile
+from kfed.wire import (
+    DIGEST_BYTES,
+    CommonScale,
+    DeviceMessage,
+    FeatureSchema,
+    Identity,
+    KfedFile,
+    columns_from_parts,
+    columns_to_parts,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +56,10 @@ class Clusters(KfedFile):
         Farthest-first distances.
     reason : str
         How the number of clusters was chosen, if it was not given.
+    scale : CommonScale or None
+        The scale on which devices were compared, if they sent the units of their tables.
+    columns : FeatureSchema or None
+        The features, where they come from the columns of tables.
     """
 
     KIND: ClassVar[str] = "clusters of a federation"
@@ -64,6 +77,8 @@ class Clusters(KfedFile):
     cluster_sizes: Array
     traversal: Array
     reason: str = ""
+    scale: CommonScale | None = None
+    columns: FeatureSchema | None = None
 
     @classmethod
     def of(
@@ -94,14 +109,16 @@ class Clusters(KfedFile):
             cluster_sizes=aggregation.cluster_sizes,
             traversal=aggregation.traversal,
             reason=str(aggregation.k_choice or ""),
+            scale=aggregation.scale,
+            columns=aggregation.schema if aggregation.schema.columns else None,
         )
-
-    n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
     @cached_property
     def schema(self) -> FeatureSchema:
-        """The features of a center; their names are the federation's, which compares them when a message arrives."""
-        return FeatureSchema(self.cluster_centers.shape[1])
+        """The features of a center; names of plain features are the federation's, which compares them at the door."""
+        return self.columns or FeatureSchema(self.cluster_centers.shape[1])
+
+    n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
     @cached_property
     def centers_as_json(self) -> str:
@@ -160,7 +177,8 @@ class Clusters(KfedFile):
         ids = np.frombuffer("\n".join(self.device_ids).encode(), np.uint8)  # no id holds a line break
         tensors = {name: getattr(self, name) for name in _TENSORS}
         facts = {name: getattr(self, name) for name in ("made_at", "last_sequence", "reason")}
-        return {**tensors, "device_ids": ids}, {"clustering": self.version, **facts}
+        scale, schema = columns_to_parts(self.columns, self.scale)
+        return {**tensors, "device_ids": ids, **scale}, {"clustering": self.version, **facts, **schema}
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
@@ -168,6 +186,7 @@ class Clusters(KfedFile):
         tensors.setdefault("digests", np.zeros((len(ids), DIGEST_BYTES), np.uint8))  # no message has this digest
         tensors.setdefault("sequences", np.zeros(len(ids), np.int64))
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
+        about["columns"], about["scale"] = columns_from_parts(tensors, facts)
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 
 
