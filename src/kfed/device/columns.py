@@ -23,8 +23,8 @@ from kfed.wire import CommonScale, FeatureSchema, features_by_column
 LEAST_OBSERVED = 0.5
 """A row with a smaller share of its columns observed is labelled, but not counted."""
 
-_ROBUST_SD = 1.349
-"""The interquartile range of a normal distribution, in standard deviations."""
+FAR_CELLS = 3.0
+"""Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
 
 
 def cluster_columns(
@@ -92,10 +92,9 @@ def cluster_columns(
 
 
 def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
-    """The agreed scale, or what this device's cells show: median and interquartile range, which outliers do not move.
+    """The agreed scale, or what this device's cells show: mean and standard deviation, unmoved by a few far cells.
 
-    Where half of a column is one value, its standard deviation is taken instead. Flags and categories have the scale
-    that `CommonScale.pooled` gives them. A constant column has no say.
+    Flags and categories have the scale that `CommonScale.pooled` gives them. A constant column has no say.
     """
     columns = schema.columns or ()
     shift, scale = np.zeros(schema.n_features), np.ones(schema.n_features)
@@ -108,14 +107,16 @@ def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
 
 
 def _spread(cells: Array, is_number: bool) -> tuple[Array, float]:
-    """Where the cells of one column lie, (n_features,), and how far they spread; 1 if they do not."""
+    """Mean of the cells of one column, (n_features,), and how far they spread; 1 if they do not."""
     known = cells[~np.isnan(cells).any(axis=1)]
     if not known.size:
         return np.zeros(cells.shape[1]), 1.0
-    low, middle, high = np.quantile(known, [0.25, 0.5, 0.75], axis=0) if is_number else [known.mean(axis=0)] * 3
-    spread = float((high - low).sum()) / _ROBUST_SD or float(np.sqrt(known.var(axis=0).sum()))
-    is_constant = not np.ptp(known, axis=0).any()
-    return middle, 1.0 if is_constant else spread
+    if is_number:
+        low, middle, high = np.quantile(known, [0.25, 0.5, 0.75])
+        reach = FAR_CELLS * (high - low)
+        known = np.clip(known, middle - reach, middle + reach) if reach > 0 else known
+    spread = float(np.sqrt(known.var(axis=0).sum()))
+    return known.mean(axis=0), spread if spread > 0 else 1.0
 
 
 @dataclass(frozen=True)

@@ -139,15 +139,15 @@ def read_columns(
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path))
     features = [cells[name] for name in choice.features]
-    found = describe(features, chosen=columns is not None, min_cluster_size=min_cluster_size, where=_name(path))
-    schema = schema or FeatureSchema.of_columns(found.columns, missing=missing)
+    notices: tuple[Notice, ...] = ()
+    if schema is None:
+        found = describe(features, chosen=columns is not None, min_cluster_size=min_cluster_size, where=_name(path))
+        schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), found.notices
     values = encode(cells, schema)
     if missing == "mean":
         values = _filled(values)
     names = tuple(column.name for column in schema.columns or ())
-    table = Table(
-        values, names, reader.has_header, schema=schema, notices=(*found.notices, *_repeated(cells, id_column))
-    )
+    table = Table(values, names, reader.has_header, schema=schema, notices=(*notices, *_repeated(cells, id_column)))
     return _with_rows(table, cells, choice)
 
 
