@@ -10,7 +10,7 @@ from kfed._base.array import Array
 from kfed._base.text import plural
 from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch
 
-DOMINANT = 0.95
+DOMINANT = 0.999
 """A column that makes up this share of all squared distances between centers decides alone."""
 
 FOREIGN = 4.0
@@ -83,7 +83,7 @@ def _is_foreign(own: Array, theirs: Array) -> bool:
 def _dominant(batch: MessageBatch) -> Iterator[str]:
     """Name a column that outweighs all others, where centers are compared as they were sent."""
     names = batch.schema.names
-    if names is None or len(names) < 2 or batch.scale is not None or len(batch.centers) < 2:
+    if names is None or len(names) < 2 or batch.scale is not None or batch.n_devices < FEWEST_DEVICES:
         return
     spreads = batch.centers.astype(np.float64).var(axis=0)
     total = float(spreads.sum())
