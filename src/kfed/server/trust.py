@@ -1,17 +1,22 @@
 """Which device centers stand for a cluster: not the strays of a few points, nor the mixtures of several clusters.
 
-An outlier that a device sends is a stray. One that takes the place of a local cluster leaves two other clusters in one:
-their common center lies between theirs, and its points spread wider by just as much as that explains.
+A stray is an outlier that a device sent as a cluster of its own. That leaves the device one local cluster fewer than it
+has groups, so two groups share a center: a mixture. Its center lies between the two, and the variance of its points is
+larger by what the distance between them explains.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from kfed._base import geometry, pool
 from kfed._base.array import Array
 from kfed.server.center_spread import CenterSpread, chance_factor
+from kfed.server.support import median
 from kfed.server.traversal import farthest_first
+from kfed.wire import MessageBatch
 
 LEAST_COUNT, LEAST_SHARE = 2.0, 0.1
 """A center of fewer points than this, or than this share of the median count, is tiny."""
@@ -28,6 +33,24 @@ LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 2.0
 BLOCK_ELEMENTS = 2**18
 
 
+class Trusted(NamedTuple):
+    """Which device centers stand for a cluster."""
+
+    rows: Array  # of those that do, ascending
+    is_stray: Array  # (n_device_centers,)
+    is_mixture: Array  # (n_device_centers,)
+
+
+def trusted(batch: MessageBatch, weights: Array, spread: CenterSpread, n_jobs: int | None) -> Trusted:
+    """Tell strays and mixtures from centers that stand for a cluster; `weights` are the counts, or bounds on them."""
+    is_stray = strays(batch.centers, weights, batch.owners, n_jobs)
+    rows = np.flatnonzero(~is_stray)
+    is_mixture = np.zeros(len(is_stray), bool)
+    if spread.is_known:
+        is_mixture[rows] = mixtures(batch.centers[rows], weights[rows], spread.take(rows), n_jobs)
+    return Trusted(np.flatnonzero(~is_stray & ~is_mixture), is_stray, is_mixture)
+
+
 def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = None) -> Array:
     """Find centers of few points that no one else found, as a mask of shape (n_device_centers,).
 
@@ -41,7 +64,7 @@ def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = No
     owners : array of shape (n_device_centers,)
         The device of each center.
     """
-    is_tiny = counts < max(LEAST_COUNT, LEAST_SHARE * float(np.median(counts)))
+    is_tiny = counts < max(LEAST_COUNT, LEAST_SHARE * median(counts, owners))
     if not is_tiny.any() or is_tiny.all():
         return np.zeros(len(centers), bool)
     tiny, others = centers[is_tiny], centers[~is_tiny]
@@ -149,7 +172,7 @@ def _lie_between(distances: Array, between: Array, errors: Array, variances: Arr
 
 
 def _distances(points: Array, others: Array) -> Array:
-    """Measure distances by product, (n_points, n_others): what is asked of them here can bear rounding."""
+    """Measure distances by matrix product, (n_points, n_others); its rounding does not matter here."""
     origin = geometry.middle(others).astype(np.float64)
     left, right = points - origin, others - origin
     with pool.one_blas_thread():
