@@ -23,7 +23,6 @@ from kfed.server.center_spread import CenterSpread, chance_factor, directional_d
 from kfed.server.cost_curve import calinski_harabasz
 from kfed.server.k_choice import KChoice
 from kfed.server.told_apart import APART, Groups, doubt_about_one, doubts_about_groups
-from kfed.server.traversal import Traversal, farthest_first
 from kfed.wire import MessageBatch
 
 CLEAR_RATIO = 1.5
@@ -38,7 +37,7 @@ CLEAR_RATIO_NEAR = 2.0
 CLEAR_RATIO_UNSEEN = 4.0
 """The same, if messages lack the sums of squares that a second opinion is formed from."""
 
-MAX_CANDIDATES = 512
+MAX_CANDIDATES = trust.MAX_LANDMARKS
 """The largest k that is looked for; a larger one has to be given."""
 
 
@@ -69,7 +68,7 @@ def _choice(evidence: _Evidence, n_centers: int, doubt: str | None, *remarks: st
         n_clusters=evidence.n_clusters,
         is_reliable=not doubts,
         agreement=evidence.n_clusters in (evidence.second, evidence.by_cost) if is_known else None,
-        distances=evidence.traversal.distances,
+        distances=evidence.distances,
         ratios=evidence.ratios,
         n_strays=int(trusted.is_stray.sum()),
         n_mixtures=int(trusted.is_mixture.sum()),
@@ -86,18 +85,22 @@ class _Evidence:
         self.whole_spread = CenterSpread.of(batch)
         self.trusted = trust.trusted(batch, weights, self.whole_spread, n_jobs)
         rows = self.trusted.rows
-        self.centers, self.owners, self.counts = batch.centers[rows], batch.owners[rows], weights[rows]
+        self.centers, self.owners, self.counts = (
+            support.take(column, rows) for column in (batch.centers, batch.owners, weights)
+        )
         self.spread = self.whole_spread.take(rows)
-        is_mixture = self.trusted.is_mixture
-        self.is_pure = is_pure = ~np.isin(np.arange(len(batch.device_ids)), batch.owners[is_mixture])
         variance = support.median(self.spread.variances, self.owners)
+        if are_bounded:
+            self.spread = self.spread.at_most(support.MOST_TIMES * variance)
+        self.is_pure = is_pure = ~np.isin(np.arange(len(batch.device_ids)), batch.owners[self.trusted.is_mixture])
         devices = is_pure if is_pure[self.owners].any() else np.ones_like(is_pure)
         # along any direction it is at most the root of the total; devices that mixed clusters up measure more
         self.deviation = min(directional_deviation(batch, variance, devices), float(np.sqrt(variance)))
         self.n_dimensions = min(batch.n_features, max(1.0, variance / max(self.deviation**2, 1e-300)))
 
-        self.traversal = _traverse(self.centers, self.counts, n_jobs)
-        distances = self.traversal.distances
+        n_candidates = min(len(rows) // 2, MAX_CANDIDATES)
+        self.picks = self.trusted.traversal.picks[: n_candidates + 1]  # one beyond the largest candidate
+        self.distances = distances = self.trusted.traversal.distances[:n_candidates]
         self.ratios = distances[:-1] / np.maximum(distances[1:], max(self.spread.rounding, 1e-300))
         self.chance = self._chance()  # (n_candidates,)
         self.is_one = bool((distances <= self.chance).all())
@@ -108,7 +111,7 @@ class _Evidence:
     @cached_property
     def labels(self) -> Array:
         """The cluster of each trusted center, by the nearest of the first picks."""
-        return geometry.nearest(self.centers, self.centers[self.traversal.picks[: self.n_clusters]], self.n_jobs)
+        return geometry.nearest(self.centers, self.centers[self.picks[: self.n_clusters]], self.n_jobs)
 
     @property
     def center_labels(self) -> Array:
@@ -145,7 +148,7 @@ class _Evidence:
 
     def _chance(self) -> Array:
         """How far each pick and the nearest pick before it would be by chance, if of one cluster."""
-        picks = self.traversal.picks
+        picks = self.picks
         apart = geometry.squared_distances(self.centers[picks], self.centers[picks])
         nearest = np.where(np.tri(len(picks), k=-1, dtype=bool), apart, np.inf)[1:].argmin(axis=1)
         errors = self.spread.errors[picks[1:]] + self.spread.errors[picks[nearest]]
@@ -193,16 +196,15 @@ class _Evidence:
 
     def _doubts_about_groups(self) -> Iterator[str]:
         """Look at the clusters that the first picks would make."""
-        seeds, labels = self.centers[self.traversal.picks[: self.n_clusters]], self.labels
+        seeds, labels = self.centers[self.picks[: self.n_clusters]], self.labels
         means = means_by_label(self.centers, labels, seeds, self.counts, self.n_jobs)
-        moves = np.linalg.norm((self.centers - means[labels]).astype(np.float64), axis=1)
-        shift = np.average(moves**2 - self.spread.errors, weights=self.counts)  # of centers about their cluster's mean
+        moves = geometry.squares_to_own(self.centers, means, labels)  # of centers about their cluster's mean
+        shift = np.average(moves - self.spread.errors, weights=self.counts)
         groups = Groups(means, labels, self.owners, self.is_pure)
         deviation = float(np.sqrt(self.deviation**2 + max(0.0, float(shift))))
         may_be_near = self.by_cost == self.n_clusters and (self.drop >= CLEAR_RATIO_NEAR or self.second == self.by_cost)
         yield from doubts_about_groups(groups, self.centers, self.spread.variances, deviation, may_be_near)
-        pairs = np.unique(np.stack([labels, self.owners]), axis=1)
-        is_lone = np.bincount(pairs[0]) == 1
+        is_lone = support.devices_in(labels, self.owners, self.n_clusters) == 1
         is_narrow = np.bincount(labels[~self._are_wide()], minlength=self.n_clusters) > 0
         if (is_lone & ~is_narrow).any():
             yield "a cluster would rest on one device, whose points there spread as if of several clusters"
@@ -215,12 +217,6 @@ class _Evidence:
         median = support.median(variances, self.owners)
         usual = support.median(np.abs(variances - median), self.owners)
         return np.asarray(variances > median + 5 * max(usual, 0.01 * median))
-
-
-def _traverse(centers: Array, counts: Array, n_jobs: int | None) -> Traversal:
-    """Farthest-first from the center of most points, one pick beyond the largest candidate."""
-    n_picks = min(len(centers) // 2, MAX_CANDIDATES) + 1
-    return farthest_first(centers, n_picks, [int(counts.argmax())], n_jobs)
 
 
 def _remarks(is_known: bool, trusted: trust.Trusted, n_centers: int) -> Iterator[str]:

@@ -69,12 +69,7 @@ def weighted_lloyd(
         centers = means
         if np.bincount(labels, weights, minlength=len(centers)) @ moves <= small_gain:
             break
-    return centers, _cost(points, weights, centers[labels])
-
-
-def _cost(points: Array, weights: Array, own_centers: Array) -> float:
-    differences = points - own_centers
-    return float(np.einsum("nd,nd,n->", differences, differences, weights, dtype=np.float64))
+    return centers, float(geometry.squares_to_own(points, centers, labels) @ weights)
 
 
 def _sample(centers: Array, counts: Array, size: int) -> tuple[Array, Array]:
@@ -82,11 +77,7 @@ def _sample(centers: Array, counts: Array, size: int) -> tuple[Array, Array]:
     weights = counts.astype(np.float64)
     if len(centers) <= size:
         return centers, weights
-    costs = np.empty(len(centers))
-    middle = geometry.middle(centers)
-    for block in pool.blocks(len(centers), geometry.rows_per_block(1, centers.shape[1])):
-        differences = (centers[block] - middle).astype(np.float64)
-        np.einsum("nd,nd->n", differences, differences, out=costs[block])
+    costs = geometry.squares_to_own(centers, geometry.middle(centers)[None], np.zeros(len(centers), np.intp))
     rows, weights = seeding.sample_by_cost(costs, weights, size, _uniforms("sample", size))
     return centers[rows], weights
 

@@ -56,11 +56,16 @@ def part_of(batch: MessageBatch, rows: Array) -> MessageBatch:
     """Only these centers; the devices keep their positions."""
     return replace(
         batch,
-        centers=batch.centers[rows],
-        owners=batch.owners[rows],
-        counts=batch.counts[rows],
-        sums_of_squares=batch.sums_of_squares[rows],
+        centers=take(batch.centers, rows),
+        owners=take(batch.owners, rows),
+        counts=take(batch.counts, rows),
+        sums_of_squares=take(batch.sums_of_squares, rows),
     )
+
+
+def take(column: Array, rows: Array) -> Array:
+    """Rows of a column, ascending and distinct; the column itself if it is all of them."""
+    return column if len(rows) == len(column) else column[rows]
 
 
 def bounded_counts(batch: MessageBatch) -> Array:
@@ -95,10 +100,16 @@ def _limit_by_share(totals: Array) -> float:
 
 
 def devices_in(labels: Array, owners: Array, n_clusters: int) -> Array:
-    """How many devices each cluster rests on, (n_clusters,)."""
-    n_owners = int(owners.max(initial=0)) + 1
-    pairs = np.unique(labels.astype(np.int64) * n_owners + owners)
-    return np.bincount(pairs // n_owners, minlength=n_clusters)
+    """How many devices each cluster rests on, (n_clusters,); owners are sorted.
+
+    Examples
+    --------
+    >>> devices_in(np.array([0, 1, 1, 0, 0]), np.array([0, 0, 0, 1, 2]), 2)
+    array([3, 1])
+    """
+    pairs = np.sort(owners.astype(np.int64) * n_clusters + labels, kind="stable")  # fast, as they are nearly sorted
+    is_new = np.diff(pairs, prepend=-1) > 0
+    return np.bincount(pairs[is_new] % n_clusters, minlength=n_clusters)
 
 
 class Labelled(Protocol):
@@ -154,16 +165,15 @@ def without_far(batch: MessageBatch, min_devices: int) -> Array:
     for block in pool.blocks(len(distances), geometry.rows_per_block(1, batch.n_features)):
         distances[block] = np.linalg.norm(batch.centers[block] - middle, axis=1)
     is_far = distances > FAR_OUT * usual
-    if usual == 0 or n_senders(batch.owners[is_far]) >= min_devices:
-        return np.arange(len(is_far))
-    return np.flatnonzero(~is_far)
+    are_kept = usual == 0 or n_senders(batch.owners[is_far]) >= min_devices
+    return np.arange(len(is_far)) if are_kept else np.flatnonzero(~is_far)
 
 
 def _middle(batch: MessageBatch) -> tuple[Array, float]:
     """The median of devices' means, and how far out the farthest center of most devices is; of a sample of devices."""
-    devices, starts, sizes = np.unique(batch.owners, return_index=True, return_counts=True)
-    some = np.random.default_rng(0).permutation(len(devices))[:MOST_EXAMINED]
-    own = [batch.centers[starts[i] : starts[i] + sizes[i]].astype(np.float64) for i in some]
+    edges = np.flatnonzero(np.diff(batch.owners, prepend=-1, append=batch.n_devices))
+    some = np.random.default_rng(0).permutation(len(edges) - 1)[:MOST_EXAMINED]
+    own = [batch.centers[edges[i] : edges[i + 1]].astype(np.float64) for i in some]
     middle = np.median([centers.mean(axis=0) for centers in own], axis=0)
     return middle, float(np.median([np.linalg.norm(centers - middle, axis=1).max() for centers in own]))
 
