@@ -17,6 +17,9 @@ N_GREEDY_SEEDINGS = 10
 MAX_EXAMINED = 2048
 """Seeds are looked for among at most this many centers, or 16 for each cluster: then none is missed."""
 
+MEASURED_TOGETHER = 16
+"""Centers that are measured in one product as seeds: little more work than one of them."""
+
 MAX_POLISHED = 2**15
 """The best seeding is polished on at most this many centers, or 64 for each cluster, before it meets all of them."""
 
@@ -90,21 +93,27 @@ def _uniforms(purpose: str, n_draws: int) -> Array:
 def _medoids(points: Array, weights: Array, n_clusters: int) -> Array:
     """Add the point that lowers the weighted cost most, one at a time (the BUILD phase of PAM).
 
-    What a point would save only falls as others are added, so only the one that seems to save most is measured anew,
-    until it still does.
+    What a point would save only falls as others are added, so only those that seem to save most are measured anew,
+    some at a time, until the best of all is one that was.
     """
     lifted = _lifted(points)
     blocks = [np.arange(block.start, block.stop) for block in pool.blocks(len(points), MAX_EXAMINED // 8)]
     chosen = [int(np.concatenate([_squares(lifted, rows) @ weights for rows in blocks]).argmin())]
     costs = _squares(lifted, chosen)[0]
     savings = np.concatenate([np.maximum(costs - _squares(lifted, rows), 0) @ weights for rows in blocks])
+    n_measured = min(MEASURED_TOGETHER, len(points))
+    is_new = np.zeros(len(points), bool)
     while len(chosen) < n_clusters:
         best = int(savings.argmax())
-        squares = _squares(lifted, [best])[0]
-        savings[best] = np.maximum(costs - squares, 0) @ weights
-        if best == savings.argmax():
+        if is_new[best]:
             chosen.append(best)
-            costs = np.minimum(costs, squares)
+            costs = np.minimum(costs, _squares(lifted, [best])[0])
+            is_new[:] = False
+            continue
+        rows = np.argpartition(-savings, n_measured - 1)[:n_measured]
+        rows[0] = best  # it may tie with others that are among them
+        savings[rows] = np.maximum(costs - _squares(lifted, rows), 0) @ weights
+        is_new[rows] = True
     return points[chosen]
 
 

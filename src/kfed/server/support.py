@@ -60,6 +60,7 @@ def part_of(batch: MessageBatch, rows: Array) -> MessageBatch:
         owners=take(batch.owners, rows),
         counts=take(batch.counts, rows),
         sums_of_squares=take(batch.sums_of_squares, rows),
+        details=None,
     )
 
 
