@@ -51,10 +51,10 @@ def choose_k(batch: MessageBatch, n_jobs: int | None = None, min_devices: int | 
             f"n_clusters='auto' needs device centers; {len(batch.device_ids)} devices sent none: wait for more devices"
         )
     asked = min_devices or support.usual_min_devices(batch)
-    found = support.supported(batch, asked, lambda part: _Evidence(part, asked > 1, n_jobs)) if asked > 1 else None
+    found = support.supported(batch, asked, lambda part: _Evidence(part, asked, n_jobs)) if asked > 1 else None
     if found is None:
         doubt = f"no cluster would rest on {min_devices} devices" if (min_devices or 1) > 1 else None
-        return _choice(_Evidence(batch, False, n_jobs), len(batch.centers), doubt)
+        return _choice(_Evidence(batch, 1, n_jobs), len(batch.centers), doubt)
     evidence, rows = found
     remarks = [support.set_aside_text(batch, rows, asked)] if len(rows) < len(batch.centers) else []
     return _choice(evidence, len(batch.centers), None, *remarks)
@@ -77,11 +77,11 @@ def _choice(evidence: _Evidence, n_centers: int, doubt: str | None, *remarks: st
 
 
 class _Evidence:
-    """What device centers say of k; no device is much heavier than the others if they `are_bounded`."""
+    """What device centers say of k; fewer than `min_devices` devices cannot outweigh the others."""
 
-    def __init__(self, batch: MessageBatch, are_bounded: bool, n_jobs: int | None) -> None:
+    def __init__(self, batch: MessageBatch, min_devices: int, n_jobs: int | None) -> None:
         self.batch, self.n_jobs = batch, n_jobs
-        weights = support.bounded_counts(batch) if are_bounded else batch.counts
+        weights = support.bounded_counts(batch) if min_devices > 1 else batch.counts
         self.whole_spread = CenterSpread.of(batch)
         self.trusted = trust.trusted(batch, weights, self.whole_spread, n_jobs)
         rows = self.trusted.rows
@@ -90,8 +90,8 @@ class _Evidence:
         )
         self.spread = self.whole_spread.take(rows)
         variance = support.median(self.spread.variances, self.owners)
-        if are_bounded:
-            self.spread = self.spread.at_most(support.MOST_TIMES * variance)
+        if min_devices > 1:
+            self.spread = self.spread.at_most(support.most_claimed(self.spread.variances, self.owners, min_devices))
         self.is_pure = is_pure = ~np.isin(np.arange(len(batch.device_ids)), batch.owners[self.trusted.is_mixture])
         devices = is_pure if is_pure[self.owners].any() else np.ones_like(is_pure)
         # along any direction it is at most the root of the total; devices that mixed clusters up measure more

@@ -127,4 +127,4 @@ def choose_n_clusters(
     3
     """
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
-    return choose_k(batch, n_jobs, _min_devices(min_devices))
+    return choose_k(batch.rescaled, n_jobs, _min_devices(min_devices))

@@ -31,6 +31,9 @@ FAR_OUT = 100.0
 
 MOST_EXAMINED, MOST_NAMED = 1001, 20
 
+MOST_VOTES = 2.0
+"""A device that sent more than this many times as many centers as the median device has no more votes for that."""
+
 MOST_CHANCES = 3
 """A device of which centers had to be set aside this many times chooses no cluster any more."""
 
@@ -179,24 +182,36 @@ def _middle(batch: MessageBatch) -> tuple[Array, float]:
     return middle, float(np.median([np.linalg.norm(centers - middle, axis=1).max() for centers in own]))
 
 
+def most_claimed(values: Array, owners: Array, min_devices: int) -> float:
+    """The largest value that `min_devices` devices reach: fewer that exaggerate do not move it beyond the others' own.
+
+    Examples
+    --------
+    >>> most_claimed(np.array([1.0, 3.0, 2.0, 9.0, 8.0]), np.array([0, 0, 1, 2, 2]), min_devices=2)
+    3.0
+    """
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    claims = np.sort(np.maximum.reduceat(values, starts))
+    return float(claims[-min(min_devices, len(claims))])
+
+
 def median(values: Array, owners: Array) -> float:
-    """The median of values that devices sent, each device with the same say, however many values it sent.
+    """The median of values that devices sent; one that sent many more than the others has no more say than twice theirs.
 
     Examples
     --------
     >>> median(np.array([1, 2, 3, 4]), np.array([0, 1, 2, 3]))
     2.5
-    >>> median(np.array([1, 2, 9, 9, 9]), np.array([0, 1, 2, 2, 2]))
-    2.0
+    >>> median(np.array([1, 2, 3, 9, 9, 9, 9, 9, 9]), np.array([0, 1, 2, 3, 3, 3, 3, 3, 3]))
+    3.0
     """
     sizes = np.bincount(owners)
-    if sizes.max() == sizes[sizes > 0].min():
+    votes = np.minimum(1, MOST_VOTES * np.median(sizes[sizes > 0]) / np.maximum(sizes, 1))
+    if votes.min() == 1:
         return float(np.median(values))
     order = np.argsort(values, kind="stable")
-    shares = np.cumsum(1 / sizes[owners[order]])
-    half = shares[-1] / 2
-    lower, upper = np.searchsorted(shares, [half * (1 - 1e-9), half * (1 + 1e-9)])
-    return float(values[order[lower]] + values[order[min(upper, len(order) - 1)]]) / 2
+    shares = np.cumsum(votes[owners[order]])
+    return float(values[order[np.searchsorted(shares, shares[-1] / 2)]])
 
 
 def set_aside_text(batch: MessageBatch, rows: Array, min_devices: int) -> str:
