@@ -196,7 +196,7 @@ def most_claimed(values: Array, owners: Array, min_devices: int) -> float:
 
 
 def median(values: Array, owners: Array) -> float:
-    """The median of values that devices sent; one that sent many more than the others has no more say than twice theirs.
+    """The median of values that devices sent; who sent many more than the others has at most `MOST_VOTES` their say.
 
     Examples
     --------
