@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from kfed._base.text import plural
 from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters
-from kfed.coordinator.core.commits import Committer
+from kfed.coordinator.core.commits import PATIENCE_SECONDS, Committer
 from kfed.coordinator.core.door import Accepted, arrival_of, check_admission, read_message
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
@@ -35,6 +35,8 @@ MAX_FEDERATIONS = 1_000
 TICK_SECONDS = 0.5
 
 log = logging.getLogger("kfed.coordinator")
+
+Result = TypeVar("Result")
 
 
 class Coordinator:
@@ -194,7 +196,14 @@ class Coordinator:
 
     async def device(self, live: Live, device_id: str) -> Device | None:
         """A device of a federation, or None if it has not joined."""
-        return await asyncio.to_thread(self.store.device, live.federation.id, device_id)
+        return await self.read(self.store.device, live.federation.id, device_id)
+
+    async def read(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Read from the store on a thread; a store that does not answer in time is not available."""
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(function, *arguments), PATIENCE_SECONDS)
+        except TimeoutError as error:
+            raise StoreUnavailableError("it does not answer") from error
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""

@@ -25,7 +25,7 @@ from kfed.coordinator.store.devices import (
     Receipt,
     known_devices,
 )
-from kfed.coordinator.store.schema import clusterings, devices, federations, keys
+from kfed.coordinator.store.schema import clusterings, devices, federations, for_long_answers, keys
 from kfed.coordinator.store.transactions import Transactions, set_counter, unavailable
 from kfed.errors import KFedError
 from kfed.wire import FeatureSchema
@@ -89,13 +89,18 @@ class Store:
         """Whether a write may or may not have been kept; nothing is written until `read_back` was called."""
         return self._transactions.is_in_doubt
 
-    def check(self) -> None:
-        """Raise if the store was deleted or replaced; waits for no write."""
+    def doubt(self) -> None:
+        """Have the store read back before the next write; for a write that was given up while it was under way."""
+        self._transactions.is_in_doubt = True
+
+    def answers(self) -> None:
+        """Raise unless the store can be read and was not deleted or replaced; waits for no write."""
         self._transactions.check()
+        self.key("admin")
 
     def read_back(self) -> Contents:
         """Read federations, clusterings and totals as they are in the store."""
-        with self._transactions.reading_back() as connection:
+        with self._transactions.reading_back() as connection, for_long_answers(connection):
             rows = connection.execute(select(federations).order_by(federations.c.id)).mappings()
             found = [_federation(row) for row in rows]
             saved = [SavedClustering(**row) for row in connection.execute(select(clusterings)).mappings()]
@@ -134,7 +139,7 @@ class Store:
         with self._connected() as connection:
             if self.engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            with ExitStack() as closing:
+            with for_long_answers(connection), ExitStack() as closing:
                 yield Reading(connection, federation_id, closing)
 
     def _read(self, query: Any) -> Any:
