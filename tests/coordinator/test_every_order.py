@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from sqlalchemy import create_engine, func, select, text
 
 import kfed
-from kfed.coordinator.core import Clusters, Coordinator, answer_if_ready, service
+from kfed.coordinator.core import Clusters, Coordinator, answer_if_ready, registry, service
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import new_token
 from kfed.coordinator.store import Store, schema, transactions
@@ -430,16 +430,14 @@ def plant_doubts_that_are_forgotten(monkeypatch):
 
 def plant_clusters_of_another_epoch(monkeypatch):
     """After reading back, the clusters that are shown are not looked at again."""
-    monkeypatch.setattr(Coordinator, "_show", _show_federations_alone(Coordinator._show))
+    show = registry.Registry.show
 
-
-def _show_federations_alone(show):
-    def shown(self, contents):
+    def show_federations_alone(self, contents):
         show(self, contents)
         for live in self.all():
             live.is_unsettled = False
 
-    return shown
+    monkeypatch.setattr(registry.Registry, "show", show_federations_alone)
 
 
 @pytest.mark.slow

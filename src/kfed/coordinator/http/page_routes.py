@@ -93,6 +93,7 @@ async def picture(request: Request, name: str) -> FederationPicture:
     """What the page draws of a federation: its newest devices, and their centers in two dimensions."""
     rights.look(request)
     live = rights.known(request, name)
+    live.check()
     coordinator = rights.desk(request).coordinator
     return await asyncio.to_thread(draw, coordinator.store, live.federation, live.clusters)
 

@@ -41,7 +41,9 @@ class FederationState(BaseModel):
     """A federation as it is now."""
 
     name: str
-    state: Literal["gathering", "aggregated"]
+    state: Annotated[
+        Literal["gathering", "aggregated", "damaged"], Field(description="damaged: it is not served; remark says why")
+    ]
     closed: bool
     n_features: int
     feature_names: list[str] | None
@@ -60,7 +62,7 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
-    remark: Annotated[str, Field(description="Why the last attempt to aggregate failed")]
+    remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
     last_change: str
     changed_at: float
 
@@ -126,7 +128,7 @@ class RemovedAnswer(BaseModel):
     """A device that was removed."""
 
     device_id: str
-    state: Literal["gathering", "aggregated"]
+    state: Literal["gathering", "aggregated", "damaged"]
     version: int
 
 

@@ -1,13 +1,18 @@
 """What a coordinator keeps, in SQLite or PostgreSQL. This is the only room that knows SQL."""
 
+from kfed.coordinator.store.backups import backup, restore
 from kfed.coordinator.store.database import Contents, SavedClustering, Store
 from kfed.coordinator.store.devices import Arrival, Device, Receipt
+from kfed.coordinator.store.federations import Damaged
 
 __all__ = [
     "Arrival",
     "Contents",
+    "Damaged",
     "Device",
     "Receipt",
     "SavedClustering",
     "Store",
+    "backup",
+    "restore",
 ]

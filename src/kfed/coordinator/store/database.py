@@ -16,6 +16,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from kfed.coordinator.federation import Federation, Tally
 from kfed.coordinator.store import schema
+from kfed.coordinator.store.counters import FEDERATION, RESTORED, SEQUENCE, read_counters, set_counter
 from kfed.coordinator.store.devices import (
     DEVICE_COLUMNS,
     Arrival,
@@ -25,10 +26,10 @@ from kfed.coordinator.store.devices import (
     Receipt,
     known_devices,
 )
+from kfed.coordinator.store.federations import Damaged, federation_of, read_federations, row_of
 from kfed.coordinator.store.schema import clusterings, devices, federations, for_long_answers, keys
-from kfed.coordinator.store.transactions import Transactions, set_counter, unavailable
+from kfed.coordinator.store.transactions import Transactions, unavailable
 from kfed.errors import KFedError
-from kfed.wire import FeatureSchema
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,18 @@ class Contents:
     ----------
     federations : list of Federation
         In the order they were created.
+    damaged : list of Damaged
+        Federations that cannot be read.
     clusterings : list of SavedClustering
         The latest one of each federation that has been aggregated.
+    n_restored : int
+        The backups that were restored into it so far.
     """
 
     federations: list[Federation]
+    damaged: list[Damaged]
     clusterings: list[SavedClustering]
+    n_restored: int
 
 
 class Store:
@@ -101,12 +108,17 @@ class Store:
     def read_back(self) -> Contents:
         """Read federations, clusterings and totals as they are in the store."""
         with self._transactions.reading_back() as connection, for_long_answers(connection):
-            rows = connection.execute(select(federations).order_by(federations.c.id)).mappings()
-            found = [_federation(row) for row in rows]
+            found, damaged = read_federations(connection)
             saved = [SavedClustering(**row) for row in connection.execute(select(clusterings)).mappings()]
             self._tallies: dict[int, Tally] = defaultdict(Tally, _count(connection))
             self._names = {one.id: one.schema.names for one in found if one.schema.names is not None}
-        return Contents(found, saved)
+            n_restored = self._transactions.counters.get(RESTORED, 0)
+        return Contents(found, damaged, saved, n_restored)
+
+    def look(self) -> None:
+        """Notice a backup that was restored, which has to be read back."""
+        with self._connected() as connection:
+            self._transactions.notice(read_counters(connection, locked=False))
 
     # Reading ----------------------------------------------------------------------------------------------------
 
@@ -169,13 +181,12 @@ class Store:
             of_name = select(federations).where(federations.c.name == federation.name)
             known = connection.execute(of_name).mappings().first()
             if known is not None:
-                return _federation(known)
-            values = {
-                **_columns(federation),
-                "id": 1 + (connection.execute(select(func.max(federations.c.id))).scalar() or 0),
-            }
-            connection.execute(insert(federations).values(values))
-        return replace(federation, id=values["id"])
+                return federation_of(known)
+            last = self._transactions.counters.get(FEDERATION)
+            number = 1 + max(last or 0, connection.execute(select(func.max(federations.c.id))).scalar() or 0)
+            set_counter(connection, FEDERATION, number, is_new=last is None)
+            connection.execute(insert(federations).values({**row_of(federation), "id": number}))
+        return replace(federation, id=number)
 
     def close_federation(self, federation_id: int) -> None:
         """Turn new devices away from now on."""
@@ -185,13 +196,13 @@ class Store:
     def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Judge messages in their order and save those that are admitted, in one transaction."""
         with self._writing() as connection:
-            last_sequence = self._transactions.counters["sequence"]
+            last_sequence = self._transactions.counters[SEQUENCE]
             known = known_devices(connection, arrivals)
             batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence)
             receipts = [batch.take(arrival) for arrival in arrivals]
             batch.write(connection)
             if batch.last_sequence > last_sequence:
-                set_counter(connection, "sequence", batch.last_sequence)
+                set_counter(connection, SEQUENCE, batch.last_sequence)
         self._tallies.update(batch.tallies)
         self._names.update(batch.new_names)
         return receipts
@@ -229,19 +240,3 @@ def _select_device(federation_id: int, device_id: str) -> Any:
 def _device(rows: Any) -> Device | None:
     row = rows.mappings().first()
     return None if row is None else Device(**row)
-
-
-def _columns(federation: Federation) -> dict[str, Any]:
-    values = vars(federation).copy()
-    schema: FeatureSchema = values.pop("schema")
-    values["n_features"] = schema.n_features
-    values["feature_names"] = None if schema.names is None else list(schema.names)
-    values["n_clusters"] = None if federation.n_clusters == "auto" else federation.n_clusters
-    return values
-
-
-def _federation(row: Any) -> Federation:
-    values = dict(row)
-    schema = FeatureSchema(values.pop("n_features"), values.pop("feature_names"))
-    values["n_clusters"] = "auto" if row["n_clusters"] is None else row["n_clusters"]
-    return Federation(schema=schema, **values)

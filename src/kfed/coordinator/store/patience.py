@@ -45,9 +45,10 @@ class ImpatientConnection(psycopg.Connection[Any]):
 
 def set_up(connection: psycopg.Connection[Any]) -> None:
     """Limit, on the server too, how long statements wait for locks and run."""
+    connection.autocommit = True
     connection.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")
     connection.execute(f"SET statement_timeout = '{LONG_ANSWER_SECONDS:.0f}s'")
-    connection.commit()
+    connection.autocommit = False
 
 
 def set_patience(connection: Connection, seconds: float) -> None:

@@ -1,4 +1,7 @@
-"""The tables of the store, the same in SQLite and PostgreSQL, and how to connect to either."""
+"""The tables of the store, the same in SQLite and PostgreSQL, and how to connect to either.
+
+Whoever changes a table adds a step to `migrations`.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    false,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -63,6 +67,17 @@ federations = Table(
     Column("join_token_hash", LargeBinary, nullable=False),
     Column("created_at", Float(53), nullable=False),
     Column("closed", Boolean, nullable=False),
+    Column("invited_only", Boolean, nullable=False, server_default=false()),
+)
+
+invitations = Table(
+    "kfed_invitations",
+    metadata,
+    Column("federation_id", Integer, primary_key=True, autoincrement=False),
+    Column("device_id", String(200), primary_key=True),
+    Column("token_hash", LargeBinary, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("used_at", Float(53)),  # null: not used yet
 )
 
 devices = Table(
