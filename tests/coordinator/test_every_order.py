@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from sqlalchemy import create_engine, func, select, text
 
 import kfed
-from kfed.coordinator.core import Clusters, Coordinator, answer_if_ready, registry, service
+from kfed.coordinator.core import Clusters, Coordinator, Proofs, answer_if_ready, registry, service
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import new_token
 from kfed.coordinator.store import Store, schema, transactions
@@ -127,7 +127,7 @@ class Federated(RuleBasedStateMachine):
     def create(self, quorum, first, aggregates):
         self.quorum = quorum
         terms = {"name": "f", "schema": FeatureSchema(2), "n_clusters": N_CLUSTERS, "rule": "paper", "quorum": quorum}
-        self.running.run(self.coordinator.create(terms, new_token()))
+        self.running.run(self.coordinator.administration.create(terms, new_token()))
         for device_id in first:
             self.join(device_id, 0, [])
         if aggregates:
@@ -204,7 +204,7 @@ class Federated(RuleBasedStateMachine):
         def closes():
             self.is_closed = True
 
-        self._do(self.coordinator.close(self.live), None, plan, closes)
+        self._do(self.coordinator.administration.close(self.live), None, plan, closes)
 
     @rule()
     def restart(self):
@@ -258,7 +258,7 @@ class Federated(RuleBasedStateMachine):
 
     def _accept(self, device_id, variant, replace=False):
         payload = sent(device_id, variant).to_bytes()
-        return self.coordinator.accept(self.live, device_id, payload, secret=SECRET, replace=replace)
+        return self.coordinator.accept(self.live, device_id, payload, Proofs(SECRET, replace))
 
     def _do(self, work, status, plan, effect):
         """Do something with the commits faring as planned, and let the model follow if the first one was kept."""

@@ -132,7 +132,6 @@ def test_terms_that_cannot_be_read_disable_their_federation_alone(run_app, tmp_p
     assert (states["good"], states["bad"]) == ("aggregated", "damaged")
     assert "cannot be read" in caller.show("bad")["remark"]
     assert caller.aggregate("bad").status_code == 503
-    assert caller.http.get("/v1/federations/bad/picture", headers=caller.admin).status_code == 503
 
 
 # Backups --------------------------------------------------------------------------------------------------------------

@@ -115,6 +115,8 @@ class Admission(Enum):
     CLOSED = "closed"
     FULL = "full"
     OTHER_FEATURES = "other features"
+    NOT_INVITED = "not invited"
+    GONE = "gone"
 
     @property
     def is_kept(self) -> bool:

@@ -16,24 +16,24 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from kfed._base.text import plural
+from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.commits import PATIENCE_SECONDS, Committer
-from kfed.coordinator.core.door import Accepted, arrival_of, check_admission, read_message
+from kfed.coordinator.core.door import Accepted, Proofs, arrival_of, check_admission, read_message
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
 from kfed.coordinator.core.registry import Registry
 from kfed.coordinator.core.turns import Turns
-from kfed.coordinator.federation import Admission, Federation, Tally, have_same_terms, is_due
+from kfed.coordinator.federation import Admission, Tally, is_due
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
-from kfed.coordinator.security import hashed
+from kfed.coordinator.security import matches
 from kfed.coordinator.store import Device, Receipt, Store
-from kfed.errors import FeatureMismatchError, InvalidInputError, KFedError, NoReliableKError, TooFewCentersError
+from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
-MAX_FEDERATIONS = 1_000
 TICK_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 
@@ -56,6 +56,9 @@ class Coordinator:
         self._epoch = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._registry = Registry(self._aggregator.load)
+        self.administration = Administration(
+            store, self._registry, self.clock, self._read_back_if_in_doubt, self._write, self._changed
+        )
 
     # Start and stop --------------------------------------------------------------------------------------------------
 
@@ -90,6 +93,11 @@ class Coordinator:
                 self._aggregate_if_due(live)
             await asyncio.sleep(TICK_SECONDS)
 
+    async def _write(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Make a change to the store, after reading it back if need be."""
+        await self._read_back_if_in_doubt()
+        return await self._committer.change(function, *arguments)
+
     async def _read_back_if_in_doubt(self) -> None:
         """After a write that may or may not have been kept, or after losing the store, show what it really holds."""
         if self._is_behind():
@@ -122,40 +130,14 @@ class Coordinator:
         """Totals of its devices."""
         return self.store.tally(live.federation.id)
 
-    async def create(self, terms: dict[str, Any], join_token: str) -> Live:
-        """Create a federation, or find one that was created with the same terms and join token."""
-        await self._read_back_if_in_doubt()
-        asked = Federation(id=0, join_token_hash=hashed(join_token), created_at=self.clock.now(), **terms)
-        live = self.find(asked.name) or await self._create(asked)
-        if not have_same_terms(live.federation, asked):
-            raise ProblemError(409, f"a federation named {asked.name!r} exists already; choose another name")
-        return live
-
-    async def _create(self, asked: Federation) -> Live:
-        if len(self.all()) >= MAX_FEDERATIONS:
-            raise ProblemError(409, f"this coordinator is full: it holds {MAX_FEDERATIONS:,} federations")
-        if asked.deadline is not None and asked.deadline <= asked.created_at:
-            raise InvalidInputError("deadline must be in the future")
-        federation = await self._committer.change(self.store.add_federation, asked)
-        live = self.find(federation.name)
-        if live is None:
-            live = self._registry.add(federation)
-            self._changed(live, "created")
-        return live
-
-    async def close(self, live: Live) -> None:
-        """Turn new devices away; those that have joined are still served."""
-        live.check()
-        await self._read_back_if_in_doubt()
-        await self._committer.change(self.store.close_federation, live.federation.id)
-        live.federation = dataclasses.replace(live.federation, closed=True)
-        self._changed(live, "closed to new devices")
+    async def is_invited(self, live: Live, device_id: str, token: str) -> bool:
+        """Whether this is the token of an invitation of this device, used or not."""
+        invitation = await self.read(self.store.invitations.find, live.federation.id, device_id)
+        return matches(token, None if invitation is None else invitation.token_hash)
 
     # Devices ---------------------------------------------------------------------------------------------------------
 
-    async def accept(
-        self, live: Live, device_id: str, payload: bytes, *, secret: str | None = None, replace: bool = False
-    ) -> Accepted:
+    async def accept(self, live: Live, device_id: str, payload: bytes, proofs: Proofs) -> Accepted:
         """Accept the message of a device; returns when it is on disk."""
         live.check()
         try:
@@ -164,7 +146,7 @@ class Coordinator:
             self.measures.messages.labels("refused").inc()
             raise
         await self._read_back_if_in_doubt()
-        arrival = arrival_of(live.federation, message, secret, replace, self.clock.now())
+        arrival = arrival_of(live.federation, message, proofs, self.clock.now())
         receipt = await self._committer.put(arrival)
         self.measures.messages.labels(receipt.admission.value).inc()
         self._name_features(live)
@@ -205,8 +187,7 @@ class Coordinator:
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
-        await self._read_back_if_in_doubt()
-        if await self._committer.change(self.store.remove, live.federation.id, device_id) is None:
+        if await self._write(self.store.remove, live.federation.id, device_id) is None:
             return False
         self._changed(live, f"{device_id} left")
         await self._settle_after_change(live)

@@ -4,12 +4,14 @@ from kfed.coordinator.store.backups import backup, restore
 from kfed.coordinator.store.database import Contents, SavedClustering, Store
 from kfed.coordinator.store.devices import Arrival, Device, Receipt
 from kfed.coordinator.store.federations import Damaged
+from kfed.coordinator.store.invitations import Invitation
 
 __all__ = [
     "Arrival",
     "Contents",
     "Damaged",
     "Device",
+    "Invitation",
     "Receipt",
     "SavedClustering",
     "Store",

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from kfed.coordinator.federation import Federation, Tally
+from kfed.coordinator.federation import Admission, Federation, Tally
 from kfed.coordinator.store import schema
 from kfed.coordinator.store.counters import FEDERATION, RESTORED, SEQUENCE, read_counters, set_counter
 from kfed.coordinator.store.devices import (
@@ -27,7 +27,8 @@ from kfed.coordinator.store.devices import (
     known_devices,
 )
 from kfed.coordinator.store.federations import Damaged, federation_of, read_federations, row_of
-from kfed.coordinator.store.schema import clusterings, devices, federations, for_long_answers, keys
+from kfed.coordinator.store.invitations import Invitations
+from kfed.coordinator.store.schema import clusterings, devices, federations, for_long_answers, invitations, keys
 from kfed.coordinator.store.transactions import Transactions, unavailable
 from kfed.errors import KFedError
 
@@ -76,6 +77,8 @@ class Store:
             self.engine.dispose()
             raise
         self._writing = self._transactions.writing
+        self.invitations = Invitations(self._writing, self._read)
+        self._deleted: set[int] = set()
         try:
             self.read_back()
         except BaseException:
@@ -100,10 +103,9 @@ class Store:
         """Have the store read back before the next write; for a write that was given up while it was under way."""
         self._transactions.is_in_doubt = True
 
-    def answers(self) -> None:
-        """Raise unless the store can be read and was not deleted or replaced; waits for no write."""
+    def check(self) -> None:
+        """Raise if the store was deleted or replaced; waits for no write."""
         self._transactions.check()
-        self.key("admin")
 
     def read_back(self) -> Contents:
         """Read federations, clusterings and totals as they are in the store."""
@@ -112,6 +114,8 @@ class Store:
             saved = [SavedClustering(**row) for row in connection.execute(select(clusterings)).mappings()]
             self._tallies: dict[int, Tally] = defaultdict(Tally, _count(connection))
             self._names = {one.id: one.schema.names for one in found if one.schema.names is not None}
+            self.invitations.read_back(connection)
+            self._deleted -= {one.id for one in found}
             n_restored = self._transactions.counters.get(RESTORED, 0)
         return Contents(found, damaged, saved, n_restored)
 
@@ -188,24 +192,38 @@ class Store:
             connection.execute(insert(federations).values({**row_of(federation), "id": number}))
         return replace(federation, id=number)
 
-    def close_federation(self, federation_id: int) -> None:
-        """Turn new devices away from now on."""
+    def change_federation(self, federation_id: int, **values: Any) -> None:
+        """Change some of the terms of a federation."""
         with self._writing() as connection:
-            connection.execute(update(federations).where(federations.c.id == federation_id).values(closed=True))
+            connection.execute(update(federations).where(federations.c.id == federation_id).values(values))
+
+    def delete_federation(self, federation_id: int) -> None:
+        """Delete a federation with everything in it; messages on their way to it are turned away."""
+        with self._writing() as connection:
+            for table in (devices, clusterings, invitations):
+                connection.execute(delete(table).where(table.c.federation_id == federation_id))
+            connection.execute(delete(federations).where(federations.c.id == federation_id))
+        self._deleted.add(federation_id)
+        self._tallies.pop(federation_id, None)
+        self._names.pop(federation_id, None)
 
     def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Judge messages in their order and save those that are admitted, in one transaction."""
         with self._writing() as connection:
             last_sequence = self._transactions.counters[SEQUENCE]
             known = known_devices(connection, arrivals)
-            batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence)
-            receipts = [batch.take(arrival) for arrival in arrivals]
+            guests = self.invitations.for_arrivals(connection, arrivals)
+            batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence, guests)
+            receipts = [self._receipt(batch, arrival) for arrival in arrivals]
             batch.write(connection)
             if batch.last_sequence > last_sequence:
                 set_counter(connection, SEQUENCE, batch.last_sequence)
         self._tallies.update(batch.tallies)
         self._names.update(batch.new_names)
         return receipts
+
+    def _receipt(self, batch: ArrivalBatch, arrival: Arrival) -> Receipt:
+        return Receipt(Admission.GONE) if arrival.federation.id in self._deleted else batch.take(arrival)
 
     def remove(self, federation_id: int, device_id: str) -> Device | None:
         """Delete a device; None if it is not there."""
@@ -219,6 +237,8 @@ class Store:
 
     def save_clustering(self, clustering: SavedClustering, epoch: int) -> None:
         """Save a clustering, replacing the one before, unless the store was read back since `epoch`."""
+        if clustering.federation_id in self._deleted:
+            return
         with self._writing(epoch) as connection:
             of_federation = clusterings.c.federation_id == clustering.federation_id
             connection.execute(delete(clusterings).where(of_federation))
