@@ -1,13 +1,17 @@
 """Who may join: invitations for named devices, join tokens that change, and federations that are deleted."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from coordinators import SECRET, message, messages
+from coordinators import ADMIN, SECRET, message, messages
 from hypothesis import given
 from hypothesis import strategies as st
 from test_parts import FEDERATION, arrival
+from typer.testing import CliRunner
 
+from kfed.cli import app
 from kfed.coordinator.federation import Admission
 from kfed.coordinator.security import hashed
 from kfed.coordinator.store import Invitation, Store
@@ -180,3 +184,36 @@ def test_a_message_on_its_way_to_a_federation_that_is_deleted_is_not_kept(store_
     assert store.put([arrival("a")])[0].admission is Admission.GONE
     assert store.device(1, "a") is None
     store.close()
+
+
+# The command line -----------------------------------------------------------------------------------------------------
+
+
+def test_an_administrator_invites_rotates_and_deletes_from_the_command_line(socket_caller, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KFED_ADMIN_TOKEN", ADMIN)
+    url = str(socket_caller.http.base_url)
+
+    def kfed(*arguments):
+        done = CliRunner().invoke(app, ["federation", *arguments, "--url", url, "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    created = kfed("create", "clinics", "--n-features", "2", "-k", "4", "--invited-only")
+    assert created["federation"]["invited_only"]
+    assert kfed("invite", "clinics", "north") == {"device_id": "north", "token_file": "clinics-north.token"}
+    socket_caller.join["clinics"] = {"Authorization": f"Bearer {Path('clinics-north.token').read_text().strip()}"}
+    assert Path("clinics-north.token").stat().st_mode & 0o077 == 0
+    assert socket_caller.put(message("north")).status_code == 201
+    assert kfed("invitations", "clinics")[0]["used_at"] is not None
+    assert kfed("revoke", "clinics", "north")["revoked"]
+    before = Path("clinics.token").read_text()
+    kfed("rotate", "clinics", "--force")
+    assert Path("clinics.token").read_text() != before
+    assert kfed("delete", "clinics", "--yes")["deleted"]
+    assert kfed("list") == []
+
+
+def test_an_id_that_is_no_name_for_a_file_needs_one_for_its_token(tmp_path):
+    done = CliRunner().invoke(app, ["federation", "invite", "clinics", "a/b", "--url", "http://127.0.0.1:9"])
+    assert "--token-file" in done.output
