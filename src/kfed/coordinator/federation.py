@@ -39,6 +39,8 @@ class Federation:
         Largest number of devices, and of centers of one device.
     closed : bool
         Whether new devices are turned away.
+    invited_only : bool
+        Whether a device joins by an invitation in its name; the join token is not enough.
     """
 
     id: int
@@ -53,6 +55,7 @@ class Federation:
     max_devices: int = MAX_DEVICES
     max_centers: int = MAX_CENTERS
     closed: bool = False
+    invited_only: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -60,6 +63,7 @@ class Federation:
                 "the name of a federation must be 1 to 63 letters, digits, dots, dashes or underscores, "
                 "and begin with a letter or digit"
             )
+        checks.positive_integer(self.schema.n_features, "n_features")
         checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
         checks.one_of(self.rule, list(RULES), "rule")
         if self.deadline is not None:
@@ -111,6 +115,8 @@ class Admission(Enum):
     CLOSED = "closed"
     FULL = "full"
     OTHER_FEATURES = "other features"
+    NOT_INVITED = "not invited"
+    GONE = "gone"
 
     @property
     def is_kept(self) -> bool:

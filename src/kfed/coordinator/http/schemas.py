@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
+from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Live
 from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
 from kfed.wire import FeatureSchema
@@ -13,6 +14,7 @@ from kfed.wire import FeatureSchema
 Count = Annotated[StrictInt, Field(ge=1)]
 NumberOfClusters = Annotated[StrictInt, Field(ge=1, le=100_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+DeviceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"^[^\x00-\x1f\x7f]*$")]
 FeatureName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
@@ -30,6 +32,9 @@ class NewFederation(BaseModel):
     deadline: Annotated[float, Field(gt=0, lt=1e11, description="Seconds since 1970")] | None = None
     max_devices: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] = MAX_DEVICES
     max_centers: Annotated[StrictInt, Field(ge=1, le=MAX_CENTERS)] = MAX_CENTERS
+    invited_only: Annotated[
+        StrictBool, Field(description="Whether devices join by invitations alone, and not by the join token")
+    ] = False
 
     def terms(self) -> dict[str, Any]:
         """The arguments of a `Federation`."""
@@ -41,7 +46,9 @@ class FederationState(BaseModel):
     """A federation as it is now."""
 
     name: str
-    state: Literal["gathering", "aggregated"]
+    state: Annotated[
+        Literal["gathering", "aggregated", "damaged"], Field(description="damaged: it is not served; remark says why")
+    ]
     closed: bool
     n_features: int
     feature_names: list[str] | None
@@ -51,6 +58,7 @@ class FederationState(BaseModel):
     deadline: float | None
     max_devices: int
     max_centers: int
+    invited_only: bool
     created_at: float
     n_devices: int
     n_centers: int
@@ -60,7 +68,7 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
-    remark: Annotated[str, Field(description="Why the last attempt to aggregate failed")]
+    remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
     last_change: str
     changed_at: float
 
@@ -89,6 +97,51 @@ class CreatedFederation(BaseModel):
 
     federation: FederationState
     join_token: str
+
+
+class NewJoinToken(BaseModel):
+    """A new join token, which is shown only once."""
+
+    name: str
+    join_token: str
+
+
+class DeletedFederation(BaseModel):
+    """A federation that was deleted."""
+
+    name: str
+    deleted: Literal[True] = True
+
+
+class NewInvitation(BaseModel):
+    """Whom to invite."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    device_id: DeviceName
+
+
+class CreatedInvitation(BaseModel):
+    """An invitation and its token, which is shown only once."""
+
+    device_id: str
+    created_at: float
+    token: str
+
+
+class InvitationState(BaseModel):
+    """An invitation as it is now."""
+
+    device_id: str
+    created_at: float
+    used_at: Annotated[float | None, Field(description="When the device joined by it, in seconds since 1970")]
+
+
+class RevokedInvitation(BaseModel):
+    """An invitation that was revoked."""
+
+    device_id: str
+    revoked: Literal[True] = True
 
 
 class Reaggregation(BaseModel):
@@ -126,7 +179,7 @@ class RemovedAnswer(BaseModel):
     """A device that was removed."""
 
     device_id: str
-    state: Literal["gathering", "aggregated"]
+    state: Literal["gathering", "aggregated", "damaged"]
     version: int
 
 
