@@ -117,6 +117,18 @@ def create(
     max_centers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Largest number of centers of a device.")
     ] = None,
+    max_count: Annotated[
+        float | None, typer.Option(metavar="N", help="Largest number of rows behind a center of a device.")
+    ] = None,
+    max_value: Annotated[
+        float | None, typer.Option(metavar="X", help="Largest size of a number in a center of a device.")
+    ] = None,
+    min_devices: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Devices that every cluster must rest on; centers of fewer are set aside."
+        ),
+    ] = None,
     invited_only: Annotated[
         bool, typer.Option("--invited-only", help="Devices join by `kfed federation invite` alone.")
     ] = False,
@@ -146,6 +158,9 @@ def create(
         "deadline": None if deadline is None else _seconds(deadline),
         "max_devices": max_devices,
         "max_centers": max_centers,
+        "max_count": max_count,
+        "max_value": max_value,
+        "min_devices": min_devices,
         "invited_only": invited_only or None,
     }
     given = {key: value for key, value in terms.items() if value is not None}
@@ -226,6 +241,8 @@ def _state_text(state: dict[str, Any]) -> list[Any]:
     ]
     if state.get("invited_only"):
         lines.append("  devices join by invitation")
+    if state["reason"]:
+        lines.append(f"  [green]found[/]  {escape(state['reason'])}")
     if state["remark"]:
         what = "damaged" if state["state"] == "damaged" else "not aggregated"
         lines.append(f"  [yellow]{what}:[/] {escape(state['remark'])}")

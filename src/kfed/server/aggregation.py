@@ -120,12 +120,19 @@ class Aggregation(KfedFile):
         return self._grouping.set_aside
 
     @cached_property
+    def about_set_aside(self) -> str:
+        """The devices whose centers were set aside, in a sentence; empty if there are none."""
+        if len(self.set_aside) == 0:
+            return ""
+        kept = np.setdiff1d(np.arange(len(self.center_labels)), self.set_aside, assume_unique=True)
+        return set_aside_text(self.messages, kept, self.min_devices or 2)
+
+    @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What to look at before relying on these clusters."""
         about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
         mixtures = mixed_up(self.messages.rescaled, self._grouping.cluster_centers, self.rule)
-        kept = np.setdiff1d(np.arange(len(self.center_labels)), self.set_aside, assume_unique=True)
-        alone = [set_aside_text(self.messages, kept, self.min_devices or 2)] if len(self.set_aside) else []
+        alone = [self.about_set_aside] if self.about_set_aside else []
         return (*alone, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
 
     def __repr__(self) -> str:

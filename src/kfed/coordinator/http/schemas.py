@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Live
 from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
-from kfed.wire import FeatureSchema
+from kfed.wire import MAX_COUNT, MAX_VALUE, FeatureSchema
 
 Count = Annotated[StrictInt, Field(ge=1)]
 NumberOfClusters = Annotated[StrictInt, Field(ge=1, le=100_000)]
@@ -32,6 +32,11 @@ class NewFederation(BaseModel):
     deadline: Annotated[float, Field(gt=0, lt=1e11, description="Seconds since 1970")] | None = None
     max_devices: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] = MAX_DEVICES
     max_centers: Annotated[StrictInt, Field(ge=1, le=MAX_CENTERS)] = MAX_CENTERS
+    max_count: Annotated[float, Field(gt=0, le=MAX_COUNT, description="Largest count of a center")] | None = None
+    max_value: Annotated[float, Field(gt=0, le=MAX_VALUE, description="Largest size of a coordinate")] | None = None
+    min_devices: (
+        Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES, description="Devices that every cluster must rest on")] | None
+    ) = None
     invited_only: Annotated[
         StrictBool, Field(description="Whether devices join by invitations alone, and not by the join token")
     ] = False
@@ -58,6 +63,9 @@ class FederationState(BaseModel):
     deadline: float | None
     max_devices: int
     max_centers: int
+    max_count: float | None
+    max_value: float | None
+    min_devices: int | None
     invited_only: bool
     created_at: float
     n_devices: int
@@ -68,6 +76,7 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
+    reason: Annotated[str, Field(description="How k was chosen, and which devices have centers that were set aside")]
     remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
     last_change: str
     changed_at: float
@@ -78,12 +87,13 @@ class FederationState(BaseModel):
         clusters, schema = live.clusters, live.federation.schema
         names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION}
         names |= {"n_features": schema.n_features, "feature_names": schema.names and list(schema.names)}
-        found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0}
+        found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0, "reason": ""}
         if clusters is not None:
             found = {
                 "n_clusters_found": clusters.n_clusters,
                 "cluster_sizes": clusters.cluster_sizes.tolist(),
                 "n_aggregated": len(clusters.device_ids),
+                "reason": clusters.reason,
             }
         now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
         return cls(**names, **vars(tally), **found, **now)

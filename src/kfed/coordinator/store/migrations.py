@@ -20,6 +20,11 @@ _STEPS = {
         "token_hash {bytes} NOT NULL, created_at FLOAT(53) NOT NULL, used_at FLOAT(53), "
         "PRIMARY KEY (federation_id, device_id))",
     ],
+    4: [
+        "ALTER TABLE kfed_federations ADD COLUMN max_count FLOAT(53)",
+        "ALTER TABLE kfed_federations ADD COLUMN max_value FLOAT(53)",
+        "ALTER TABLE kfed_federations ADD COLUMN min_devices INTEGER",
+    ],
 }
 _BYTES = {"sqlite": "BLOB", "postgresql": "BYTEA"}
 
