@@ -122,6 +122,15 @@ def test_what_is_set_aside_is_answered_like_a_late_device(arena):
     assert result.without("liar") == without
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_neither_the_order_of_messages_nor_threads_matter(arena, rule):
+    sent = [*arena.messages, liar(arena, 8, reach=30.0)]
+    options = {"rule": rule, "min_devices": 2}
+    with pytest.warns(kfed.AggregationWarning):
+        one = kfed.aggregate(sent, 16, n_jobs=1, **options)
+        assert kfed.aggregate(sent[::-1], 16, n_jobs=2, **options) == one
+
+
 # Honest devices -------------------------------------------------------------------------------------------------
 
 

@@ -34,6 +34,9 @@ MOST_EXAMINED, MOST_NAMED = 1001, 20
 MOST_VOTES = 2.0
 """A device that sent more than this many times as many centers as the median device has no more votes for that."""
 
+MAX_TURNS = 50
+"""How often centers of honest devices are set aside and the others grouped again."""
+
 MOST_CHANCES = 3
 """A device of which centers had to be set aside this many times chooses no cluster any more."""
 
@@ -136,12 +139,14 @@ def supported(
 ) -> tuple[Found, Array] | None:
     """Group centers so that every cluster rests on `min_devices` devices: the clusters, and the rows they are of.
 
-    None if fewer than `least` centers are left, or if a cluster is left without any. It comes to an end, since every
-    turn sets at least one center aside; and soon, since a device has few chances.
+    None if fewer than `least` centers are left, if a cluster is left without any, or after `MAX_TURNS`, which so few
+    devices cannot bring about: each has few chances.
     """
     rows = without_far(batch, min_devices)
     chances = np.full(batch.n_devices, MOST_CHANCES)
-    while len(rows) >= least:
+    for _ in range(MOST_CHANCES * min_devices + MAX_TURNS):
+        if len(rows) < least:
+            break
         part = part_of(batch, rows)
         found = group(part)
         is_out = _are_alone(found, part.owners, min_devices)
