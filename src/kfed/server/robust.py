@@ -6,6 +6,9 @@ much as its points, and several seedings compete, each followed by Lloyd to conv
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from kfed._base import geometry, pool, random, seeding
@@ -96,23 +99,25 @@ def _medoids(points: Array, weights: Array, n_clusters: int) -> Array:
     What a point would save only falls as others are added, so only those that seem to save most are measured anew,
     some at a time, until the best of all is one that was.
     """
-    lifted = _lifted(points)
     blocks = [np.arange(block.start, block.stop) for block in pool.blocks(len(points), MAX_EXAMINED // 8)]
-    chosen = [int(np.concatenate([_squares(lifted, rows) @ weights for rows in blocks]).argmin())]
-    costs = _squares(lifted, chosen)[0]
-    savings = np.concatenate([np.maximum(costs - _squares(lifted, rows), 0) @ weights for rows in blocks])
+    squares_of: Callable[[Array | list[int]], Array] = partial(_squares, _lifted(points))
+    if len(points) <= MAX_EXAMINED:
+        squares_of = np.concatenate(list(map(squares_of, blocks))).__getitem__
+    chosen = [int(np.concatenate([squares_of(rows) @ weights for rows in blocks]).argmin())]
+    costs = squares_of(chosen)[0]
+    savings = np.concatenate([np.maximum(costs - squares_of(rows), 0) @ weights for rows in blocks])
     n_measured = min(MEASURED_TOGETHER, len(points))
     is_new = np.zeros(len(points), bool)
     while len(chosen) < n_clusters:
         best = int(savings.argmax())
         if is_new[best]:
             chosen.append(best)
-            costs = np.minimum(costs, _squares(lifted, [best])[0])
+            costs = np.minimum(costs, squares_of([best])[0])
             is_new[:] = False
             continue
         rows = np.argpartition(-savings, n_measured - 1)[:n_measured]
         rows[0] = best  # it may tie with others that are among them
-        savings[rows] = np.maximum(costs - _squares(lifted, rows), 0) @ weights
+        savings[rows] = np.maximum(costs - squares_of(rows), 0) @ weights
         is_new[rows] = True
     return points[chosen]
 
