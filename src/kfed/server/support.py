@@ -119,7 +119,7 @@ def devices_in(labels: Array, owners: Array, n_clusters: int) -> Array:
     return np.bincount(pairs[is_new] % n_clusters, minlength=n_clusters)
 
 
-class Labelled(Protocol):
+class GroupedCenters(Protocol):
     """Device centers in clusters."""
 
     @property
@@ -131,7 +131,7 @@ class Labelled(Protocol):
         """Number of clusters."""
 
 
-Found = TypeVar("Found", bound=Labelled)
+Found = TypeVar("Found", bound=GroupedCenters)
 
 
 def supported(
@@ -157,7 +157,7 @@ def supported(
     return None
 
 
-def _are_alone(found: Labelled, owners: Array, min_devices: int) -> Array | None:
+def _are_alone(found: GroupedCenters, owners: Array, min_devices: int) -> Array | None:
     """Tell which centers are in clusters of too few devices; None if a cluster has no centers at all."""
     labels = found.center_labels
     counted = labels >= 0
