@@ -5,8 +5,9 @@ labels the rows when the answer is there.
 """
 
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
-from kfed.site.read import open_table, read_column, read_table
+from kfed.site.read import open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
+from kfed.site.schema_file import read_schema, write_schema
 from kfed.site.table import Table
 
 __all__ = [
@@ -16,7 +17,10 @@ __all__ = [
     "cluster_table",
     "open_table",
     "read_column",
+    "read_columns",
     "read_scale",
+    "read_schema",
     "read_table",
     "unscaled",
+    "write_schema",
 ]
