@@ -209,7 +209,7 @@ def test_a_coordinator_that_lost_its_database_for_a_while_shows_what_the_one_in_
     between = Store(postgres_address)
     federation = between.read_back().federations[0]
     between.put([arrival("b")])
-    between.close_federation(federation.id)
+    between.change_federation(federation.id, closed=True)
     assert "in use by another coordinator" in caller.put(message("c")).json()["detail"]
     between.close()
     refused = caller.put(message("c"))

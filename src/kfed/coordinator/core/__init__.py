@@ -12,16 +12,19 @@ Threads get frozen values and return frozen values. `Store` guards its writes wi
 loop reads from it are replaced whole. At the start, before the first request, the event loop reads the store itself.
 """
 
+from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters, answer_if_ready, stable_ids
 from kfed.coordinator.core.commits import Committer
+from kfed.coordinator.core.door import Proofs
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.service import Coordinator
 
 __all__ = [
     "METRICS_MEDIA_TYPE",
+    "Administration",
     "Aggregator",
     "Clock",
     "Clusters",
@@ -29,6 +32,7 @@ __all__ = [
     "Coordinator",
     "Live",
     "Measures",
+    "Proofs",
     "answer_if_ready",
     "stable_ids",
 ]

@@ -2,6 +2,9 @@
 
 A commit costs one flush of the disk, whether it holds one message or five hundred. Messages that arrive during a commit
 share the next one, so under load each message costs less.
+
+Nobody waits for a store longer than `PATIENCE_SECONDS`, though the thread that writes to it may have to. A change that
+was given up before it began is not made; one that was given up on the way is in doubt.
 """
 
 from __future__ import annotations
@@ -20,14 +23,16 @@ Result = TypeVar("Result")
 
 MAX_BATCH = 512
 PAUSE_SECONDS = 0.002
+PATIENCE_SECONDS = 4.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Task:
     """A change to make, and the future of whoever waits for it."""
 
     work: Arrival | Callable[[], Any]
     future: asyncio.Future[Any]
+    is_begun: bool = False
 
 
 class Committer:
@@ -57,17 +62,29 @@ class Committer:
             await self._under_way
         self._thread.shutdown()
 
-    def _submit(self, work: Arrival | Callable[[], Any]) -> asyncio.Future[Any]:
-        future = self._loop.create_future()
-        self._waiting.append(_Task(work, future))
+    async def _submit(self, work: Arrival | Callable[[], Any]) -> Any:
+        task = _Task(work, self._loop.create_future())
+        self._waiting.append(task)
         if self._under_way is None:
             self._under_way = self._loop.create_task(self._commit_all())
-        return future
+        timer = self._loop.call_later(PATIENCE_SECONDS, self._give_up, task)
+        try:
+            return await task.future
+        finally:
+            timer.cancel()
+
+    def _give_up(self, task: _Task) -> None:
+        if task.is_begun:
+            self._store.doubt()
+        if not task.future.done():
+            task.future.set_exception(StoreUnavailableError("it does not answer", may_be_kept=task.is_begun))
 
     async def _commit_all(self) -> None:
         """Commit until nothing waits; after a commit of several messages, pause for more to arrive."""
         while self._waiting:
             group = _first_group(self._waiting)
+            if not group:
+                continue
             answers = await self._loop.run_in_executor(self._thread, self._write, group)
             _answer(group, answers)
             if len(group) > 1:
@@ -89,10 +106,13 @@ class Committer:
 
 
 def _first_group(waiting: deque[_Task]) -> list[_Task]:
-    """Take the first arrivals in a row, or one other change."""
-    group = [waiting.popleft()]
-    while waiting and len(group) < MAX_BATCH and _are_arrivals(group[-1], waiting[0]):
-        group.append(waiting.popleft())
+    """Take the first arrivals in a row, or one other change; whoever has given up or gone is passed over."""
+    group: list[_Task] = []
+    while waiting and len(group) < MAX_BATCH and (not group or _are_arrivals(group[-1], waiting[0])):
+        task = waiting.popleft()
+        if not task.future.done():
+            task.is_begun = True
+            group.append(task)
     return group
 
 

@@ -1,0 +1,137 @@
+"""Backups: a whole store in one SQLite file, taken and restored while a coordinator may be using the store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, Table, delete, func, insert, inspect, select
+from sqlalchemy.exc import DatabaseError
+
+from kfed._base.text import plural
+from kfed.coordinator.store.counters import GENERATION, RESTORED, read_counters, set_counter
+from kfed.coordinator.store.migrations import migrate
+from kfed.coordinator.store.schema import connect, devices, federations, for_long_answers, metadata, writing_connection
+from kfed.coordinator.store.transactions import unavailable
+from kfed.errors import InvalidInputError
+
+ROWS_AT_A_TIME = 1_000
+
+
+def backup(store: str, file: Path) -> str:
+    """Write everything that is in a store at this moment to a new file; returns what that is, in words."""
+    if not store.startswith("postgresql") and not os.path.isfile(store):
+        raise InvalidInputError(f"{store}: no such store")
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".kfed-backup-") as folder:
+        copy = os.path.join(folder, "kfed.db")
+        with _engine(store) as engine, unavailable():
+            if engine.dialect.name == "sqlite":
+                _copy_file(str(engine.url.database), copy)
+            else:
+                _copy_tables(engine, copy)
+        with _engine(copy) as engine, engine.connect() as connection:
+            said = _said(connection)
+        _alone(copy)
+        os.replace(copy, file)
+    return said
+
+
+def restore(file: Path, store: str, *, overwrite: bool = False) -> str:
+    """Replace everything in a store by what a backup holds; returns what that is, in words.
+
+    A store that holds something is left alone unless `overwrite` is true. A coordinator that is using the store reads
+    it back. Places in the order of arrivals are never used again.
+    """
+    if not file.is_file():
+        raise InvalidInputError(f"{file}: no such file")
+    with tempfile.TemporaryDirectory(prefix="kfed-restore-") as folder:
+        copy = os.path.join(folder, "kfed.db")
+        shutil.copyfile(file, copy)
+        with _engine(copy) as source, _engine(store) as target, unavailable():
+            _check_is_backup(source, file)
+            migrate(source)
+            migrate(target)
+            with source.connect() as reading, writing_connection(target) as writing, for_long_answers(writing):
+                if _count(writing, federations) and not overwrite:
+                    raise InvalidInputError(f"the store holds {_said(writing)}; pass --force to replace them")
+                _replace(reading, writing)
+                said = _said(writing)
+                writing.commit()
+    return said
+
+
+@contextmanager
+def _engine(address: str) -> Iterator[Engine]:
+    engine = connect(address)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _copy_file(source: str, copy: str) -> None:
+    """Copy all pages in one step, which sees the file as it is at one moment, whoever writes to it."""
+    with (
+        closing(sqlite3.connect(f"file:{quote(source)}?mode=ro", uri=True)) as reading,
+        closing(sqlite3.connect(copy)) as writing,
+    ):
+        reading.backup(writing, pages=-1)
+
+
+def _copy_tables(engine: Engine, copy: str) -> None:
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as reading, _engine(copy) as target:
+        migrate(target)
+        with for_long_answers(reading), writing_connection(target) as writing:
+            _copy_rows(reading, writing)
+            writing.commit()
+
+
+def _replace(reading: Connection, writing: Connection) -> None:
+    known = read_counters(writing)
+    _copy_rows(reading, writing)
+    restored = read_counters(writing)
+    latest = {name: max(known.get(name, 0), restored.get(name, 0)) for name in known | restored}
+    latest[GENERATION] = known.get(GENERATION, 0)  # whoever owns the store still does
+    latest[RESTORED] = known.get(RESTORED, 0) + 1
+    for name, value in latest.items():
+        set_counter(writing, name, value, is_new=name not in restored)
+
+
+def _copy_rows(reading: Connection, writing: Connection) -> None:
+    """Make the rows of all tables those of another store."""
+    for table in metadata.sorted_tables:
+        writing.execute(delete(table))
+        rows = reading.execute(select(table).execution_options(yield_per=ROWS_AT_A_TIME)).mappings()
+        for some in rows.partitions():
+            writing.execute(insert(table), [dict(row) for row in some])
+
+
+def _check_is_backup(source: Engine, file: Path) -> None:
+    try:
+        is_backup = federations.name in inspect(source).get_table_names()
+    except DatabaseError:
+        is_backup = False
+    if not is_backup:
+        raise InvalidInputError(f"{file} is not a backup of a coordinator's store")
+
+
+def _said(connection: Connection) -> str:
+    n_federations, n_devices = _count(connection, federations), _count(connection, devices)
+    return f"{plural(n_federations, 'federation')} and {plural(n_devices, 'device')}"
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def _alone(path: str) -> None:
+    """Fold the log that SQLite keeps beside a file into the file."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE").close()
+    os.chmod(path, 0o600)
