@@ -20,11 +20,12 @@ from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters
-from kfed.coordinator.core.commits import PATIENCE_SECONDS, Committer
+from kfed.coordinator.core.commits import Committer
 from kfed.coordinator.core.door import Accepted, Proofs, arrival_of, check_admission, read_message
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
+from kfed.coordinator.core.readers import Readers
 from kfed.coordinator.core.registry import Registry
 from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Tally, is_due
@@ -50,6 +51,8 @@ class Coordinator:
         self.clock = clock or Clock()
         self.events = Events()
         self.measures = Measures()
+        self._readers = Readers()
+        self.read = self._readers.read
         self._aggregator = Aggregator(store, self.measures.aggregation.observe)
         self._turns = Turns()
         self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
@@ -76,6 +79,7 @@ class Coordinator:
         self._turns.close()
         self._turns_of_reading.close()
         self._aggregator.close()
+        self._readers.close()
         await self._committer.close()
 
     async def _tick(self) -> None:
@@ -177,13 +181,6 @@ class Coordinator:
         """A device of a federation, or None if it has not joined."""
         live.check()
         return await self.read(self.store.device, live.federation.id, device_id)
-
-    async def read(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Read from the store on a thread; a store that does not answer in time is not available."""
-        try:
-            return await asyncio.wait_for(asyncio.to_thread(function, *arguments), PATIENCE_SECONDS)
-        except TimeoutError as error:
-            raise StoreUnavailableError("it does not answer") from error
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
