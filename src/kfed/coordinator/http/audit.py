@@ -24,6 +24,7 @@ log = logging.getLogger("kfed.coordinator.audit")
 log.setLevel(logging.INFO)
 
 REQUEST_ID = b"x-request-id"
+REFUSED = (401, 403, 429)
 STREAMS = {"events"}
 """Routes that answer for as long as somebody watches; their time says nothing."""
 
@@ -80,7 +81,8 @@ class Audit:
             route = getattr(scope.get("endpoint"), "__name__", "none")
             if route not in STREAMS:
                 self._measures.seconds.labels(KINDS.get(route, "other")).observe(seconds)
-            if scope["method"] not in ("GET", "HEAD", "OPTIONS") or status in (401, 403, 429):
+            is_worth_a_line = scope["method"] not in ("GET", "HEAD", "OPTIONS") or status in REFUSED
+            if is_worth_a_line and log.hasHandlers():
                 self._write(scope, number, route, status, seconds)
 
     def _write(self, scope: Scope, number: str, route: str, status: int, seconds: float) -> None:
@@ -104,7 +106,7 @@ class Audit:
         token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")[2].strip()
         if token and matches(token, self._admin_token_hash):
             return "administrator"
-        if status in (401, 403, 429):
+        if status in REFUSED:
             return "nobody known"
         if SECRET_HEADER.encode() in headers:
             return "device"

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, inspect, select
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from kfed._base.text import plural
 from kfed.coordinator.store.counters import GENERATION, RESTORED, read_counters, set_counter
@@ -31,6 +31,7 @@ def backup(store: str, file: Path) -> str:
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=".kfed-backup-") as folder:
         copy = os.path.join(folder, "kfed.db")
         with _engine(store) as engine, unavailable():
+            _check_is_store(engine, "this is not the store of a coordinator")
             if engine.dialect.name == "sqlite":
                 _copy_file(str(engine.url.database), copy)
             else:
@@ -54,7 +55,7 @@ def restore(file: Path, store: str, *, overwrite: bool = False) -> str:
         copy = os.path.join(folder, "kfed.db")
         shutil.copyfile(file, copy)
         with _engine(copy) as source, _engine(store) as target, unavailable():
-            _check_is_backup(source, file)
+            _check_is_store(source, f"{file} is not a backup of a coordinator's store")
             migrate(source)
             migrate(target)
             with source.connect() as reading, writing_connection(target) as writing, for_long_answers(writing):
@@ -112,13 +113,15 @@ def _copy_rows(reading: Connection, writing: Connection) -> None:
             writing.execute(insert(table), [dict(row) for row in some])
 
 
-def _check_is_backup(source: Engine, file: Path) -> None:
+def _check_is_store(engine: Engine, complaint: str) -> None:
     try:
-        is_backup = federations.name in inspect(source).get_table_names()
-    except DatabaseError:
-        is_backup = False
-    if not is_backup:
-        raise InvalidInputError(f"{file} is not a backup of a coordinator's store")
+        is_store = federations.name in inspect(engine).get_table_names()
+    except OperationalError:  # a database that cannot be reached says so itself
+        raise
+    except DatabaseError:  # not a database at all
+        is_store = False
+    if not is_store:
+        raise InvalidInputError(complaint)
 
 
 def _said(connection: Connection) -> str:
