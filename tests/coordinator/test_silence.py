@@ -107,6 +107,7 @@ def test_while_postgresql_is_frozen_requests_get_503_within_5_seconds_and_then_a
         *[lambda one=one: caller.put(one) for one in late],
         *[lambda: caller.http.get(f"{caller.path('device-0000')}/identity", headers=secret)] * 10,
         lambda: caller.remove("device-0001"),
+        caller.aggregate,
         lambda: caller.http.post(
             "/v1/federations", json={"name": "other", "n_features": 2}, headers=caller.admin | {"Idempotency-Key": "1"}
         ),

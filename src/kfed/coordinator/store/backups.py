@@ -17,7 +17,15 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from kfed._base.text import plural
 from kfed.coordinator.store.counters import GENERATION, RESTORED, read_counters, set_counter
 from kfed.coordinator.store.migrations import migrate
-from kfed.coordinator.store.schema import connect, devices, federations, for_long_answers, metadata, writing_connection
+from kfed.coordinator.store.schema import (
+    connect,
+    counters,
+    devices,
+    federations,
+    for_long_answers,
+    metadata,
+    writing_connection,
+)
 from kfed.coordinator.store.transactions import unavailable
 from kfed.errors import InvalidInputError
 
@@ -94,19 +102,20 @@ def _copy_tables(engine: Engine, copy: str) -> None:
 
 
 def _replace(reading: Connection, writing: Connection) -> None:
-    known = read_counters(writing)
-    _copy_rows(reading, writing)
-    restored = read_counters(writing)
-    latest = {name: max(known.get(name, 0), restored.get(name, 0)) for name in known | restored}
-    latest[GENERATION] = known.get(GENERATION, 0)  # whoever owns the store still does
-    latest[RESTORED] = known.get(RESTORED, 0) + 1
+    """Make the rows those of the backup. Counters never go down, and whoever owns the store still does."""
+    known, saved = read_counters(writing), read_counters(reading, locked=False)
+    _copy_rows(reading, writing, without=counters)
+    latest = {name: max(known.get(name, 0), saved.get(name, 0)) for name in known | saved}
+    latest |= {GENERATION: known.get(GENERATION, 0), RESTORED: known.get(RESTORED, 0) + 1}
     for name, value in latest.items():
-        set_counter(writing, name, value, is_new=name not in restored)
+        set_counter(writing, name, value, is_new=name not in known)
 
 
-def _copy_rows(reading: Connection, writing: Connection) -> None:
-    """Make the rows of all tables those of another store."""
+def _copy_rows(reading: Connection, writing: Connection, without: Table | None = None) -> None:
+    """Make the rows of all tables, or all but one, those of another store."""
     for table in metadata.sorted_tables:
+        if table is without:
+            continue
         writing.execute(delete(table))
         rows = reading.execute(select(table).execution_options(yield_per=ROWS_AT_A_TIME)).mappings()
         for some in rows.partitions():
