@@ -35,6 +35,7 @@ from kfed.coordinator.store import Device, Receipt, Store
 from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
+NO_FEDERATION = 0
 TICK_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 
@@ -134,9 +135,10 @@ class Coordinator:
         """Totals of its devices."""
         return self.store.tally(live.federation.id)
 
-    async def is_invited(self, live: Live, device_id: str, token: str) -> bool:
+    async def is_invited(self, live: Live | None, device_id: str, token: str | None) -> bool:
         """Whether this is the token of an invitation of this device, used or not."""
-        invitation = await self.read(self.store.invitations.find, live.federation.id, device_id)
+        federation_id = NO_FEDERATION if live is None else live.federation.id
+        invitation = await self.read(self.store.invitations.find, federation_id, device_id)
         return matches(token, None if invitation is None else invitation.token_hash)
 
     # Devices ---------------------------------------------------------------------------------------------------------
