@@ -73,6 +73,14 @@ def test_a_wrong_token_makes_the_same_reads_whether_or_not_a_federation_exists(c
     assert found == ["north"] * 3
 
 
+def test_an_id_that_no_database_can_hold_is_the_fault_of_the_sender(store_caller):
+    store_caller.create(invited_only=True)
+    sent = message("north").to_bytes()
+    assert store_caller.put(sent, device_id="a\0b").status_code == 422
+    assert put(store_caller, sent, "x" * 32, device_id="a\0b").status_code == 403
+    assert revoke(store_caller, "a%00b").status_code == 404
+
+
 def test_by_the_join_token_nobody_joins_a_federation_of_invited_devices(caller):
     caller.create(invited_only=True)
     refused = caller.put(message("invented"))

@@ -53,7 +53,8 @@ async def join(request: Request, name: str, device_id: str) -> tuple[Live, str |
     live = coordinator.find(name)
     if matches(token, live.federation.join_token_hash if live else None) and live is not None:
         return live, None
-    if await coordinator.is_invited(live, device_id[:MAX_NAME_LENGTH], token) and live is not None:
+    is_worth_a_look = token is not None and device_id.isprintable()
+    if is_worth_a_look and await coordinator.is_invited(live, device_id[:MAX_NAME_LENGTH], token) and live is not None:
         return live, token
     raise _refused(request, f"there is no federation {name[:63]!r}, or this is not its join token")
 
