@@ -12,6 +12,7 @@ import tempfile
 import uuid
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -347,8 +348,8 @@ def files(monkeypatch):
 def _made_anew(path):
     while True:
         for name in glob.glob(f"{path}*"):
-            os.unlink(name)
-        open(path, "x").close()
+            Path(name).unlink(missing_ok=True)  # SQLite deletes some itself
+        Path(path).touch()
         yield path
 
 

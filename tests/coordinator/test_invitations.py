@@ -15,6 +15,7 @@ from kfed.cli import app
 from kfed.coordinator.federation import Admission
 from kfed.coordinator.security import hashed
 from kfed.coordinator.store import Invitation, Store
+from kfed.coordinator.store.invitations import Invitations
 
 OTHER_SECRET = "another-device-secret-for-tests"
 
@@ -58,6 +59,26 @@ def test_an_invitation_is_for_its_device_and_its_federation_alone(caller):
     assert put(caller, message("south"), token).status_code == 403
     assert put(caller, message("north"), token, name="other").status_code == 403
     assert put(caller, message("north"), token[:-1] + "x").status_code == 403
+
+
+def test_a_wrong_token_makes_the_same_reads_whether_or_not_a_federation_exists(caller, monkeypatch):
+    caller.create()
+    caller.create("invited", invited_only=True)
+    invite(caller, "north", "invited")
+    found, find = [], Invitations.find
+    monkeypatch.setattr(Invitations, "find", lambda *asked: found.append(asked[2]) or find(*asked))
+    for name in ("clinics", "invited", "none"):
+        caller.join[name] = {"Authorization": "Bearer " + "x" * 32}
+        assert caller.put(message("north"), name).status_code == 403
+    assert found == ["north"] * 3
+
+
+def test_an_id_that_no_database_can_hold_is_the_fault_of_the_sender(store_caller):
+    store_caller.create(invited_only=True)
+    sent = message("north").to_bytes()
+    assert store_caller.put(sent, device_id="a\0b").status_code == 422
+    assert put(store_caller, sent, "x" * 32, device_id="a\0b").status_code == 403
+    assert revoke(store_caller, "a%00b").status_code == 404
 
 
 def test_by_the_join_token_nobody_joins_a_federation_of_invited_devices(caller):

@@ -9,7 +9,7 @@ import pytest
 from coordinators import Caller, message, messages
 from test_parts import arrival
 
-from kfed.coordinator.core import Committer, commits
+from kfed.coordinator.core import Committer, commits, readers
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.store import Store
 
@@ -40,7 +40,12 @@ def test_a_write_that_takes_too_long_is_in_doubt_and_one_that_waited_for_it_is_n
         waiting = asyncio.ensure_future(committer.put(arrival("waiting")))
         problems = await asyncio.gather(begun, waiting, return_exceptions=True)
         assert store.is_in_doubt
+        with pytest.raises(StoreUnavailableError):  # at once: nobody waits for a write that is stuck
+            await asyncio.wait_for(committer.put(arrival("while stuck")), 0.01)
         store.may_go_on.set()
+        while not store.written:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
         await committer.put(arrival("later"))
         await committer.close()
         return problems, store.written
@@ -49,6 +54,39 @@ def test_a_write_that_takes_too_long_is_in_doubt_and_one_that_waited_for_it_is_n
     assert all(isinstance(problem, StoreUnavailableError) for problem in problems)
     assert [problem.may_be_kept for problem in problems] == [True, False]
     assert written == ["begun", "later"]
+
+
+def test_a_long_queue_that_moves_is_no_reason_to_give_up(monkeypatch):
+    monkeypatch.setattr(commits, "PATIENCE_SECONDS", 0.4)
+    monkeypatch.setattr(readers, "PATIENCE_SECONDS", 0.4)
+
+    async def run():
+        store, reading = SilentStore(), readers.Readers()
+        store.may_go_on.set()
+        committer = Committer(store)
+        changes = [committer.change(time.sleep, 0.04) for _ in range(16)]
+        reads = [reading.read(time.sleep, 0.04) for _ in range(128)]
+        await asyncio.gather(*changes, *reads)
+        await committer.close()
+        reading.close()
+
+    asyncio.run(run())
+
+
+def test_a_read_that_takes_too_long_is_given_up_and_the_next_ones_are_answered_again(monkeypatch):
+    monkeypatch.setattr(readers, "PATIENCE_SECONDS", 0.05)
+
+    async def run():
+        reading, may_go_on = readers.Readers(), threading.Event()
+        waits = [reading.read(may_go_on.wait, 10) for _ in range(20)]
+        problems = await asyncio.gather(*waits, return_exceptions=True)
+        assert all(isinstance(problem, StoreUnavailableError) for problem in problems)
+        may_go_on.set()
+        await asyncio.sleep(0.02)
+        assert await reading.read(lambda: 42) == 42
+        reading.close()
+
+    asyncio.run(run())
 
 
 def timed(call):
@@ -69,6 +107,7 @@ def test_while_postgresql_is_frozen_requests_get_503_within_5_seconds_and_then_a
         *[lambda one=one: caller.put(one) for one in late],
         *[lambda: caller.http.get(f"{caller.path('device-0000')}/identity", headers=secret)] * 10,
         lambda: caller.remove("device-0001"),
+        caller.aggregate,
         lambda: caller.http.post(
             "/v1/federations", json={"name": "other", "n_features": 2}, headers=caller.admin | {"Idempotency-Key": "1"}
         ),

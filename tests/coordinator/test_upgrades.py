@@ -201,6 +201,7 @@ def test_the_commands_say_what_they_did_and_refuse_what_is_no_backup(tmp_path):
         other.execute("CREATE TABLE other (x)")
     for name in ("junk", "other.db"):
         assert "is not a backup" in run("restore", tmp_path / name, store).output
+        assert "is not the store" in run("backup", tmp_path / name, tmp_path / "two.backup").output
     assert "no such store" in run("backup", tmp_path / "none", tmp_path / "two.backup").output
 
 

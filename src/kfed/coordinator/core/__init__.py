@@ -6,7 +6,7 @@ Who runs on which thread::
       │ asks     ▲ gets back
       ├──────────┼─ Receipt  ─ kfed-committer    Committer ──> Store    changes to devices and federations, in batches
       ├──────────┼─ Clusters ─ kfed-aggregator   Aggregator ─> Store    reads messages, Algorithm 2, saves clusterings
-      └──────────┴─ Device   ─ worker threads    Store                  single reads (`asyncio.to_thread`)
+      └──────────┴─ Device   ─ kfed-reader       Readers ──> Store      single reads
 
 Threads get frozen values and return frozen values. `Store` guards its writes with a lock; the totals that the event
 loop reads from it are replaced whole. At the start, before the first request, the event loop reads the store itself.

@@ -3,8 +3,8 @@
 A commit costs one flush of the disk, whether it holds one message or five hundred. Messages that arrive during a commit
 share the next one, so under load each message costs less.
 
-Nobody waits for a store longer than `PATIENCE_SECONDS`, though the thread that writes to it may have to. A change that
-was given up before it began is not made; one that was given up on the way is in doubt.
+Nobody waits for a write that takes longer than `PATIENCE_SECONDS`, though the thread that makes it has to. Changes that
+wait behind it are given up, and never made; those on their way are in doubt.
 """
 
 from __future__ import annotations
@@ -24,15 +24,20 @@ Result = TypeVar("Result")
 MAX_BATCH = 512
 PAUSE_SECONDS = 0.002
 PATIENCE_SECONDS = 4.0
+SILENCE = "it does not answer"
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Task:
     """A change to make, and the future of whoever waits for it."""
 
     work: Arrival | Callable[[], Any]
     future: asyncio.Future[Any]
-    is_begun: bool = False
+
+    def fail(self, problem: Exception) -> None:
+        """Answer with an error, unless whoever asked has gone."""
+        if not self.future.done():
+            self.future.set_exception(problem)
 
 
 class Committer:
@@ -45,6 +50,7 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kfed-committer")
         self._waiting: deque[_Task] = deque()
         self._under_way: asyncio.Task[None] | None = None
+        self._is_stuck = False
 
     async def put(self, arrival: Arrival) -> Receipt:
         """Write a message; returns when it is on disk."""
@@ -62,34 +68,38 @@ class Committer:
             await self._under_way
         self._thread.shutdown()
 
-    async def _submit(self, work: Arrival | Callable[[], Any]) -> Any:
+    def _submit(self, work: Arrival | Callable[[], Any]) -> asyncio.Future[Any]:
         task = _Task(work, self._loop.create_future())
         self._waiting.append(task)
+        if self._is_stuck:
+            self._give_up_waiting()
         if self._under_way is None:
             self._under_way = self._loop.create_task(self._commit_all())
-        timer = self._loop.call_later(PATIENCE_SECONDS, self._give_up, task)
-        try:
-            return await task.future
-        finally:
-            timer.cancel()
-
-    def _give_up(self, task: _Task) -> None:
-        if task.is_begun:
-            self._store.doubt()
-        if not task.future.done():
-            task.future.set_exception(StoreUnavailableError("it does not answer", may_be_kept=task.is_begun))
+        return task.future
 
     async def _commit_all(self) -> None:
         """Commit until nothing waits; after a commit of several messages, pause for more to arrive."""
-        while self._waiting:
-            group = _first_group(self._waiting)
-            if not group:
-                continue
+        while group := _first_group(self._waiting):
+            timer = self._loop.call_later(PATIENCE_SECONDS, self._give_up, group)
             answers = await self._loop.run_in_executor(self._thread, self._write, group)
+            timer.cancel()
+            self._is_stuck = False
             _answer(group, answers)
             if len(group) > 1:
                 await asyncio.sleep(PAUSE_SECONDS)
         self._under_way = None
+
+    def _give_up(self, group: Sequence[_Task]) -> None:
+        """Answer those whose changes are on their way, and those that wait behind them."""
+        self._is_stuck = True
+        self._store.doubt()
+        for task in group:
+            task.fail(StoreUnavailableError(SILENCE, may_be_kept=True))
+        self._give_up_waiting()
+
+    def _give_up_waiting(self) -> None:
+        while self._waiting:
+            self._waiting.popleft().fail(StoreUnavailableError(SILENCE))
 
     def _write(self, group: Sequence[_Task]) -> list[Any]:
         """Make the changes in one transaction; an error is the answer to all of them."""
@@ -106,12 +116,11 @@ class Committer:
 
 
 def _first_group(waiting: deque[_Task]) -> list[_Task]:
-    """Take the first arrivals in a row, or one other change; whoever has given up or gone is passed over."""
+    """Take the first arrivals in a row, or one other change; whoever has gone is passed over."""
     group: list[_Task] = []
     while waiting and len(group) < MAX_BATCH and (not group or _are_arrivals(group[-1], waiting[0])):
         task = waiting.popleft()
         if not task.future.done():
-            task.is_begun = True
             group.append(task)
     return group
 

@@ -20,11 +20,12 @@ from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters
-from kfed.coordinator.core.commits import PATIENCE_SECONDS, Committer
+from kfed.coordinator.core.commits import Committer
 from kfed.coordinator.core.door import Accepted, Proofs, arrival_of, check_admission, read_message
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
+from kfed.coordinator.core.readers import Readers
 from kfed.coordinator.core.registry import Registry
 from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Tally, is_due
@@ -34,6 +35,7 @@ from kfed.coordinator.store import Device, Receipt, Store
 from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
+NO_FEDERATION = 0
 TICK_SECONDS = 0.5
 LOOK_SECONDS = 2.0
 
@@ -50,6 +52,8 @@ class Coordinator:
         self.clock = clock or Clock()
         self.events = Events()
         self.measures = Measures()
+        self._readers = Readers()
+        self.read = self._readers.read
         self._aggregator = Aggregator(store, self.measures.aggregation.observe)
         self._turns = Turns()
         self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
@@ -76,6 +80,7 @@ class Coordinator:
         self._turns.close()
         self._turns_of_reading.close()
         self._aggregator.close()
+        self._readers.close()
         await self._committer.close()
 
     async def _tick(self) -> None:
@@ -130,9 +135,10 @@ class Coordinator:
         """Totals of its devices."""
         return self.store.tally(live.federation.id)
 
-    async def is_invited(self, live: Live, device_id: str, token: str) -> bool:
+    async def is_invited(self, live: Live | None, device_id: str, token: str | None) -> bool:
         """Whether this is the token of an invitation of this device, used or not."""
-        invitation = await self.read(self.store.invitations.find, live.federation.id, device_id)
+        federation_id = NO_FEDERATION if live is None else live.federation.id
+        invitation = await self.read(self.store.invitations.find, federation_id, device_id)
         return matches(token, None if invitation is None else invitation.token_hash)
 
     # Devices ---------------------------------------------------------------------------------------------------------
@@ -177,13 +183,6 @@ class Coordinator:
         """A device of a federation, or None if it has not joined."""
         live.check()
         return await self.read(self.store.device, live.federation.id, device_id)
-
-    async def read(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Read from the store on a thread; a store that does not answer in time is not available."""
-        try:
-            return await asyncio.wait_for(asyncio.to_thread(function, *arguments), PATIENCE_SECONDS)
-        except TimeoutError as error:
-            raise StoreUnavailableError("it does not answer") from error
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""

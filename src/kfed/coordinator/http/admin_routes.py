@@ -124,7 +124,7 @@ async def list_invitations(request: Request, name: str) -> list[InvitationState]
 async def revoke_invitation(request: Request, name: str, device_id: str) -> RevokedInvitation:
     """Revoke an invitation. A device that has joined by it stays until it is removed."""
     live = rights.administer(request, name)
-    if not await _administration(request).revoke(live, device_id):
+    if not device_id.isprintable() or not await _administration(request).revoke(live, device_id):
         raise ProblemError(404, f"device {device_id[:200]!r} has no invitation to federation {name!r}")
     return RevokedInvitation(device_id=device_id)
 

@@ -24,6 +24,7 @@ log = logging.getLogger("kfed.coordinator.audit")
 log.setLevel(logging.INFO)
 
 REQUEST_ID = b"x-request-id"
+REFUSED = (401, 403, 429)
 STREAMS = {"events"}
 """Routes that answer for as long as somebody watches; their time says nothing."""
 
@@ -64,33 +65,31 @@ class Audit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        number, started, status = secrets.token_hex(8), time.monotonic(), 0
+        number, started = secrets.token_hex(8), time.monotonic()
 
         async def numbered_send(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
                 message.setdefault("headers", []).append((REQUEST_ID, number.encode()))
+                self._note(scope, number, message["status"], time.monotonic() - started)
             await send(message)
 
-        try:
-            await self._app(scope, receive, numbered_send)
-        finally:
-            seconds = time.monotonic() - started
-            route = getattr(scope.get("endpoint"), "__name__", "none")
-            if route not in STREAMS:
-                self._measures.seconds.labels(KINDS.get(route, "other")).observe(seconds)
-            if scope["method"] not in ("GET", "HEAD", "OPTIONS") or status in (401, 403, 429):
-                self._write(scope, number, route, status, seconds)
+        await self._app(scope, receive, numbered_send)
+        route = _route(scope)
+        if route not in STREAMS:
+            self._measures.seconds.labels(KINDS.get(route, "other")).observe(time.monotonic() - started)
 
-    def _write(self, scope: Scope, number: str, route: str, status: int, seconds: float) -> None:
+    def _note(self, scope: Scope, number: str, status: int, seconds: float) -> None:
+        """Write a line before the response is sent, so that nobody knows of a change that the log does not."""
+        is_worth_a_line = scope["method"] not in ("GET", "HEAD", "OPTIONS") or status in REFUSED
+        if not is_worth_a_line or not log.hasHandlers():
+            return
         named = scope.get("path_params") or {}
         line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "request": number,
             "who": self._who(scope, status),
             "from": scope["client"][0] if scope.get("client") else None,
-            "what": route,
+            "what": _route(scope),
             "federation": named.get("name"),
             "device": named.get("device_id"),
             "status": status,
@@ -104,8 +103,13 @@ class Audit:
         token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")[2].strip()
         if token and matches(token, self._admin_token_hash):
             return "administrator"
-        if status in (401, 403, 429):
+        if status in REFUSED:
             return "nobody known"
         if SECRET_HEADER.encode() in headers:
             return "device"
         return "join token" if token else "nobody known"
+
+
+def _route(scope: Scope) -> str:
+    """The name of the function that answers a request."""
+    return getattr(scope.get("endpoint"), "__name__", "none")

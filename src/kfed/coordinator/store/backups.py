@@ -12,12 +12,20 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, inspect, select
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from kfed._base.text import plural
 from kfed.coordinator.store.counters import GENERATION, RESTORED, read_counters, set_counter
 from kfed.coordinator.store.migrations import migrate
-from kfed.coordinator.store.schema import connect, devices, federations, for_long_answers, metadata, writing_connection
+from kfed.coordinator.store.schema import (
+    connect,
+    counters,
+    devices,
+    federations,
+    for_long_answers,
+    metadata,
+    writing_connection,
+)
 from kfed.coordinator.store.transactions import unavailable
 from kfed.errors import InvalidInputError
 
@@ -31,6 +39,7 @@ def backup(store: str, file: Path) -> str:
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=".kfed-backup-") as folder:
         copy = os.path.join(folder, "kfed.db")
         with _engine(store) as engine, unavailable():
+            _check_is_store(engine, "this is not the store of a coordinator")
             if engine.dialect.name == "sqlite":
                 _copy_file(str(engine.url.database), copy)
             else:
@@ -54,7 +63,7 @@ def restore(file: Path, store: str, *, overwrite: bool = False) -> str:
         copy = os.path.join(folder, "kfed.db")
         shutil.copyfile(file, copy)
         with _engine(copy) as source, _engine(store) as target, unavailable():
-            _check_is_backup(source, file)
+            _check_is_store(source, f"{file} is not a backup of a coordinator's store")
             migrate(source)
             migrate(target)
             with source.connect() as reading, writing_connection(target) as writing, for_long_answers(writing):
@@ -93,32 +102,35 @@ def _copy_tables(engine: Engine, copy: str) -> None:
 
 
 def _replace(reading: Connection, writing: Connection) -> None:
-    known = read_counters(writing)
-    _copy_rows(reading, writing)
-    restored = read_counters(writing)
-    latest = {name: max(known.get(name, 0), restored.get(name, 0)) for name in known | restored}
-    latest[GENERATION] = known.get(GENERATION, 0)  # whoever owns the store still does
-    latest[RESTORED] = known.get(RESTORED, 0) + 1
+    """Make the rows those of the backup. Counters never go down, and whoever owns the store still does."""
+    known, saved = read_counters(writing), read_counters(reading, locked=False)
+    _copy_rows(reading, writing, without=counters)
+    latest = {name: max(known.get(name, 0), saved.get(name, 0)) for name in known | saved}
+    latest |= {GENERATION: known.get(GENERATION, 0), RESTORED: known.get(RESTORED, 0) + 1}
     for name, value in latest.items():
-        set_counter(writing, name, value, is_new=name not in restored)
+        set_counter(writing, name, value, is_new=name not in known)
 
 
-def _copy_rows(reading: Connection, writing: Connection) -> None:
-    """Make the rows of all tables those of another store."""
+def _copy_rows(reading: Connection, writing: Connection, without: Table | None = None) -> None:
+    """Make the rows of all tables, or all but one, those of another store."""
     for table in metadata.sorted_tables:
+        if table is without:
+            continue
         writing.execute(delete(table))
         rows = reading.execute(select(table).execution_options(yield_per=ROWS_AT_A_TIME)).mappings()
         for some in rows.partitions():
             writing.execute(insert(table), [dict(row) for row in some])
 
 
-def _check_is_backup(source: Engine, file: Path) -> None:
+def _check_is_store(engine: Engine, complaint: str) -> None:
     try:
-        is_backup = federations.name in inspect(source).get_table_names()
-    except DatabaseError:
-        is_backup = False
-    if not is_backup:
-        raise InvalidInputError(f"{file} is not a backup of a coordinator's store")
+        is_store = federations.name in inspect(engine).get_table_names()
+    except OperationalError:  # a database that cannot be reached says so itself
+        raise
+    except DatabaseError:  # not a database at all
+        is_store = False
+    if not is_store:
+        raise InvalidInputError(complaint)
 
 
 def _said(connection: Connection) -> str:
