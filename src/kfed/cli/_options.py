@@ -14,8 +14,7 @@ import numpy as np
 import typer
 
 from kfed.cli._terminal import number_or_auto
-from kfed.device import MIN_CLUSTER_SIZE
-from kfed.site import LocalFile, cluster_file
+from kfed.site import MIN_TABLE_CLUSTER_SIZE, LocalFile, cluster_file
 
 TABLE_HELP = "The rows of this site: .csv, .parquet or .npy."
 
@@ -59,7 +58,8 @@ class SiteOptions:
         Any, typer.Option(metavar="A,B,...", parser=column_names, help="Columns to cluster; by default all.")
     ] = None
     id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column that identifies the rows; it stays here.")
+        str | None,
+        typer.Option(metavar="NAME", help="Column that says whose a row is, to label and to count by; it stays here."),
     ] = None
     weight_column: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
@@ -67,8 +67,12 @@ class SiteOptions:
     scale: ScaleFile = None
     min_cluster_size: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Clusters of fewer rows, or whose center could reveal a row, stay here."),
-    ] = MIN_CLUSTER_SIZE
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Clusters of fewer different rows, or ids, stay here; so do those whose center is a row.",
+        ),
+    ] = MIN_TABLE_CLUSTER_SIZE
     seed: Annotated[
         int, typer.Option(metavar="N", help="Decides every random choice, together with the name of the site.")
     ] = 0

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks, pool, random
-from kfed._base.array import readonly
+from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
 from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
@@ -20,6 +20,7 @@ from kfed.device.far_rows import are_far, in_double, rounded
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
 from kfed.device.withholding import measure
+from kfed.errors import InvalidInputError
 
 
 def cluster_device(
@@ -28,6 +29,7 @@ def cluster_device(
     *,
     max_local_clusters: int = MAX_LOCAL_CLUSTERS,
     sample_weight: Any = None,
+    ids: Any = None,
     random_state: RandomState = None,
     device_id: str = "",
     min_cluster_size: int = MIN_CLUSTER_SIZE,
@@ -49,13 +51,18 @@ def cluster_device(
         The largest number of clusters that ``"auto"`` tries.
     sample_weight : array of shape (n_points,), optional
         Weights of the points; a weight of N equals N copies of the point.
+    ids : array of shape (n_points,), optional
+        Whose each point is, as numbers or text. They are used to count, and are neither sent nor kept.
     random_state : int, Generator, RandomState or None
         The seed. Together with `device_id` it determines every random choice.
     device_id : str
         Devices that share a seed but not an id make different random choices.
     min_cluster_size : int
-        A cluster is withheld from the message if it has fewer points than this, if a single row holds more than
-        ``1 / min_cluster_size`` of its weight, or if its center equals a row that occurs fewer times than this.
+        A cluster is withheld from the message if it has fewer different points than this, if a single row holds more
+        than ``1 / min_cluster_size`` of its weight, or if its center equals a row that occurs fewer times than this.
+        With `ids`, it is withheld if it has points of fewer ids than this, or more than half of it is of one id.
+        Sums of squares are sent over at least four times as many points: those of smaller clusters are shared out
+        among them, and a device with fewer points than that sends no sum of squares and no deviation.
     max_iterations : int
         The largest number of Lloyd steps; they end earlier once nothing changes.
     measure_deviation : bool
@@ -99,6 +106,7 @@ def cluster_device(
     n_local_clusters = checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters")
     weights = checks.sample_weight(sample_weight, points)
     checks.finite(points, "points", weights)
+    whose = None if ids is None else _numbered(ids, points.shape[0])
     checks.device_ids([device_id])
     settings = DeviceSettings.checked(
         max_local_clusters=max_local_clusters,
@@ -110,7 +118,15 @@ def cluster_device(
     keys = random.device_keys(random.as_seed(random_state), [device_id])
     with pool.one_blas_thread():
         rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
-        return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names])[0]
+        return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+
+
+def _numbered(ids: Any, n_points: int) -> Array:
+    """Whose each point is, as whole numbers from 0."""
+    given = np.asarray(ids)
+    if given.shape != (n_points,):
+        raise InvalidInputError(f"ids must have one entry per point, shape ({n_points},); got shape {given.shape}")
+    return np.asarray(np.unique(given, return_inverse=True)[1].reshape(-1))
 
 
 def cluster_rows(
@@ -120,9 +136,10 @@ def cluster_rows(
     settings: DeviceSettings,
     sizes: Sequence[int],
     names: Sequence[tuple[str, ...] | None],
+    ids: Array | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on a batch, one result per device; `sizes` are their numbers of points without padding."""
-    devices = _Devices(keys, sizes, names, rows.dtype)
+    devices = _Devices(keys, sizes, names, rows.dtype, ids)
     far = are_far(rows)
     if not far.any():
         return _cluster(rows, n_clusters, settings, devices)
@@ -142,11 +159,12 @@ class _Devices:
     sizes: Sequence[int]  # numbers of points without padding
     names: Sequence[tuple[str, ...] | None]
     dtype: np.dtype[Any]  # of what is reported
+    ids: Array | None = None  # whose each row is, of a single device
 
     def select(self, some: npt.NDArray[np.intp]) -> _Devices:
         """Only these devices."""
         sizes, names = ([of[device] for device in some.tolist()] for of in (self.sizes, self.names))
-        return _Devices(self.keys[some], sizes, names, self.dtype)
+        return _Devices(self.keys[some], sizes, names, self.dtype, self.ids)
 
 
 def _cluster(
@@ -157,21 +175,27 @@ def _cluster(
     solution = local_kmeans(rows, n_clusters, devices.keys, settings.max_iterations)
     if rows.dtype != devices.dtype:
         solution = rounded(rows, solution, devices.dtype)
-    facts = measure(rows, solution, n_clusters, settings, devices.keys)
+    facts = measure(rows, solution, n_clusters, settings, devices.keys, devices.ids)
     labels = readonly(solution.labels.astype(np.int32))
-    by_device = zip(
-        (own[:size] for own, size in zip(labels, devices.sizes, strict=True)),
-        readonly(solution.centers.astype(devices.dtype, copy=False)),
-        facts.counts,
-        readonly(facts.sums_of_squares.astype(devices.dtype, copy=False)),
-        facts.withheld,
-        facts.deviations,
-        solution.n_iterations.tolist(),
-        devices.names,
-        solution.settled.tolist(),
-        strict=True,
+    centers, sums, sent = (
+        readonly(of.astype(devices.dtype, copy=False))
+        for of in (solution.centers, facts.sums_of_squares, facts.sent_sums_of_squares)
     )
-    return [LocalClustering(*own) for own in by_device]
+    return [
+        LocalClustering(
+            labels=labels[device, :size],
+            centers=centers[device],
+            counts=facts.counts[device],
+            sums_of_squares=sums[device],
+            withheld=facts.withheld[device],
+            spectral_deviation=facts.deviations[device],
+            n_iterations=int(solution.n_iterations[device]),
+            feature_names=devices.names[device],
+            converged=bool(solution.settled[device]),
+            sent_sums_of_squares=sent[device] if differs else None,
+        )
+        for device, (size, differs) in enumerate(zip(devices.sizes, (sums != sent).any(axis=1).tolist(), strict=True))
+    ]
 
 
 def _cluster_by_choice(rows: Rows, settings: DeviceSettings, devices: _Devices) -> list[LocalClustering]:

@@ -4,12 +4,13 @@
 labels the rows when the answer is there.
 """
 
-from kfed.site.kept import LocalFile, cluster_file, cluster_table
+from kfed.site.kept import MIN_TABLE_CLUSTER_SIZE, LocalFile, cluster_file, cluster_table
 from kfed.site.read import open_table, read_column, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.table import Table
 
 __all__ = [
+    "MIN_TABLE_CLUSTER_SIZE",
     "LocalFile",
     "Table",
     "cluster_file",

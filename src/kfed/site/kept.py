@@ -16,12 +16,15 @@ import numpy as np
 from kfed._base import checks, files
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_device
+from kfed.device import LocalClustering, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site.read import read_table
 from kfed.site.table import Table
 from kfed.wire import DeviceMessage, Identity, KfedFile
+
+MIN_TABLE_CLUSTER_SIZE = 5
+"""The floor for tables, which are of people more often than arrays are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +185,7 @@ def cluster_file(
     device_id: str,
     *,
     random_state: int = 0,
-    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
     **reading: Any,
 ) -> LocalFile:
     """Read the table of a site and cluster its rows: `read_table` with the options `reading`, then `cluster_table`."""
@@ -198,14 +201,15 @@ def cluster_table(
     device_id: str,
     *,
     random_state: int = 0,
-    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
 
     Parameters
     ----------
     table : Table
-        The rows, see `read_table`; its weights and the ids of its rows are used if it has them.
+        The rows, see `read_table`. Its weights are used if it has them; so are the ids of its rows, to count whose rows
+        a cluster holds.
     n_local_clusters : int or "auto"
         How many clusters to look for; "auto" finds how many there are.
     device_id : str
@@ -213,7 +217,8 @@ def cluster_table(
     random_state : int
         Decides every random choice, together with the name of the site.
     min_cluster_size : int
-        Clusters of fewer rows, or whose center could reveal a row, are not sent.
+        Clusters of fewer different rows (or ids, if there are any), or whose center could reveal a row, are not sent;
+        see `kfed.cluster_device`.
 
     Returns
     -------
@@ -222,15 +227,16 @@ def cluster_table(
 
     Examples
     --------
-    >>> table = Table(np.array([[30.0], [31.0], [33.0], [70.0], [71.0], [73.0]]), ("age",))
+    >>> table = Table(np.array([[30.0], [31.0], [33.0], [36.0], [37.0], [70.0], [71.0], [73.0]]), ("age",))
     >>> kept = cluster_table(table, 2, "site7")
-    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()
-    (('age',), [3, 3])
+    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()  # three rows are too few to be sent
+    (('age',), [5])
     """
     clustering = cluster_device(
         table,
         n_local_clusters,
         sample_weight=table.weights,
+        ids=table.row_ids,
         random_state=random_state,
         device_id=device_id,
         min_cluster_size=min_cluster_size,
