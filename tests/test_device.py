@@ -322,6 +322,8 @@ def test_work_and_not_bytes_alone_makes_a_device_large():
     assert kfed.device.batches.is_large(points, 100)
     assert not kfed.device.batches.is_large(points, 4)
     assert not kfed.device.batches.is_large(points, "auto")
+    assert kfed.device.batches.is_large(points[:30_000], 63)
+    assert not kfed.device.batches.is_large(points[:30_000], 32)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
