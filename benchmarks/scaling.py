@@ -153,9 +153,9 @@ def save_picture(curves: Sequence[Curve], path: Path) -> None:
 
 
 def _draw(ax: Axes, axis: Axis, curves: Sequence[Curve]) -> None:
-    first = min(curve.seconds[0] for curve in curves)
     sizes = np.array(axis.sizes, float)
-    ax.plot(sizes, first / 2 * sizes / sizes[0], color="0.75", linestyle="--", linewidth=1, label="in proportion")
+    below = min(curve.seconds[-1] for curve in curves if len(curve.seconds) == len(sizes)) / 3
+    ax.plot(sizes, below * sizes / sizes[-1], color="0.75", linestyle="--", linewidth=1, label="in proportion")
     for curve in curves:
         label = f"{curve.contestant}: ${axis.name}^{{{curve.growth:.2f}}}$"
         colour = COLOURS[curve.contestant]

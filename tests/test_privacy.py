@@ -207,7 +207,7 @@ def test_three_whole_numbers_are_recovered_from_an_exact_sum_of_squares_and_not_
         ages = np.concatenate([rng.integers(low, low + 15, 3) for low in (5, 30, 55, 80)]).astype(float)[:, None]
         local = kfed.cluster_device(ages, 4, random_state=seed)
         rows = {tuple(sorted(map(int, ages[local.labels == cluster, 0]))) for cluster in range(4)}
-        as_before = replace(local, sent_sums_of_squares=None).to_message("a")
+        as_before = replace(local, sent=None).to_message("a")
         n_sent += as_before.n_local_clusters
         by_exact += len(rows.intersection(recovered(as_before)))
         message = local.to_message("a")
@@ -251,7 +251,64 @@ def test_what_is_sent_of_small_clusters_is_kept_with_the_local_clustering():
     again = kfed.LocalClustering.from_bytes(local.to_bytes())
     assert again.to_message("a") == local.to_message("a")
     assert again.cost == local.cost
-    assert local.to_message("a") != replace(local, sent_sums_of_squares=None).to_message("a")
+    assert local.to_message("a") != replace(local, sent=None).to_message("a")
+
+
+# Clusters that borrow ---------------------------------------------------------------------------------------------
+
+
+def small_and_large(seed=0):
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.normal(size=(30, 2)), [[9.0, 0.0], [9.2, 0.3]], rng.normal((0, 30), size=(30, 2))])
+
+
+def test_a_small_cluster_borrows_the_nearest_rows_and_labels_stay():
+    points = small_and_large()
+    alone = kfed.cluster_device(points, 3, random_state=0)
+    local = kfed.cluster_device(points, 3, random_state=0, small_clusters="borrow")
+    np.testing.assert_array_equal(local.labels, alone.labels)
+    np.testing.assert_array_equal(local.centers, alone.centers)
+    small = local.labels[30]
+    assert alone.withheld.tolist() == [cluster == small for cluster in range(3)]
+    assert not local.withheld.any()
+    home = points[:30]
+    lent = ((home - points[30:32].mean(axis=0)) ** 2).sum(axis=1).argmin()
+    message = local.to_message("a")
+    np.testing.assert_allclose(message.centers[small], np.vstack([points[30:32], home[lent]]).mean(axis=0))
+    np.testing.assert_allclose(message.centers[local.labels[0]], np.delete(home, lent, axis=0).mean(axis=0))
+    assert message.n_points == len(points)
+    assert kfed.LocalClustering.from_bytes(local.to_bytes()).to_message("a") == message
+    (of_fleet,) = kfed.cluster_fleet([points], 3, random_state=0, small_clusters="borrow")
+    assert of_fleet.to_message("a") == message
+
+
+@given(
+    points=crowded_points(),
+    n_clusters=st.integers(1, 6),
+    min_cluster_size=st.integers(2, 4),
+    seed=st.integers(0, 100),
+    kind=st.sampled_from(["dense", "sparse", "blocked"]),
+)
+def test_clusters_that_borrow_keep_to_the_floor(points, n_clusters, min_cluster_size, seed, kind):
+    with pytest.MonkeyPatch.context() as patch:
+        if kind == "blocked":
+            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+        local = kfed.cluster_device(
+            form(points, kind),
+            n_clusters,
+            random_state=seed,
+            min_cluster_size=min_cluster_size,
+            small_clusters="borrow",
+        )
+    message = local.to_message("a")
+    assert (message.counts >= min_cluster_size).all()
+    assert message.n_points <= len(points)
+    for center in message.centers:
+        assert_not_a_rare_row(center, points, min_cluster_size)
+    if message.n_points == len(points):
+        np.testing.assert_allclose(
+            message.counts @ message.centers, points.sum(axis=0), atol=1e-9 * np.abs(points).sum() + 1e-300
+        )
 
 
 @given(

@@ -14,8 +14,9 @@ from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
 from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
+from kfed.device.borrowing import with_borrowed
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS, choose_local_k
-from kfed.device.clustering import LocalClustering
+from kfed.device.clustering import LocalClustering, SentClusters
 from kfed.device.far_rows import are_far, in_double, rounded
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
@@ -33,6 +34,7 @@ def cluster_device(
     random_state: RandomState = None,
     device_id: str = "",
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
     max_iterations: int = MAX_ITERATIONS,
     measure_deviation: bool = True,
     n_jobs: int | None = None,
@@ -63,6 +65,10 @@ def cluster_device(
         With `ids`, it is withheld if it has points of fewer ids than this, or more than half of it is of one id.
         Sums of squares are sent over at least four times as many points: those of smaller clusters are shared out
         among them, and a device with fewer points than that sends no sum of squares and no deviation.
+    small_clusters : {"withhold", "borrow"}
+        With ``"borrow"``, a cluster of fewer than `min_cluster_size` points takes in the nearest points of clusters
+        that can spare them, and what is sent is the mean of all these. Labels, centers and counts here stay as they
+        are. It helps where many clusters are small; a single point far from all others is better withheld.
     max_iterations : int
         The largest number of Lloyd steps; they end earlier once nothing changes.
     measure_deviation : bool
@@ -114,6 +120,7 @@ def cluster_device(
         max_iterations=max_iterations,
         measure_deviation=measure_deviation,
         weighted=sample_weight is not None,
+        small_clusters=small_clusters,
     )
     keys = random.device_keys(random.as_seed(random_state), [device_id])
     with pool.one_blas_thread():
@@ -175,26 +182,31 @@ def _cluster(
     solution = local_kmeans(rows, n_clusters, devices.keys, settings.max_iterations)
     if rows.dtype != devices.dtype:
         solution = rounded(rows, solution, devices.dtype)
-    facts = measure(rows, solution, n_clusters, settings, devices.keys, devices.ids)
+    spoken = with_borrowed(rows, solution, settings.min_cluster_size) if settings.borrows else solution
+    told = measure(rows, spoken, n_clusters, settings, devices.keys, devices.ids)
+    own = told
+    if settings.borrows:
+        own = measure(rows, solution, n_clusters, replace(settings, measure_deviation=False), devices.keys, devices.ids)
     labels = readonly(solution.labels.astype(np.int32))
-    centers, sums, sent = (
+    centers, sums, told_centers, told_sums = (
         readonly(of.astype(devices.dtype, copy=False))
-        for of in (solution.centers, facts.sums_of_squares, facts.sent_sums_of_squares)
+        for of in (solution.centers, own.sums_of_squares, spoken.centers, told.sent_sums_of_squares)
     )
+    differ = (sums != told_sums).any(axis=1) | (own.counts != told.counts).any(axis=1)
     return [
         LocalClustering(
             labels=labels[device, :size],
             centers=centers[device],
-            counts=facts.counts[device],
+            counts=own.counts[device],
             sums_of_squares=sums[device],
-            withheld=facts.withheld[device],
-            spectral_deviation=facts.deviations[device],
+            withheld=told.withheld[device],
+            spectral_deviation=told.deviations[device],
             n_iterations=int(solution.n_iterations[device]),
             feature_names=devices.names[device],
             converged=bool(solution.settled[device]),
-            sent_sums_of_squares=sent[device] if differs else None,
+            sent=SentClusters(told_centers[device], told.counts[device], told_sums[device]) if differs else None,
         )
-        for device, (size, differs) in enumerate(zip(devices.sizes, (sums != sent).any(axis=1).tolist(), strict=True))
+        for device, (size, differs) in enumerate(zip(devices.sizes, differ.tolist(), strict=True))
     ]
 
 
