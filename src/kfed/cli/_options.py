@@ -73,6 +73,13 @@ class SiteOptions:
             help="Clusters of fewer different rows, or ids, stay here; so do those whose center is a row.",
         ),
     ] = MIN_TABLE_CLUSTER_SIZE
+    small_clusters: Annotated[
+        str,
+        typer.Option(
+            metavar="withhold|borrow",
+            help="What becomes of clusters with too few rows: not sent, or sent with the nearest rows of larger ones.",
+        ),
+    ] = "withhold"
     seed: Annotated[
         int, typer.Option(metavar="N", help="Decides every random choice, together with the name of the site.")
     ] = 0
@@ -93,6 +100,7 @@ class SiteOptions:
             self.name(data),
             random_state=self.seed,
             min_cluster_size=self.min_cluster_size,
+            small_clusters=self.small_clusters,  # type: ignore[arg-type]
             columns=self.columns,
             id_column=self.id_column,
             weight_column=self.weight_column,

@@ -63,7 +63,7 @@ def cluster_device(
         A cluster is withheld from the message if it has fewer different points than this, if a single row holds more
         than ``1 / min_cluster_size`` of its weight, or if its center equals a row that occurs fewer times than this.
         With `ids`, it is withheld if it has points of fewer ids than this, or more than half of it is of one id.
-        Sums of squares are sent over at least four times as many points: those of smaller clusters are shared out
+        Sums of squares are sent over at least three times as many points: those of smaller clusters are shared out
         among them, and a device with fewer points than that sends no sum of squares and no deviation.
     small_clusters : {"withhold", "borrow"}
         With ``"borrow"``, a cluster of fewer than `min_cluster_size` points takes in the nearest points of clusters

@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed._base.array import Array
 
-POOLED = 4
+POOLED = 3
 """A sum of squares is one over at least this many times `min_cluster_size` rows."""
 
 
@@ -28,7 +28,7 @@ def sent_sums(spread: Array, n_rows: Array, is_sent: Array, min_cluster_size: in
 
     Examples
     --------
-    >>> sent_sums(np.array([[2.0, 10.0, 90.0]]), np.array([[5, 9, 40]]), np.array([[True, True, True]]), 3)
+    >>> sent_sums(np.array([[2.0, 10.0, 90.0]]), np.array([[5, 9, 40]]), np.array([[True, True, True]]), 4)
     array([[ 4.,  8., 90.]])
     """
     least = POOLED * min_cluster_size

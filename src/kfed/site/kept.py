@@ -186,12 +186,18 @@ def cluster_file(
     *,
     random_state: int = 0,
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
     **reading: Any,
 ) -> LocalFile:
     """Read the table of a site and cluster its rows: `read_table` with the options `reading`, then `cluster_table`."""
     table = read_table(path, **reading)
     return cluster_table(
-        table, n_local_clusters, device_id, random_state=random_state, min_cluster_size=min_cluster_size
+        table,
+        n_local_clusters,
+        device_id,
+        random_state=random_state,
+        min_cluster_size=min_cluster_size,
+        small_clusters=small_clusters,
     )
 
 
@@ -202,6 +208,7 @@ def cluster_table(
     *,
     random_state: int = 0,
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
 
@@ -219,6 +226,8 @@ def cluster_table(
     min_cluster_size : int
         Clusters of fewer different rows (or ids, if there are any), or whose center could reveal a row, are not sent;
         see `kfed.cluster_device`.
+    small_clusters : {"withhold", "borrow"}
+        Whether clusters with too few rows are not sent, or sent with the nearest rows of larger ones.
 
     Returns
     -------
@@ -240,5 +249,6 @@ def cluster_table(
         random_state=random_state,
         device_id=device_id,
         min_cluster_size=min_cluster_size,
+        small_clusters=small_clusters,
     )
     return LocalFile(device_id, clustering, table.row_ids, table.id_column)
