@@ -155,7 +155,8 @@ def save_picture(curves: Sequence[Curve], path: Path) -> None:
 def _draw(ax: Axes, axis: Axis, curves: Sequence[Curve]) -> None:
     sizes = np.array(axis.sizes, float)
     below = min(curve.seconds[-1] for curve in curves if len(curve.seconds) == len(sizes)) / 3
-    ax.plot(sizes, below * sizes / sizes[-1], color="0.75", linestyle="--", linewidth=1, label="in proportion")
+    last_decade = sizes[-1] / np.array([10.0, 1.0])
+    ax.plot(last_decade, below * last_decade / sizes[-1], "--", color="0.6", linewidth=1, label="in proportion")
     for curve in curves:
         label = f"{curve.contestant}: ${axis.name}^{{{curve.growth:.2f}}}$"
         colour = COLOURS[curve.contestant]
