@@ -74,7 +74,20 @@ def as_markdown(figures: Sequence[Figure]) -> str:
         verdict = "yes" if figure.reached else "**no**"
         cells = [figure.workload, figure.measure, f"{figure.value:,.4g}", f"{sign} {figure.target:g}", verdict]
         lines.append(f"| {' | '.join([*cells, figure.detail])} |")
-    return "\n".join(lines)
+    return "\n".join(lines if about is not _PAGE[0] else [*lines, *_PICTURE])
+
+
+_PICTURE = [
+    "",
+    "## How time grows",
+    "",
+    "Written by `make bench`, too (`python -m benchmarks scaling`). Both scales are logarithmic, so a straight line is",
+    "a power of the size, and a line that turns up is time that grows faster than before. faiss takes 25 steps from a",
+    "random start, whatever is left to do; kfed and scikit-learn run until nothing changes, and kfed measures the",
+    "spectral deviation.",
+    "",
+    "![Time against points, features, clusters and devices](images/scaling.png)",
+]
 
 
 _PAGE: tuple[list[str], list[str]] = (

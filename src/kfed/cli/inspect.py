@@ -20,7 +20,7 @@ from kfed.server import Aggregation
 from kfed.site import LocalFile, read_scale, unscaled
 from kfed.wire import Column, DeviceMessage, Identity, load
 
-FEW_ROWS = 3
+FEW_ROWS = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -89,12 +89,12 @@ def _(message: DeviceMessage) -> Description:
     if counts:
         holds.append(f"how many rows each group has: {sum(counts):,} in all, {min(counts):,} in the smallest")
     if message.sums_of_squares is not None:
-        holds.append("how far the rows of each group are from its center: one sum of squares for each group")
+        holds.append("how far the rows of each group are from its center: a sum of squares, shared out by small groups")
     if message.spectral_deviation is not None:
         holds.append("how far all rows are from their centers: one number, the largest singular value")
     holds += _columns_in_words(message)
     lacks = [
-        "any row",
+        "any row as such; the mean of a few rows does say something about each of them",
         "ids of rows, or the group of any row",
         "groups that the device withheld as too small",
     ]
@@ -253,7 +253,7 @@ def _warnings(counts: list[float]) -> list[str]:
     if counts and min(counts) < 2:
         return ["a group has one row, so its center is that row; do not send this file"]
     if counts and min(counts) < FEW_ROWS:
-        return ["a group has two rows, so its center says much about each of them"]
+        return [f"a group has {int(min(counts))} rows, so its center says much about each of them"]
     return []
 
 

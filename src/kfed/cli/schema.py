@@ -10,8 +10,7 @@ from rich.markup import escape
 
 from kfed.cli._options import TABLE_HELP, column_names
 from kfed.cli._terminal import Force, Json, claim, plural, print_json, say
-from kfed.device import MIN_CLUSTER_SIZE
-from kfed.site import TableSummary, agree, read_columns, write_schema
+from kfed.site import MIN_TABLE_CLUSTER_SIZE, TableSummary, agree, read_columns, write_schema
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +38,7 @@ def summarize(
     ] = None,
     min_cluster_size: Annotated[
         int, typer.Option(metavar="N", min=1, help="Levels and columns with fewer filled cells are not told.")
-    ] = MIN_CLUSTER_SIZE,
+    ] = MIN_TABLE_CLUSTER_SIZE,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
