@@ -20,6 +20,7 @@ from kfed.coordinator.core.gather import gather
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.service import Coordinator
+from kfed.coordinator.core.turns import Turns
 
 __all__ = [
     "METRICS_MEDIA_TYPE",
@@ -30,6 +31,7 @@ __all__ = [
     "Coordinator",
     "Live",
     "Measures",
+    "Turns",
     "answer_if_ready",
     "gather",
     "stable_ids",

@@ -13,9 +13,10 @@ from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Live, answer_if_ready
 from kfed.coordinator.federation import Admission, Federation
 from kfed.coordinator.http import responses, rights
-from kfed.coordinator.http.body import limited
+from kfed.coordinator.http.body import Body
 from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, PROBLEMS, RECEIPT_CONTENT
 from kfed.coordinator.http.schemas import RemovedAnswer
+from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import checked
@@ -114,8 +115,9 @@ async def remove_device(request: Request, name: str, device_id: DeviceId) -> Rem
 
 async def _body(request: Request, federation: Federation) -> bytes:
     """The bytes of a message, unless they are more than a message to this federation can have."""
-    receive = limited(request.scope, request.receive, federation.max_bytes, "a message to this federation")
-    return await Request(request.scope, receive).body()
+    body: Body = request.scope[BODY]
+    body.limit(min(body.max_bytes, federation.max_bytes), "a message to this federation")
+    return await request.body()
 
 
 def _replace(request: Request) -> bool:

@@ -1,13 +1,22 @@
-"""Which of the three rights a request has: admin, join, or that of one device."""
+"""Which of the three rights a request has: admin, join, or that of one device; and who may watch."""
 
 from __future__ import annotations
 
-import ipaddress
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
 
+from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 
 from kfed.coordinator.core import Coordinator, Live
+from kfed.coordinator.http.hosts import came_directly
+from kfed.coordinator.http.pictures import Pictures
+from kfed.coordinator.http.readiness import Readiness
+from kfed.coordinator.http.responses import ADMIN
+from kfed.coordinator.http.viewers import Viewers
+from kfed.coordinator.http.wrong_tokens import WrongTokens
 from kfed.coordinator.names import SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import matches
@@ -16,11 +25,34 @@ from kfed.coordinator.store import Device
 
 @dataclass
 class Desk:
-    """What the routes share: the coordinator, the hash of the admin token, and whether loopback needs no token."""
+    """What the routes share: the coordinator, the hash of the admin token, and who else may watch."""
 
     coordinator: Coordinator
     admin_token_hash: bytes
     open_to_loopback: bool
+    pictures: Pictures
+    readiness: Readiness
+    viewers: Viewers = field(default_factory=Viewers)
+    wrong_tokens: WrongTokens = field(default_factory=WrongTokens)
+
+
+class GuardedRoute(APIRoute):
+    """A route that looks at the admin token before it reads the body; FastAPI's own reads and parses the body first."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, behind the check."""
+        handle = super().get_route_handler()
+        if (self.openapi_extra or {}).get("security") != ADMIN["security"] or set(self.methods or ()) <= {
+            "GET",
+            "HEAD",
+        }:
+            return handle
+
+        async def guarded(request: Request) -> Response:
+            require_admin(request)
+            return await handle(request)
+
+        return guarded
 
 
 def desk(request: Request) -> Desk:
@@ -70,10 +102,18 @@ def own(request: Request, name: str, device: Device | None, *, join_is_enough: b
 
 
 def look(request: Request) -> None:
-    """Raise unless the request may see what the page shows; on loopback, every request may."""
-    if desk(request).open_to_loopback and _is_loopback_name(request.url.hostname or ""):
-        return
-    require_admin(request)
+    """Raise unless the request may see what the page shows."""
+    is_open = desk(request).open_to_loopback and came_directly(request.scope)
+    if not is_open and not desk(request).viewers.knows(_bearer(request)):
+        require_admin(request)
+
+
+def exchange(request: Request) -> str:
+    """A token for watching, in exchange for the code of a link."""
+    token = desk(request).viewers.admit(_bearer(request))
+    if token is None:
+        raise _refused(request, "this link was used before or has expired; use the admin token, or a new link")
+    return token
 
 
 def known(request: Request, name: str) -> Live:
@@ -92,12 +132,8 @@ def _bearer(request: Request) -> str | None:
 def _refused(request: Request, detail: str) -> ProblemError:
     if _bearer(request) is None and SECRET_HEADER not in request.headers:
         return ProblemError(401, f"{detail}; send it as 'Authorization: Bearer ...'", {"WWW-Authenticate": "Bearer"})
+    seconds = desk(request).wrong_tokens.count(request.client.host if request.client else "")
+    if seconds:
+        wait = {"Retry-After": str(seconds), "Connection": "close"}
+        return ProblemError(429, "too many wrong tokens came from this address; check the token and wait", wait)
     return ProblemError(403, detail)
-
-
-def _is_loopback_name(host: str) -> bool:
-    """Whether a request names a loopback host, and not a name that another site points at this machine."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
