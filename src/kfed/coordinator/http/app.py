@@ -76,6 +76,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
     )
     pictures, readiness = Pictures(coordinator), Readiness(store)
     app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback, pictures, readiness)

@@ -47,6 +47,7 @@ def register(app: FastAPI) -> None:
     """Add the routes of this file."""
     app.get("/", include_in_schema=False)(page)
     app.get("/docs", include_in_schema=False)(docs)
+    app.get("/openapi.json", include_in_schema=False)(openapi)
     app.get("/assets/{name}", include_in_schema=False)(asset)
     app.get("/v1/events", include_in_schema=False)(events)
     app.post("/v1/views", include_in_schema=False)(view)
@@ -67,6 +68,14 @@ async def page() -> Response:
 async def docs() -> Response:
     """The OpenAPI document, for people to read."""
     return _asset("docs.html")
+
+
+async def openapi(request: Request) -> Response:
+    """The OpenAPI document, encoded once."""
+    state = request.app.state
+    if not hasattr(state, "openapi"):
+        state.openapi = json.dumps(request.app.openapi()).encode()
+    return Response(state.openapi, media_type="application/json")
 
 
 async def asset(name: str) -> Response:

@@ -11,16 +11,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kfed.coordinator.core import Coordinator, Live
+from kfed.coordinator.http.body import Body
 from kfed.coordinator.http.hosts import came_directly
 from kfed.coordinator.http.pictures import Pictures
 from kfed.coordinator.http.readiness import Readiness
 from kfed.coordinator.http.responses import ADMIN
+from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.http.viewers import Viewers
 from kfed.coordinator.http.wrong_tokens import WrongTokens
 from kfed.coordinator.names import SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import matches
 from kfed.coordinator.store import Device
+
+MAX_JSON_BYTES = 2**22
+"""Parsing JSON takes time in which nobody else is answered."""
 
 
 @dataclass
@@ -50,6 +55,8 @@ class GuardedRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             require_admin(request)
+            body: Body = request.scope[BODY]
+            body.limit(min(body.max_bytes, MAX_JSON_BYTES), "a request in JSON")
             return await handle(request)
 
         return guarded

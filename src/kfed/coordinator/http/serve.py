@@ -6,6 +6,7 @@ import dataclasses
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +18,10 @@ from uvicorn.config import STARTUP_FAILURE
 
 from kfed._base import files
 from kfed.coordinator.http.app import ServiceSettings, create_app
-from kfed.coordinator.http.connections import Acceptor, Connections, GuardedProtocol, Limits
+from kfed.coordinator.http.connections import Connections, Limits
+from kfed.coordinator.http.gate import Gate
 from kfed.coordinator.http.hosts import HostNames, is_loopback
+from kfed.coordinator.http.protocol import Beginner, GuardedProtocol
 from kfed.coordinator.http.viewers import Viewers
 from kfed.coordinator.security import checked, hashed, new_token
 from kfed.coordinator.store import Store
@@ -167,7 +170,7 @@ def make_server(
 
 
 class _Server(uvicorn.Server):
-    """Accepts connections through an `Acceptor`, and calls back when it is ready."""
+    """Accepts connections through a `Gate`, and calls back when it is ready."""
 
     def __init__(self, config: uvicorn.Config, limits: Limits, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -179,14 +182,19 @@ class _Server(uvicorn.Server):
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
         own = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        make = partial(GuardedProtocol, **own)
-        # uvicorn closes these and waits for them, as it does with servers of asyncio
-        self.servers = [Acceptor(self._connections, one, self.config.ssl, make) for one in sockets or []]  # type: ignore[misc]
+        beginner = Beginner(self._connections, self.config.ssl, partial(GuardedProtocol, **own))
+        self._gates = [Gate(one, self._connections, beginner.pass_on) for one in sockets or []]
+        self.servers = self._gates  # type: ignore[assignment]
         self.started = True
         self._ready()
 
     async def on_tick(self, counter: int) -> bool:
-        self._connections.sweep()
+        now = time.monotonic()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, GuardedProtocol):
+                connection.close_if_late(now)
+        for gate in self._gates:
+            gate.beat()
         return await super().on_tick(counter)
 
 
