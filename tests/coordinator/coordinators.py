@@ -190,7 +190,8 @@ class Server:
             said += line
             if line.startswith("}"):
                 break
-        self.url = json.loads(said)["url"]
+        self.said = json.loads(said)
+        self.url = self.said["url"]
         self.port = int(self.url.rsplit(":", 1)[1])
         self.admin = token.read_text().strip()
 

@@ -16,6 +16,7 @@ from coordinators import KFED, Caller, message
 
 from consoles import run
 from kfed.coordinator.http import HostNames
+from kfed.coordinator.store import Store
 
 VIEWS = ["/v1/federations", "/v1/federations/clinics", "/v1/federations/clinics/picture", "/metrics"]
 
@@ -71,6 +72,7 @@ def test_what_a_proxy_passes_on_needs_a_token_even_if_loopback_is_open(caller, h
         assert caller.http.get(path, headers=[header, *caller.admin.items()]).status_code == 200
 
 
+@pytest.mark.slow
 def test_on_loopback_a_token_is_needed_unless_it_was_opened(serve, tmp_path):
     server = serve()
     with httpx.Client(base_url=server.url) as http:
@@ -88,6 +90,7 @@ def test_only_loopback_can_be_opened(tmp_path):
     assert "requires a loopback address" in run("serve", *options, code=1)
 
 
+@pytest.mark.slow
 def test_a_link_is_printed_on_a_terminal_and_nowhere_else(tmp_path):
     shown = {}
     for name in ("terminal", "file"):
@@ -135,6 +138,26 @@ def test_wrong_tokens_are_logged_and_limited_and_right_ones_still_work(caller, c
     assert "not-the-token" not in caplog.text
     assert caller.put(message("a")).status_code == 201
     assert caller.http.post("/v1/federations/clinics/close", headers=caller.admin).status_code == 200
+
+
+def test_the_store_is_read_alike_whether_or_not_a_federation_exists(store_caller, monkeypatch):
+    store_caller.create()
+    store_caller.put(message("a"))
+    reads, device = [], Store.device
+    monkeypatch.setattr(Store, "device", lambda self, *which: reads.append(which) or device(self, *which))
+    answers = {}
+    for name in ("clinics", "klinics"):
+        for device_id in ("a", "b", "a%00b", "a%07b"):
+            for method, tail in (("GET", "/identity"), ("DELETE", "")):
+                reads.clear()
+                path = f"/v1/federations/{name}/devices/{device_id}{tail}"
+                answer = store_caller.http.request(method, path, headers={"Kfed-Device-Secret": "x" * 24})
+                answers.setdefault(name, []).append((answer.status_code, answer.text, len(reads)))
+                reads.clear()
+                assert store_caller.http.request(method, path).status_code == 401
+                assert not reads
+    assert answers["clinics"] == answers["klinics"]
+    assert {status for status, _, _ in answers["clinics"]} == {403, 422}
 
 
 # A reverse proxy --------------------------------------------------------------------------------------------------
@@ -188,6 +211,7 @@ def free_port():
         return free.getsockname()[1]
 
 
+@pytest.mark.slow
 def test_behind_the_nginx_of_the_how_to_devices_join_and_nobody_looks_without_a_token(serve, nginx):
     server = serve("--open-on-loopback", "--host-name", "clinics.example")
     port = free_port()
@@ -216,6 +240,7 @@ def test_behind_the_nginx_of_the_how_to_devices_join_and_nobody_looks_without_a_
         )
 
 
+@pytest.mark.slow
 def test_a_careless_nginx_in_front_opens_nothing(serve, nginx):
     server = serve("--open-on-loopback")
     port = free_port()

@@ -27,6 +27,7 @@ from kfed.coordinator.store import Store
 from kfed.errors import KFedError
 
 MAX_BODY_BYTES = 2**24
+NAME_IN_WORDS = "1 to 63 letters, digits, dots, dashes or underscores, and begin with a letter or digit"
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,15 @@ async def _refuse(_: Request, error: Exception) -> Response:
 async def _refuse_invalid(_: Request, error: Exception) -> Response:
     """Say where in the request the faults are, without repeating its values."""
     assert isinstance(error, RequestValidationError)
-    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:5]]
-    return _response(ProblemError(422, "; ".join(faults)))
+    return _response(ProblemError(422, "; ".join(map(_in_words, error.errors()[:5]))))
+
+
+def _in_words(fault: dict[str, Any]) -> str:
+    """One fault of a request."""
+    place = [str(part) for part in fault["loc"] if part not in ("body", "path", "query")]
+    if place == ["name"] and fault["type"] == "string_pattern_mismatch":
+        return f"name must be {NAME_IN_WORDS}"
+    return f"{'.'.join(place) or 'the request'}: {fault['msg']}"
 
 
 def _response(problem: ProblemError) -> Response:

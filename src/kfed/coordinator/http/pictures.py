@@ -30,11 +30,12 @@ class Pictures:
 
     async def of(self, live: Live) -> bytes:
         """The picture of a federation as it is now."""
-        kept = self._kept.get(live.federation.id)
-        if kept is not None and kept[0] == self._version(live):
-            return kept[1]
-        drawn: bytes = await self._turns.take(live.federation.id, lambda: self._draw(live))
+        drawn: bytes = self._drawn(live) or await self._turns.take(live.federation.id, lambda: self._draw(live))
         return drawn
+
+    def _drawn(self, live: Live) -> bytes | None:
+        version, drawn = self._kept.get(live.federation.id, (None, None))
+        return drawn if version == self._version(live) else None
 
     def close(self) -> None:
         """Draw no more."""
@@ -42,6 +43,8 @@ class Pictures:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _draw(self, live: Live) -> bytes:
+        if (drawn := self._drawn(live)) is not None:
+            return drawn
         await asyncio.sleep(max(0.0, self._rested_at - time.monotonic()))
         version, begun = self._version(live), time.monotonic()
         loop = asyncio.get_running_loop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,9 @@ from kfed.coordinator.names import SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import matches
 from kfed.coordinator.store import Device
+
+NO_FEDERATION = 0
+"""The id of no federation; ids begin at 1."""
 
 MAX_JSON_BYTES = 2**22
 """Parsing JSON takes time in which nobody else is answered."""
@@ -90,11 +94,26 @@ def join(request: Request, name: str) -> Live:
     return live
 
 
-def own(request: Request, name: str, device: Device | None, *, join_is_enough: bool) -> Live:
-    """The federation of this name, for requests that may act for one of its devices.
+async def own(request: Request, name: str, device_id: str, *, join_is_enough: bool) -> tuple[Live, Device | None]:
+    """A federation and its device, for requests that may act for that device; others do not learn whether it exists.
 
     These have its device secret or the admin token; for reading, the join token is enough if the device has no secret.
+    Whoever has no token at all is refused before the store is read. For others it is read in any case, so that the time
+    which this takes does not tell whether there is such a federation.
     """
+    detail = f"only the device itself, with its secret ({SECRET_HEADER}), and the administrator may do this"
+    if _has_no_token(request):
+        raise _refused(request, detail)
+    if not device_id.isprintable():
+        raise ProblemError(422, "a device id has printable characters only")
+    coordinator = desk(request).coordinator
+    live = coordinator.find(name)
+    federation_id = NO_FEDERATION if live is None else live.federation.id
+    device = await asyncio.to_thread(coordinator.store.device, federation_id, device_id)
+    return _owned(request, name, device, join_is_enough, detail), device
+
+
+def _owned(request: Request, name: str, device: Device | None, join_is_enough: bool, detail: str) -> Live:
     live = desk(request).coordinator.find(name)
     if matches(_bearer(request), desk(request).admin_token_hash):
         return known(request, name)
@@ -103,9 +122,7 @@ def own(request: Request, name: str, device: Device | None, *, join_is_enough: b
     may_read = join_is_enough and (device is None or device.secret_hash is None)
     if live is not None and may_read and matches(_bearer(request), live.federation.join_token_hash):
         return live
-    raise _refused(
-        request, f"only the device itself, with its secret ({SECRET_HEADER}), and the administrator may do this"
-    )
+    raise _refused(request, detail)
 
 
 def look(request: Request) -> None:
@@ -136,8 +153,12 @@ def _bearer(request: Request) -> str | None:
     return token.strip() if kind.lower() == "bearer" and token else None
 
 
+def _has_no_token(request: Request) -> bool:
+    return _bearer(request) is None and SECRET_HEADER not in request.headers
+
+
 def _refused(request: Request, detail: str) -> ProblemError:
-    if _bearer(request) is None and SECRET_HEADER not in request.headers:
+    if _has_no_token(request):
         return ProblemError(401, f"{detail}; send it as 'Authorization: Bearer ...'", {"WWW-Authenticate": "Bearer"})
     seconds = desk(request).wrong_tokens.count(request.client.host if request.client else "")
     if seconds:
