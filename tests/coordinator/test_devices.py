@@ -1,5 +1,6 @@
 """What a device may rely on: one message, any number of times, at any time, and an answer that does not change."""
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -249,3 +250,18 @@ def test_devices_in_single_and_double_precision_and_of_no_centers_live_side_by_s
     caller.wait_until("aggregated")
     assert_served_like(caller, sent, kfed.aggregate(sent, 4))
     assert caller.identity("empty")["cluster_ids"] == []
+
+
+def test_a_message_written_by_another_program_is_the_same_message(caller):
+    caller.create(quorum=2, n_clusters=2)
+    sent = message("a")
+    written = sent.to_bytes()
+    header = json.dumps(json.loads(written[8 : 8 + int.from_bytes(written[:8], "little")]), indent=1).encode()
+    spaced = len(header).to_bytes(8, "little") + header + written[8 + int.from_bytes(written[:8], "little") :]
+    assert spaced != written
+    assert kfed.DeviceMessage.from_bytes(spaced) == sent
+    assert caller.put(spaced, device_id="a").status_code == 201
+    assert caller.put(message("b")).status_code == 201
+    caller.wait_until("aggregated")
+    again = caller.put(sent)
+    assert (again.status_code, again.json()) == (200, caller.identity("a"))

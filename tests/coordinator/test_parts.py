@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from kfed.coordinator.core import Clock, Clusters, Committer, answer_if_ready, gather, stable_ids
+from kfed.coordinator.core import Clock, Clusters, Committer, answer_if_ready, stable_ids
 from kfed.coordinator.federation import Admission, Federation, Tally, is_due, judge
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.security import hashed, matches, new_token
 from kfed.coordinator.store import Arrival, Store
-from kfed.wire import FeatureSchema, MessageBatch
+from kfed.wire import FeatureSchema
 
 FEDERATION = Federation(1, "clinics", FeatureSchema(2), 4, "paper", b"", 0.0)
 
@@ -36,24 +36,6 @@ def test_stable_ids_are_a_permutation_however_many_clusters_there_were(seed, n_o
     rng = np.random.default_rng(seed)
     ids = stable_ids(rng.normal(size=(n_old, 2)), rng.normal(size=(n_new, 2)))
     assert sorted(ids.tolist()) == list(range(n_new))
-
-
-@given(seed=st.integers(0, 1000), single=st.booleans(), mixed=st.booleans())
-def test_messages_gathered_one_by_one_are_those_gathered_at_once(seed, single, mixed):
-    dtype = np.float32 if single else np.float64
-    sent = [*messages(7, seed=seed, dtype=dtype), kfed.DeviceMessage("none", np.empty((0, 2), dtype), [])]
-    if mixed:
-        sent.append(kfed.DeviceMessage("named", [[1.0, 2.0]], [2.5], feature_names=["x", "y"]))
-    rng = np.random.default_rng(seed)
-    shuffled = [sent[i] for i in rng.permutation(len(sent))]
-    sizes = [(one.device_id, one.n_local_clusters, one.centers.dtype == np.float64) for one in sent]
-    gathered, expected = gather(sizes, [one.to_bytes() for one in shuffled], 2), MessageBatch.of(sent)
-    for name, column in vars(expected).items():
-        if isinstance(column, np.ndarray):
-            np.testing.assert_array_equal(getattr(gathered.messages, name), column, strict=True)
-        else:
-            assert getattr(gathered.messages, name) == column
-    assert [row.tobytes() for row in gathered.digests] == [expected.message(i).digest() for i in expected.device_ids]
 
 
 def clusters_of(sent, previous=None, **facts):

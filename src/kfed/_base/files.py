@@ -21,6 +21,7 @@ Loaded = TypeVar("Loaded")
 MAX_BYTES = 2**30
 """Larger files are rejected before they are read."""
 
+_LETTERS = {"f": "F", "i": "I", "u": "U"}
 _COMPACT_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
@@ -29,14 +30,19 @@ def encode(arrays: Mapping[str, Array], facts: Mapping[str, Any] | None = None) 
     return bytes(save(dict(arrays), metadata=_metadata(facts)))
 
 
-def encode_table(name: str, table: Array, facts: Mapping[str, Any] | None = None) -> bytes:
-    """Pack one table of floats as `encode` does, into bytes that do not depend on the version of safetensors."""
-    entry = {"dtype": f"F{8 * table.itemsize}", "shape": table.shape, "data_offsets": (0, table.nbytes)}
-    entries = {"__metadata__": _metadata(facts), name: entry} if facts else {name: entry}
+def encode_tables(tables: Mapping[str, Array], facts: Mapping[str, Any] | None = None) -> bytes:
+    """Pack named arrays as `encode` does, into bytes that do not depend on the version of safetensors."""
+    ordered = sorted(tables.items(), key=lambda item: (-item[1].itemsize, item[0]))  # wide numbers first: all aligned
+    entries: dict[str, Any] = {"__metadata__": _metadata(facts)} if facts else {}
+    end = 0
+    for name, table in ordered:
+        begin, end = end, end + table.nbytes
+        dtype = f"{_LETTERS[table.dtype.kind]}{8 * table.itemsize}"
+        entries[name] = {"dtype": dtype, "shape": table.shape, "data_offsets": (begin, end)}
     header = _COMPACT_JSON.encode(entries).encode()
     header += b" " * (-len(header) % 8)
-    little_endian = table.astype(table.dtype.newbyteorder("<"), copy=False)
-    return b"".join((len(header).to_bytes(8, "little"), header, little_endian.tobytes()))
+    values = (table.astype(table.dtype.newbyteorder("<"), copy=False).tobytes() for _, table in ordered)
+    return b"".join((len(header).to_bytes(8, "little"), header, *values))
 
 
 def _metadata(facts: Mapping[str, Any] | None) -> dict[str, str] | None:

@@ -16,11 +16,11 @@ from kfed.errors import InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import RULES, Grouping, group
-from kfed.server.answers import answer, assign
+from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import KChoice, choose_k
 from kfed.server.summary import summarize
 from kfed.theory import Certificate
-from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
+from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +57,10 @@ class Aggregation(KfedFile):
         n_jobs: int | None = None,
     ) -> Self:
         """`kfed.aggregate` behind its checks, and without its warnings."""
-        choice = choose_k(messages, n_jobs) if n_clusters == "auto" else None
+        on_scale = messages.rescaled
+        choice = choose_k(on_scale, n_jobs) if n_clusters == "auto" else None
         k = choice.reliable_n_clusters() if choice else int(n_clusters)
-        return cls(messages, rule, first_device, group(messages, k, rule, first_device, n_jobs), choice)
+        return cls(messages, rule, first_device, group(on_scale, k, rule, first_device, n_jobs), choice)
 
     def __post_init__(self) -> None:
         for array in vars(self._grouping).values():
@@ -73,19 +74,27 @@ class Aggregation(KfedFile):
         return self.messages.schema
 
     @property
+    def scale(self) -> CommonScale | None:
+        """The scale on which devices were compared, if they sent the units of their tables."""
+        return self.messages.scale
+
+    @property
     def center_labels(self) -> Array:
         """For each device center, its global cluster: tau."""
         return self._grouping.center_labels
 
     @property
     def cluster_centers(self) -> Array:
-        """Means mu(tau_r) of the global clusters, (n_clusters, n_features)."""
-        return self._grouping.cluster_centers
+        """Means mu(tau_r) of the global clusters, (n_clusters, n_features), in the units that devices sent."""
+        return self._in_units(self._grouping.cluster_centers)
 
     @property
     def initial_centers(self) -> Array:
         """The set M after step 6, (n_clusters, n_features)."""
-        return self._grouping.initial_centers
+        return self._in_units(self._grouping.initial_centers)
+
+    def _in_units(self, centers: Array) -> Array:
+        return centers if self.scale is None else readonly(self.scale.undo(centers))
 
     @property
     def traversal(self) -> Array:
@@ -103,8 +112,8 @@ class Aggregation(KfedFile):
     def warnings(self) -> tuple[str, ...]:
         """What to look at before relying on these clusters."""
         about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
-        mixtures = mixed_up(self.messages, self.cluster_centers, self.rule)
-        return (*off_scale(self.messages), *mixtures, *advice(*about))
+        mixtures = mixed_up(self.messages.rescaled, self._grouping.cluster_centers, self.rule)
+        return (*off_scale(self.messages.rescaled), *mixtures, *advice(*about))
 
     def __repr__(self) -> str:
         messages = self.messages
@@ -125,8 +134,7 @@ class Aggregation(KfedFile):
 
     def identity(self, device_id: str) -> Identity:
         """The answer to a device that was aggregated."""
-        rows = self.messages.rows_of(device_id)
-        return Identity(device_id, self.center_labels[rows], self.cluster_centers)
+        return identity_of(self, device_id, self.center_labels[self.messages.rows_of(device_id)])
 
     def answer(self, message: DeviceMessage) -> Identity:
         """The answer to any device, by its message.
@@ -170,7 +178,12 @@ class Aggregation(KfedFile):
         present, labels = np.unique(self.center_labels, return_inverse=True)
         summary = summarize(self.messages, labels, len(present))
         return DeviceMessage(
-            device_id, summary.means, summary.counts, summary.sums_of_squares, feature_names=self.schema.names
+            device_id,
+            summary.means,
+            summary.counts,
+            summary.sums_of_squares,
+            schema=self.schema,
+            details=summary.details,
         )
 
     def relay(self, device_id: str, answer: Identity) -> Identity:
@@ -190,7 +203,7 @@ class Aggregation(KfedFile):
                 f"got {len(answer)} clusters of {answer.n_features} features, the answer to another message"
             )
         own = np.searchsorted(present, self.identity(device_id).cluster_ids)
-        return Identity(device_id, answer.cluster_ids[own], answer.cluster_centers)
+        return replace(answer, device_id=device_id, cluster_ids=answer.cluster_ids[own])
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
@@ -211,7 +224,7 @@ class Aggregation(KfedFile):
 
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
-        return Certificate.of(self.messages, self.center_labels, self.n_clusters, required_ratio)
+        return Certificate.of(self.messages.rescaled, self.center_labels, self.n_clusters, required_ratio)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors, choice = aggregation_file.columns(self.messages, self._grouping), self.k_choice

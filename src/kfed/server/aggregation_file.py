@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ from kfed._base import checks
 from kfed._base.array import Array, frozen
 from kfed.errors import InvalidInputError
 from kfed.server.algorithm2 import Grouping
-from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, FeatureSchema, MessageBatch
+from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage, FeatureSchema, MessageBatch
 
 
 def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
     """Everything but a few facts, by name."""
+    if batch.details is not None:
+        return {**_messages(batch.details.messages), **_clusters(grouping)}
     return {
         "device_ids": np.frombuffer(json.dumps(batch.device_ids).encode(), np.uint8),
         "device_centers": batch.centers,
@@ -25,6 +28,12 @@ def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
         "spectral_deviations": batch.spectral_deviations,
         "is_named": batch.is_named,
         "is_double": batch.is_double,
+        **_clusters(grouping),
+    }
+
+
+def _clusters(grouping: Grouping) -> dict[str, Array]:
+    return {
         "initial_centers": grouping.initial_centers,
         "traversal": grouping.traversal,
         "center_labels": grouping.center_labels.astype(np.int64),
@@ -32,9 +41,20 @@ def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
     }
 
 
-def restored(tensors: dict[str, Array], feature_names: Any) -> tuple[MessageBatch, Grouping]:
-    """What `columns` was given. Raises if it is not sound."""
-    batch = MessageBatch(
+def _messages(messages: Sequence[DeviceMessage]) -> dict[str, Array]:
+    """Messages of format 2, byte for byte."""
+    payloads = [message.to_bytes() for message in messages]
+    return {
+        "messages": np.frombuffer(b"".join(payloads), np.uint8),
+        "message_ends": np.cumsum([len(payload) for payload in payloads]),
+    }
+
+
+def _batch(tensors: dict[str, Array], feature_names: Any) -> MessageBatch:
+    if "messages" in tensors:
+        payloads = np.split(tensors["messages"], tensors["message_ends"][:-1])
+        return MessageBatch.of_bytes(payload.tobytes() for payload in payloads)
+    return MessageBatch(
         device_ids=tuple(json.loads(tensors["device_ids"].tobytes())),
         centers=frozen(tensors["device_centers"]),
         owners=frozen(tensors["center_owners"]),
@@ -45,6 +65,11 @@ def restored(tensors: dict[str, Array], feature_names: Any) -> tuple[MessageBatc
         is_double=frozen(tensors["is_double"]),
         schema=FeatureSchema(tensors["device_centers"].shape[1], feature_names),
     )
+
+
+def restored(tensors: dict[str, Array], feature_names: Any) -> tuple[MessageBatch, Grouping]:
+    """What `columns` was given. Raises if it is not sound."""
+    batch = _batch(tensors, feature_names)
     grouping = Grouping(
         initial_centers=frozen(tensors["initial_centers"]),
         traversal=frozen(tensors["traversal"]),

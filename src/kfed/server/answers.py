@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kfed._base import geometry
 from kfed._base.array import Array
 from kfed.errors import DuplicateDeviceError
-from kfed.wire import DeviceMessage, FeatureSchema, Identity
+from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, nearest_clusters
 
 
 class Clustered(Protocol):
@@ -28,6 +27,10 @@ class Clustered(Protocol):
     @property
     def cluster_centers(self) -> Array:
         """Means of the global clusters, (n_clusters, n_features)."""
+
+    @property
+    def scale(self) -> CommonScale | None:
+        """The scale on which distances are measured, where centers are in the units of tables."""
 
     def labels_of(self, device_id: str) -> Array | None:
         """Global clusters of the centers that a device sent, in their order; None if it was not aggregated."""
@@ -46,11 +49,17 @@ def answer(clustered: Clustered, message: DeviceMessage) -> Identity:
             f"device {message.device_id!r} was aggregated with another message than this one; send the message that "
             "was aggregated, or take the device out first"
         )
-    return Identity(message.device_id, labels, clustered.cluster_centers)
+    return identity_of(clustered, message.device_id, labels)
 
 
 def assign(clustered: Clustered, message: DeviceMessage) -> Identity:
     """Answer a late device: the nearest mean mu(tau_r) for each of its centers, in k' k distances."""
     clustered.schema.check_same(message.schema, "the aggregation", repr(message.device_id))
-    distances = geometry.squared_distances(message.centers, clustered.cluster_centers)
-    return Identity(message.device_id, distances.argmin(axis=1), clustered.cluster_centers)
+    clusters = (clustered.cluster_centers, clustered.schema, clustered.scale)
+    return identity_of(clustered, message.device_id, nearest_clusters(message.centers, message.schema, *clusters))
+
+
+def identity_of(clustered: Clustered, device_id: str, cluster_ids: Array) -> Identity:
+    """The answer to a device whose centers are in these clusters."""
+    schema = clustered.schema if clustered.schema.columns is not None else None
+    return Identity(device_id, cluster_ids, clustered.cluster_centers, schema, clustered.scale)

@@ -12,7 +12,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.wire import MessageBatch
+from kfed.wire import BatchDetails, Details, MessageBatch
 
 
 class Summary(NamedTuple):
@@ -21,6 +21,7 @@ class Summary(NamedTuple):
     means: Array  # (n_clusters, n_features), of all points
     counts: Array  # (n_clusters,)
     sums_of_squares: Array | None  # (n_clusters,) about the means; None if a device did not say
+    details: Details | None = None  # the same by column, where devices said it
 
 
 def summarize(batch: MessageBatch, labels: Array, n_clusters: int) -> Summary:
@@ -30,8 +31,10 @@ def summarize(batch: MessageBatch, labels: Array, n_clusters: int) -> Summary:
     --------
     >>> sent = kfed.DeviceMessage("a", [[0.0], [3.0]], counts=[10, 20], sums_of_squares=[5.0, 8.0])
     >>> summarize(MessageBatch.of([sent]), np.array([0, 0]), 1)  # 5 + 8, and 10 x 2^2 + 20 x 1^2 for the shift
-    Summary(means=array([[2.]]), counts=array([30]), sums_of_squares=array([73.]))
+    Summary(means=array([[2.]]), counts=array([30]), sums_of_squares=array([73.]), details=None)
     """
+    if batch.schema.scaling == "by message" and batch.details is not None:
+        return _by_column(batch, batch.details, labels, n_clusters)
     nowhere = np.zeros((n_clusters, batch.n_features))
     means = means_by_label(batch.centers, labels, nowhere, batch.counts)
     counts = np.bincount(labels, weights=batch.counts, minlength=n_clusters).astype(batch.counts.dtype)
@@ -40,3 +43,14 @@ def summarize(batch: MessageBatch, labels: Array, n_clusters: int) -> Summary:
     shifts = batch.centers.astype(np.float64) - means[labels]
     about = batch.sums_of_squares + batch.counts * np.einsum("sf,sf->s", shifts, shifts)
     return Summary(means, counts, np.bincount(labels, weights=about, minlength=n_clusters))
+
+
+def _by_column(batch: MessageBatch, details: BatchDetails, labels: Array, n_clusters: int) -> Summary:
+    """The same column by column, over the cells that were observed."""
+    members = np.zeros((n_clusters, len(labels)))
+    members[labels, np.arange(len(labels))] = 1
+    observed = members @ details.observed
+    means = members @ (details.observed * batch.centers) / np.maximum(observed, 1)
+    squares = members @ (details.squares + details.observed * (batch.centers - means[labels]) ** 2)
+    counts = np.bincount(labels, weights=batch.counts, minlength=n_clusters).astype(batch.counts.dtype)
+    return Summary(means, counts, squares.sum(axis=1), Details(observed=observed, squares=squares))

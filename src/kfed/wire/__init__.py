@@ -4,9 +4,15 @@
 """
 
 from kfed.wire.batch import MessageBatch
+from kfed.wire.batch_details import BatchDetails
+from kfed.wire.center_table import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE
+from kfed.wire.columns import Column
+from kfed.wire.details import Details
 from kfed.wire.file import KfedFile, load
-from kfed.wire.identity import Identity
-from kfed.wire.message import DIGEST_BYTES, LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage
+from kfed.wire.identity import Identity, nearest_clusters
+from kfed.wire.message import DIGEST_BYTES, DeviceMessage, digest_of
+from kfed.wire.promise import Promise
+from kfed.wire.scale import CommonScale, columns_from_parts, columns_to_parts
 from kfed.wire.schema import FeatureSchema
 
 __all__ = [
@@ -14,10 +20,19 @@ __all__ = [
     "LARGEST_SINGLE",
     "MAX_COUNT",
     "MAX_VALUE",
+    "BatchDetails",
+    "Column",
+    "CommonScale",
+    "Details",
     "DeviceMessage",
     "FeatureSchema",
     "Identity",
     "KfedFile",
     "MessageBatch",
+    "Promise",
+    "columns_from_parts",
+    "columns_to_parts",
+    "digest_of",
     "load",
+    "nearest_clusters",
 ]

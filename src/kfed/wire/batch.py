@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, islice
 
 import numpy as np
 
 from kfed._base.array import Array, Length, readonly
 from kfed.errors import DuplicateDeviceError, InvalidInputError, UnknownDeviceError
-from kfed.wire.bulk import Tables, read_tables
+from kfed.wire.batch_details import BatchDetails
+from kfed.wire.bulk import Tables, messages_of, read_tables, tables_of
+from kfed.wire.center_table import N_STATISTICS
 from kfed.wire.message import DeviceMessage
+from kfed.wire.scale import CommonScale
 from kfed.wire.schema import FeatureSchema
+
+MESSAGES_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,7 @@ class MessageBatch:
     is_named: Array  # (n_devices,) whether the device named its features
     is_double: Array  # (n_devices,) whether the device sent double precision
     schema: FeatureSchema
+    details: BatchDetails | None = None  # if a message is of format 2
 
     @classmethod
     def of(cls, messages: Iterable[DeviceMessage]) -> MessageBatch:
@@ -47,18 +55,9 @@ class MessageBatch:
         named = next((message for message in ordered if message.schema.names is not None), ordered[0])
         for message in ordered:
             named.schema.check_same(message.schema, repr(named.device_id), repr(message.device_id))
-        sizes = [message.n_local_clusters for message in ordered]
-        return cls(
-            device_ids=tuple(message.device_id for message in ordered),
-            centers=readonly(np.concatenate([message.centers for message in ordered])),
-            owners=readonly(np.repeat(np.arange(len(ordered)), sizes)),
-            counts=_counts(np.concatenate([message.counts for message in ordered])),
-            sums_of_squares=readonly(np.concatenate([_squares(message) for message in ordered]).astype(np.float64)),
-            spectral_deviations=readonly(np.array([_deviation(message) for message in ordered])),
-            is_named=readonly(np.array([message.schema.names is not None for message in ordered])),
-            is_double=readonly(np.array([message.centers.dtype == np.float64 for message in ordered])),
-            schema=named.schema,
-        )
+        schema = named.schema.merged([message.schema for message in ordered])
+        batch = cls._of_tables(tables_of(ordered, schema), schema)
+        return replace(batch, details=BatchDetails.of(ordered, schema)) if _are_detailed(ordered) else batch
 
     @classmethod
     def of_bytes(cls, payloads: Iterable[bytes]) -> MessageBatch:
@@ -71,41 +70,73 @@ class MessageBatch:
         >>> batch.device_ids, batch.centers.ravel().tolist(), batch.owners.tolist()
         (('a', 'b'), [3.0, 1.0, 2.0], [0, 1, 1])
         """
-        payloads = list(payloads)
-        tables = read_tables(payloads)
-        ids = [device_id for table in tables for device_id in table.device_ids]
+        tables: list[Tables] = []
+        others: list[DeviceMessage] = []
+        stream = iter(payloads)
+        while chunk := list(islice(stream, MESSAGES_AT_A_TIME)):  # so that all bytes need not fit into memory
+            more_tables, more_others = read_tables(chunk)
+            tables, others = tables + more_tables, others + more_others
+        ids = {device_id for table in tables for device_id in table.device_ids}
         names = {own for table in tables for own in table.names if own is not None}
-        if len(set(ids)) < len(payloads) or len({table.rows.shape[1] for table in tables}) != 1 or len(names) > 1:
-            return cls.of(map(DeviceMessage.from_bytes, payloads))  # says what is wrong, or counts repeated ones once
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        return cls._of_tables(tables, [ids[i] for i in order], np.array(order), next(iter(names), None))
+        widths = {table.rows.shape[1] for table in tables}
+        if len(ids) < sum(len(table.device_ids) for table in tables) or len(widths) != 1 or len(names) > 1 or others:
+            return cls.of(chain(chain.from_iterable(map(messages_of, tables)), others))
+        return cls._of_tables(tables, FeatureSchema(widths.pop() - N_STATISTICS, next(iter(names), None)))
 
     @classmethod
-    def _of_tables(
-        cls, tables: list[Tables], ids: list[str], order: Array, names: tuple[str, ...] | None
-    ) -> MessageBatch:
-        """Stack tables of one width; `order` puts their messages in the order of `ids`."""
+    def _of_tables(cls, tables: list[Tables], schema: FeatureSchema) -> MessageBatch:
+        """Stack tables of one width, each message once, in the order of their ids."""
+        ids = [device_id for table in tables for device_id in table.device_ids]
+        order = np.array(sorted(range(len(ids)), key=ids.__getitem__))
         sizes = np.array([size for table in tables for size in table.n_centers])
-        starts, ends = (np.cumsum(sizes) - sizes)[order], np.cumsum(sizes[order])
-        first = ends - sizes[order]  # where the rows of each device begin, once they are in order
-        rows = np.repeat(starts - first, sizes[order]) + np.arange(sizes.sum())
-        stacked = np.concatenate([table.rows for table in tables])[rows]
-        has_rows, is_double = sizes[order] > 0, [np.full(len(t.names), t.rows.itemsize == 8) for t in tables]
+        is_double = np.repeat([table.rows.itemsize == 8 for table in tables], [len(table.names) for table in tables])
+        first = np.empty(len(ids), np.int64)  # where the rows of each message go
+        first[order] = np.cumsum(sizes[order]) - sizes[order]
+        places = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+        centers = np.empty((len(places), schema.n_features), np.float64 if is_double.any() else np.float32)
+        statistics = np.empty((len(places), N_STATISTICS))
+        ends = np.cumsum([len(table.rows) for table in tables])[:-1]
+        for table, own in zip(tables, np.split(places, ends), strict=True):
+            centers[own], statistics[own] = table.rows[:, :-N_STATISTICS], table.rows[:, -N_STATISTICS:]
         deviations = np.full(len(ids), np.nan)
-        deviations[has_rows] = stacked[first[has_rows], -1]
+        deviations[sizes > 0] = statistics[first[sizes > 0], 2]
         return cls(
-            device_ids=tuple(ids),
-            centers=readonly(np.ascontiguousarray(stacked[:, :-3])),
+            device_ids=tuple(ids[i] for i in order),
+            centers=readonly(centers),
             owners=readonly(np.repeat(np.arange(len(ids)), sizes[order])),
-            counts=_counts(stacked[:, -3]),
-            sums_of_squares=readonly(stacked[:, -2].astype(np.float64)),
-            spectral_deviations=readonly(deviations),
+            counts=_counts(statistics[:, 0]),
+            sums_of_squares=readonly(statistics[:, 1].copy()),
+            spectral_deviations=readonly(deviations[order]),
             is_named=readonly(np.array([own is not None for table in tables for own in table.names])[order]),
-            is_double=readonly(np.concatenate(is_double)[order]),
-            schema=FeatureSchema(stacked.shape[1] - 3, names),
+            is_double=readonly(is_double[order]),
+            schema=schema,
         )
 
     n_features = Length("centers", 1, "Length of a center, d.")
+
+    @cached_property
+    def scale(self) -> CommonScale | None:
+        """The scale on which devices are compared, if they sent the units of their tables."""
+        if self.details is None or self.schema.scaling != "by message":
+            return None
+        return CommonScale.pooled(self.schema, self.centers, self.details.observed, self.details.squares)
+
+    @cached_property
+    def rescaled(self) -> MessageBatch:
+        """These messages on the common scale; themselves if they are on one already.
+
+        Where nothing was observed, a center is at the mean of all. The spectral deviation on this scale is not known.
+        """
+        if self.details is None or self.scale is None:
+            return self
+        is_there, squares = self.details.observed > 0, self.details.squares / self.scale.scale**2
+        return replace(
+            self,
+            centers=readonly(np.where(is_there, self.scale.apply(self.centers), 0)),
+            sums_of_squares=readonly(squares.sum(axis=1)),
+            spectral_deviations=readonly(np.full(self.n_devices, np.nan)),
+            details=replace(self.details, squares=readonly(squares)),
+        )
 
     @property
     def n_devices(self) -> int:
@@ -143,6 +174,8 @@ class MessageBatch:
     def message(self, device_id: str) -> DeviceMessage:
         """What one device sent."""
         position = self.position(device_id)
+        if self.details is not None:
+            return self.details.messages[position]
         rows = self.centers_of(position)
         squares, deviation = self.sums_of_squares[rows], self.spectral_deviations[position]
         return DeviceMessage(
@@ -159,6 +192,8 @@ class MessageBatch:
         position = self.position(device_id)
         if len(self.device_ids) == 1:
             raise InvalidInputError(f"{device_id!r} is the only device; without it there is nothing to aggregate")
+        if self.details is not None:
+            return MessageBatch.of(one for one in self.details.messages if one.device_id != device_id)
         others = np.delete(np.arange(len(self.device_ids)), position)
         kept = self.owners != position
         owners = self.owners[kept]
@@ -176,17 +211,11 @@ class MessageBatch:
         )
 
 
+def _are_detailed(messages: list[DeviceMessage]) -> bool:
+    return any(message.is_format_2 for message in messages)
+
+
 def _counts(counts: Array) -> Array:
     """Counts as whole numbers, or in double precision if one of them is not whole."""
     whole = (counts == np.trunc(counts)).all()
     return readonly(counts.astype(np.int64 if whole else np.float64))
-
-
-def _squares(message: DeviceMessage) -> Array:
-    if message.sums_of_squares is None:
-        return np.full(message.n_local_clusters, np.nan)
-    return message.sums_of_squares
-
-
-def _deviation(message: DeviceMessage) -> float:
-    return np.nan if message.spectral_deviation is None else message.spectral_deviation

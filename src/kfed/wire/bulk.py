@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +16,16 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array
 from kfed.errors import InvalidInputError
-from kfed.wire.message import FORMAT, MAX_COUNT, MAX_VALUE, N_STATISTICS, DeviceMessage
+from kfed.wire.center_table import MAX_COUNT, MAX_VALUE, N_STATISTICS
+from kfed.wire.message import FORMAT, DeviceMessage
+from kfed.wire.schema import FeatureSchema
 
 _PREFIX = f"{FORMAT}:"
 _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
 
 
 class Tables(NamedTuple):
-    """Messages that have centers of one length and precision, stacked."""
+    """Messages of format 1 that have centers of one length and precision, stacked."""
 
     device_ids: list[str]
     n_centers: list[int]
@@ -31,19 +33,48 @@ class Tables(NamedTuple):
     rows: Array  # (n_device_centers, n_features + 3), as on the wire
 
 
-def read_tables(payloads: Iterable[bytes]) -> list[Tables]:
-    """Read and check messages; those of one form come together, in the order in which they came."""
+def read_tables(payloads: Iterable[bytes]) -> tuple[list[Tables], list[DeviceMessage]]:
+    """Read and check messages; those of one form come together, in their order, and those of format 2 by themselves."""
     forms: dict[tuple[np.dtype[Any], int], list[tuple[str, int, tuple[str, ...] | None, bytes, bytes]]]
-    forms = defaultdict(list)
+    forms, others = defaultdict(list), []
     known_names: dict[str, tuple[str, ...] | None] = {}
     for payload in payloads:
-        form, message = _parsed(payload, known_names)
-        forms[form].append(message)
-    return [_stacked(form, messages) for form, messages in forms.items()]
+        parsed = _parsed(payload, known_names)
+        if isinstance(parsed, DeviceMessage):
+            others.append(parsed)
+        else:
+            forms[parsed[0]].append(parsed[1])
+    return [_stacked(form, messages) for form, messages in forms.items()], others
+
+
+def tables_of(messages: Sequence[DeviceMessage], schema: FeatureSchema) -> list[Tables]:
+    """The tables of messages with the features of one schema: one for each precision."""
+    found = []
+    for itemsize in (4, 8):
+        own = [message for message in messages if message.table.itemsize == itemsize]
+        if own:
+            ids, sizes = [message.device_id for message in own], [message.n_local_clusters for message in own]
+            rows = np.concatenate([_aligned(message, schema) for message in own])
+            found.append(Tables(ids, sizes, [message.feature_names for message in own], rows))
+    return found
+
+
+def _aligned(message: DeviceMessage, schema: FeatureSchema) -> Array:
+    """The table of a message with the features of `schema`, in their order."""
+    table = message.table
+    if message.schema.names == schema.names:
+        return table
+    return np.concatenate([schema.align(table[:, :-N_STATISTICS], message.schema), table[:, -N_STATISTICS:]], axis=1)
+
+
+def messages_of(tables: Tables) -> Iterator[DeviceMessage]:
+    """The messages in tables."""
+    rows = np.split(tables.rows, np.cumsum(tables.n_centers)[:-1])
+    return map(DeviceMessage.from_table, tables.device_ids, rows, tables.names)
 
 
 def _parsed(payload: bytes, known_names: dict[str, tuple[str, ...] | None]) -> Any:
-    """The form of a message, and its id, number of centers, names, values and bytes."""
+    """The form of a message, and its id, number of centers, names, values and bytes; or a message of format 2."""
     try:
         start = 8 + int.from_bytes(payload[:8], "little")
         entries = json.loads(payload[8:start])
@@ -69,7 +100,7 @@ def _parsed(payload: bytes, known_names: dict[str, tuple[str, ...] | None]) -> A
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         pass
     message = DeviceMessage.from_bytes(payload)  # raises, or it is sound and written in another way
-    return _parsed(message.to_bytes(), known_names)
+    return message if message.is_format_2 else _parsed(message.to_bytes(), known_names)
 
 
 def _names(text: str, n_features: int, known: dict[str, tuple[str, ...] | None]) -> tuple[str, ...] | None:

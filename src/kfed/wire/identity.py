@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kfed._base import checks
+from kfed._base import checks, geometry
 from kfed._base.array import Array, Length, frozen
 from kfed.errors import InvalidInputError
 from kfed.wire.file import KfedFile
+from kfed.wire.scale import CommonScale, columns_from_parts, columns_to_parts
+from kfed.wire.schema import FeatureSchema
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,10 @@ class Identity(KfedFile):
         Global cluster of each local cluster that the device sent, in the order it sent them.
     cluster_centers : array of shape (n_clusters, n_features)
         Means mu(tau_r) of the global clusters. From these a device labels what it did not send.
+    schema : FeatureSchema, optional
+        The features of the centers, where they come from the columns of tables.
+    scale : CommonScale, optional
+        The scale on which distances are measured, where centers are in the units of tables.
 
     Examples
     --------
@@ -44,6 +50,8 @@ class Identity(KfedFile):
     device_id: str
     cluster_ids: Array
     cluster_centers: Array
+    schema: FeatureSchema | None = None
+    scale: CommonScale | None = None
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the dataclass is frozen
@@ -55,6 +63,10 @@ class Identity(KfedFile):
         whole = ids.dtype.kind in "iu" or ids.size == 0
         if not whole or ids.ndim != 1 or (ids < 0).any() or (ids >= len(centers)).any():
             raise InvalidInputError(f"cluster_ids must be a list of whole numbers from 0 to {len(centers) - 1}")
+        if self.schema is not None and self.schema.n_features != centers.shape[1]:
+            raise InvalidInputError("cluster_centers must have the features of the schema")
+        if self.scale is not None:
+            self.scale.check(centers.shape[1])
         set_field(self, "cluster_centers", frozen(centers))
         set_field(self, "cluster_ids", frozen(ids.astype(np.int64)))
 
@@ -75,15 +87,38 @@ class Identity(KfedFile):
             self.device_id == other.device_id
             and np.array_equal(self.cluster_ids, other.cluster_ids)
             and np.array_equal(self.cluster_centers, other.cluster_centers)
+            and (self.schema, self.scale) == (other.schema, other.scale)
         )
 
     def __hash__(self) -> int:
         return hash((self.device_id, self.cluster_ids.tobytes()))
 
+    def nearest(self, centers: Array, schema: FeatureSchema) -> Array:
+        """The nearest global cluster of each of these centers, (n_centers,), which have the features of `schema`."""
+        return nearest_clusters(centers, schema, self.cluster_centers, self.schema, self.scale)
+
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         centers = self.cluster_centers.astype(np.result_type(self.cluster_centers.dtype, np.float32), copy=False)
-        return {"cluster_ids": self.cluster_ids, "cluster_centers": centers}, {"device_id": self.device_id}
+        columns, schema = columns_to_parts(self.schema, self.scale)
+        tensors = {"cluster_ids": self.cluster_ids, "cluster_centers": centers, **columns}
+        return tensors, {"device_id": self.device_id, **schema}
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Identity:
-        return cls(facts["device_id"], tensors["cluster_ids"], tensors["cluster_centers"])
+        columns = columns_from_parts(tensors, facts)
+        return cls(facts["device_id"], tensors["cluster_ids"], tensors["cluster_centers"], *columns)
+
+
+def nearest_clusters(
+    centers: Array,
+    schema: FeatureSchema,
+    cluster_centers: Array,
+    cluster_schema: FeatureSchema | None,
+    scale: CommonScale | None,
+) -> Array:
+    """The nearest of some clusters for each center, on the scale on which clusters are compared, (n_centers,)."""
+    if cluster_schema is not None:
+        centers = cluster_schema.align(centers, schema)
+    if scale is not None:
+        centers, cluster_centers = scale.apply(centers), scale.apply(cluster_centers)
+    return np.asarray(geometry.squared_distances(centers, cluster_centers).argmin(axis=1))

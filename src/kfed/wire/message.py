@@ -6,6 +6,10 @@ On the wire it is one table in safetensors, named ``kfed1:<device id>``, with a 
 
 so a message costs little more than its centers, and any safetensors reader shows what is in it. It does not know the
 points behind it: `LocalClustering.to_message` leaves out centers of too few points.
+
+A message with `Details`, or about the columns of a table, is of format 2: its table is named ``kfed2:<device id>``, the
+arrays of the details stand beside it under their names, and the facts hold the schema. Where the centers are rounded to
+a grid, ``codes`` holds them, and the table has the three statistics alone.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -23,14 +27,13 @@ import numpy.typing as npt
 from kfed._base import checks, files
 from kfed._base.array import Array, Length, frozen
 from kfed.errors import InvalidInputError, MessageError, VersionError
+from kfed.wire.center_table import N_STATISTICS, check_table, tabulated
+from kfed.wire.details import Details
 from kfed.wire.file import KfedFile
+from kfed.wire.grid import CODES, from_grid, on_grid
 from kfed.wire.schema import FeatureSchema
 
-FORMAT = "kfed1"
-MAX_COUNT = 2**53
-MAX_VALUE = 1e100
-SMALLEST_SINGLE, LARGEST_SINGLE = 1e-37, 1e37
-N_STATISTICS = 3
+FORMAT, FORMAT_2 = "kfed1", "kfed2"
 DIGEST_BYTES = 16
 
 
@@ -53,6 +56,10 @@ class DeviceMessage(KfedFile):
         estimate, at most 4 % too high.
     feature_names : sequence of str, optional
         What the columns are called.
+    schema : FeatureSchema, optional
+        The columns of a table that the features come from, instead of `feature_names`.
+    details : Details, optional
+        What else the device says of its centers.
 
     Examples
     --------
@@ -68,7 +75,8 @@ class DeviceMessage(KfedFile):
 
     device_id: str
     schema: FeatureSchema
-    _table: Array  # (n_local_clusters, n_features + 3), as on the wire
+    table: Array  # (n_local_clusters, n_features + 3), as on the wire
+    details: Details | None
 
     def __init__(
         self,
@@ -78,17 +86,38 @@ class DeviceMessage(KfedFile):
         sums_of_squares: npt.ArrayLike | None = None,
         spectral_deviation: float | None = None,
         feature_names: Iterable[str] | None = None,
+        *,
+        schema: FeatureSchema | None = None,
+        details: Details | None = None,
     ) -> None:
-        self._hold(device_id, _tabulated(centers, counts, sums_of_squares, spectral_deviation), feature_names)
+        table = tabulated(centers, counts, sums_of_squares, spectral_deviation)
+        self._hold(device_id, table, schema or feature_names, details)
 
-    def _hold(self, device_id: str, table: Array, feature_names: Iterable[str] | None) -> None:
+    def _hold(
+        self,
+        device_id: str,
+        table: Array,
+        schema: FeatureSchema | Iterable[str] | None,
+        details: Details | None = None,
+    ) -> None:
         """Check the parts of the message and keep them."""
         set_field = object.__setattr__  # the dataclass is frozen
         set_field(self, "device_id", checks.device_id(device_id))
-        _check_table(table)
+        check_table(table)
         table.flags.writeable = False
-        set_field(self, "_table", table)
-        set_field(self, "schema", FeatureSchema(table.shape[1] - N_STATISTICS, feature_names))
+        set_field(self, "table", table)
+        n_features = table.shape[1] - N_STATISTICS
+        schema = schema if isinstance(schema, FeatureSchema) else FeatureSchema(n_features, schema)
+        if schema.n_features != n_features:
+            raise InvalidInputError(
+                f"centers must have the {schema.n_features} features of the schema; got {n_features}"
+            )
+        set_field(self, "schema", schema)
+        set_field(self, "details", details)
+        if details is not None:
+            details.check(self.centers, self.counts)
+        if schema.scaling == "by message" and (details is None or details.observed is None or details.squares is None):
+            raise InvalidInputError("a message in the table's units must have `observed` and `squares` of each column")
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -98,33 +127,33 @@ class DeviceMessage(KfedFile):
     @property
     def centers(self) -> Array:
         """Local centers, (n_local_clusters, n_features)."""
-        return self._table[:, :-N_STATISTICS]
+        return self.table[:, :-N_STATISTICS]
 
     @cached_property
     def counts(self) -> Array:
         """Points behind each center, whole numbers, or their total weight, (n_local_clusters,)."""
-        counts = self._table[:, -3]
+        counts = self.table[:, -3]
         whole = all(map(float.is_integer, counts.tolist()))
         return frozen(counts.astype(np.int64) if whole else counts)
 
     @property
     def sums_of_squares(self) -> Array | None:
         """Sum of squared distances of the points behind each center to it, (n_local_clusters,); None if not sent."""
-        squares = self._table[:, -2]
+        squares = self.table[:, -2]
         return squares if len(squares) and not math.isnan(squares[0]) else None
 
     @property
     def spectral_deviation(self) -> float | None:
         """Spectral norm of the points behind the centers minus their centers; None if not sent."""
-        deviations = self._table[:, -1]
+        deviations = self.table[:, -1]
         return float(deviations[0]) if len(deviations) and not math.isnan(deviations[0]) else None
 
-    n_local_clusters = Length("_table", 0, "How many centers the message holds: at most k^(z).")
+    n_local_clusters = Length("table", 0, "How many centers the message holds: at most k^(z).")
 
     @property
     def n_features(self) -> int:
         """Length of a center, d."""
-        return int(self._table.shape[1]) - N_STATISTICS
+        return int(self.table.shape[1]) - N_STATISTICS
 
     @property
     def n_points(self) -> int | float:
@@ -138,7 +167,7 @@ class DeviceMessage(KfedFile):
         return self is other or self.to_bytes() == other.to_bytes()
 
     def __hash__(self) -> int:
-        return hash((self.device_id, self._table.shape, self.n_points))
+        return hash((self.device_id, self.table.shape, self.n_points))
 
     def __repr__(self) -> str:
         return (
@@ -149,100 +178,115 @@ class DeviceMessage(KfedFile):
     def __reduce__(self) -> tuple[Callable[[bytes], DeviceMessage], tuple[bytes]]:
         return DeviceMessage.from_bytes, (self.to_bytes(),)
 
+    @property
+    def is_format_2(self) -> bool:
+        """Whether the message says more than format 1 can hold."""
+        return self.details is not None or self.schema.columns is not None
+
     def to_bytes(self) -> bytes:
         """The message as it goes over the wire; the same message gives the same bytes."""
+        if self.is_format_2:
+            return self._format_2(self.details or Details())
         facts = {"feature_names": self.schema.names} if self.schema.names else None
-        return files.encode_table(f"{FORMAT}:{self.device_id}", self._table, facts)
+        return files.encode_tables({f"{FORMAT}:{self.device_id}": self.table}, facts)
+
+    def _format_2(self, details: Details) -> bytes:
+        schema = self.schema.facts()
+        facts = {"feature_names": self.schema.names} if schema is None and self.schema.names else {"schema": schema}
+        table = self.table if details.codes is None else self.table[:, -N_STATISTICS:]
+        return files.encode_tables(
+            {f"{FORMAT_2}:{self.device_id}": table, **details.tensors()}, {**facts, **details.facts()}
+        )
+
+    def quantised(self, bits: int) -> DeviceMessage:
+        """Round the centers to 8 or 16 bits each, in a message of its own; `rounding` says how far they may be off."""
+        if bits not in CODES:
+            raise InvalidInputError(f"bits must be 8 or 16; got {bits}")
+        codes, grid = on_grid(self.centers, bits, by_column=self.schema.scaling == "by message")
+        details = replace(self.details or Details(), codes=codes, grid=grid)
+        table = np.concatenate([from_grid(codes, grid), self.table[:, -N_STATISTICS:]], axis=1)
+        if details.observed is not None:
+            table[:, :-N_STATISTICS][details.observed == 0] = 0
+        return self.from_table(self.device_id, table, self.schema, details)
+
+    @property
+    def rounding(self) -> Array | None:
+        """How far each value of a center may be off, (n_local_clusters, n_features); None if they were not rounded."""
+        if self.details is None or self.details.grid is None:
+            return None
+        return np.broadcast_to(self.details.grid[1] / 2, self.centers.shape)
 
     def digest(self) -> bytes:
         """BLAKE2b of the bytes, in 16 bytes: the same for equal messages, and for no others that anyone could find."""
-        return hashlib.blake2b(self.to_bytes(), digest_size=DIGEST_BYTES).digest()
+        return digest_of(self.to_bytes())
 
     @classmethod
     def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> DeviceMessage:
         """Like `from_bytes`, of bytes that were decoded already."""
-        device_id, table = _only_table(tensors)
-        message = cls.__new__(cls)
+        version, device_id, table = _main_table(tensors)
         try:
-            message._hold(device_id, table, _names(facts.get("feature_names")))
+            if version == FORMAT:
+                return cls.from_table(device_id, table, _names(facts.get("feature_names")))
+            details = Details.restored({name: tensors[name] for name in tensors if ":" not in name}, facts)
+            return cls.from_table(device_id, _with_centers(table, details), _schema(facts), details)
         except InvalidInputError as error:
             raise MessageError(f"the message of {device_id[:40]!r} is not valid: {error}") from error
+
+    @classmethod
+    def from_table(
+        cls,
+        device_id: str,
+        table: Array,
+        schema: FeatureSchema | Iterable[str] | None,
+        details: Details | None = None,
+    ) -> DeviceMessage:
+        """The message with this `table`; like a message made by hand, it is checked."""
+        message = cls.__new__(cls)
+        message._hold(device_id, table, schema, details)
         return message
 
 
-def _tabulated(centers: Any, counts: Any, sums_of_squares: Any, spectral_deviation: Any) -> Array:
-    """The arguments as one table: in single precision if the centers are and nothing is lost by it."""
-    centers = checks.as_array(centers, "centers")
-    if centers.ndim != 2 or centers.shape[1] < 1 or centers.dtype.kind not in "fiu":
-        raise InvalidInputError(
-            "centers must be numbers with two axes (local clusters, features); "
-            f"got shape {centers.shape} and dtype {centers.dtype}"
-        )
-    n_centers, n_features = centers.shape
-    table = np.full((n_centers, n_features + N_STATISTICS), np.nan)
-    table[:, :-N_STATISTICS] = centers
-    table[:, -3] = _statistic(counts, n_centers, "counts")
-    if sums_of_squares is not None:
-        table[:, -2] = _statistic(sums_of_squares, n_centers, "sums_of_squares")
-    if spectral_deviation is not None:
-        table[:, -1] = _statistic([spectral_deviation], 1, "spectral_deviation")
-    return table.astype(np.float32) if centers.dtype == np.float32 and _fits_single(table) else table
+def digest_of(payload: bytes) -> bytes:
+    """`DeviceMessage.digest` of the message that `DeviceMessage.to_bytes` wrote as `payload`."""
+    return hashlib.blake2b(payload, digest_size=DIGEST_BYTES).digest()
 
 
-def _statistic(values: Any, length: int, name: str) -> Array:
-    """One number for each center; not NaN, which marks a missing value in the table."""
-    array = checks.as_array(values, name, np.float64)
-    if array.shape != (length,):
-        raise InvalidInputError(f"{name} must have one value for each of {length} centers; got shape {array.shape}")
-    if np.isnan(array).any():
-        raise InvalidInputError(f"{name} must be finite and not negative")
-    return array
-
-
-def _fits_single(table: Array) -> bool:
-    """Whether single precision holds every count exactly and no value overflows."""
-    counts = table[:, -3]
-    in_range = counts.max(initial=0) <= 2**24 and counts.min(initial=1) >= SMALLEST_SINGLE
-    return bool(in_range and np.nanmax(np.abs(table), initial=0) <= LARGEST_SINGLE)
-
-
-def _check_table(table: Array) -> None:
-    """Raise unless a table, wherever it came from, is one that a device may send."""
-    if not float(np.vdot(table, table)) <= MAX_VALUE:  # else no center is larger, as most often
-        _check_centers(table[:, :-N_STATISTICS])
-    counts, sums_of_squares, deviations = table[:, -N_STATISTICS:].T.tolist()
-    if not all(0 < count <= MAX_COUNT for count in counts):
-        raise InvalidInputError("counts must be greater than zero and at most 2^53")
-    _check_statistic(sums_of_squares, "sums_of_squares")
-    _check_statistic(deviations, "spectral_deviation")
-    if deviations and not math.isnan(deviations[0]) and deviations.count(deviations[0]) != len(deviations):
-        raise InvalidInputError("spectral_deviation must be the same in every row")
-
-
-def _check_centers(centers: Array) -> None:
-    if not (float(centers.max(initial=0)) <= MAX_VALUE and float(centers.min(initial=0)) >= -MAX_VALUE):
-        raise InvalidInputError(f"centers must be finite and at most {MAX_VALUE:g} in size")
-
-
-def _check_statistic(numbers: list[float], name: str) -> None:
-    """Raise unless the numbers are all missing, or all finite and not negative."""
-    if not all(0 <= number < math.inf for number in numbers) and not all(map(math.isnan, numbers)):
-        raise InvalidInputError(f"{name} must be finite and not negative")
-
-
-def _only_table(tensors: dict[str, Array]) -> tuple[str, Array]:
-    """The device id and the table of a message."""
-    name = next(iter(tensors), "")
+def _main_table(tensors: dict[str, Array]) -> tuple[str, str, Array]:
+    """The format of a message, its device id and its table."""
+    name = next((name for name in tensors if ":" in name), "")
     found, _, device_id = name.partition(":")
-    if len(tensors) != 1 or not found.startswith("kfed"):
+    if not found.startswith("kfed") or (found == FORMAT and len(tensors) != 1):
         raise MessageError("this is not a device's message; expected a file that `kfed device` wrote")
-    if found != FORMAT:
-        raise VersionError(f"this message has format {found!r}; this version of kfed reads {FORMAT!r}: upgrade kfed")
+    if found not in (FORMAT, FORMAT_2):
+        raise VersionError(f"this message has format {found!r}; this version of kfed reads {FORMAT_2!r}: upgrade kfed")
     table = tensors[name]
-    is_table = table.ndim == 2 and N_STATISTICS < table.shape[1] <= DeviceMessage.MAX_BYTES
+    is_table = table.ndim == 2 and N_STATISTICS < table.shape[1] + (found == FORMAT_2) <= DeviceMessage.MAX_BYTES
     if not is_table or table.dtype not in checks.FLOATS:
         raise MessageError(f"a message must hold a table of floats; got shape {table.shape} of {table.dtype}")
-    return device_id, table
+    return found, device_id, table
+
+
+def _with_centers(table: Array, details: Details) -> Array:
+    """The whole table of a message of format 2, whose centers may be on a grid."""
+    if details.codes is None or details.grid is None:
+        return table
+    codes = details.codes
+    if (
+        table.shape[1] != N_STATISTICS
+        or codes.ndim != 2
+        or len(codes) != len(table)
+        or codes.dtype not in CODES.values()
+    ):
+        raise InvalidInputError("codes must be whole numbers of one or two bytes, with a row for each center")
+    centers = from_grid(codes, details.grid)
+    if details.observed is not None and details.observed.shape == centers.shape:
+        centers[details.observed == 0] = 0
+    return np.concatenate([centers, table], axis=1)
+
+
+def _schema(facts: Mapping[str, Any]) -> FeatureSchema | tuple[str, ...] | None:
+    schema = facts.get("schema")
+    return _names(facts.get("feature_names")) if schema is None else FeatureSchema.restored(schema)
 
 
 def _names(names: Any) -> tuple[str, ...] | None:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
 
 from kfed._base import checks
-from kfed.errors import FeatureMismatchError
+from kfed._base.array import Array
+from kfed._base.text import plural
+from kfed.errors import FeatureMismatchError, InvalidInputError
+from kfed.wire.columns import Column
+
+SCALINGS = ("agreed", "by message")
+MISSING = ("observed", "drop", "mean")
 
 
 @dataclass(frozen=True)
 class FeatureSchema:
-    """The features behind a center: how many there are, and their names if they have names.
+    """The features behind a center: how many there are, their names, and the columns of a table that they come from.
 
-    Messages, batches of messages, aggregations and federations each hold one.
+    Messages, batches of messages, aggregations and federations each hold one. Arrays have no columns; tables have, see
+    `of_columns`.
 
     Parameters
     ----------
@@ -21,6 +34,16 @@ class FeatureSchema:
         Length of a center, d.
     names : sequence of str, optional
         One distinct name for each feature, in their order.
+
+    Attributes
+    ----------
+    columns : tuple of Column or None
+    scaling : {"agreed", "by message"} or None
+        Whether centers are on the scale that `columns` give, or in the units of the table, with the spread of every
+        column in the message so that the server finds the common scale. None: centers are taken as they are.
+    missing : {"observed", "drop", "mean"} or None
+        How missing cells were treated: clustering used the observed cells alone, their rows were dropped, or they were
+        filled with the mean of their column.
 
     Examples
     --------
@@ -32,13 +55,62 @@ class FeatureSchema:
 
     n_features: int
     names: tuple[str, ...] | None = None
+    columns: tuple[Column, ...] | None = None
+    scaling: str | None = None
+    missing: str | None = None
 
     def __init__(self, n_features: int, names: Iterable[str] | None = None) -> None:
         object.__setattr__(self, "n_features", n_features)  # the dataclass is frozen
         object.__setattr__(self, "names", checks.feature_names(names, n_features))
 
+    @classmethod
+    def of_columns(
+        cls, columns: Iterable[Column], scaling: str = "by message", missing: str = "observed"
+    ) -> FeatureSchema:
+        """The features of a table.
+
+        Examples
+        --------
+        >>> columns = [Column("age"), Column("stage", "category", ("I", "II"))]
+        >>> FeatureSchema.of_columns(columns).names
+        ('age', 'stage=I', 'stage=II')
+        """
+        columns = tuple(columns)
+        if scaling == "agreed" and any(column.scale is None for column in columns):
+            raise InvalidInputError("with an agreed scale, every column must have a shift and a scale")
+        names = list(chain.from_iterable(column.features for column in columns))
+        schema = cls(len(names), names)
+        set_field = object.__setattr__
+        set_field(schema, "columns", columns)
+        set_field(schema, "scaling", checks.one_of(scaling, SCALINGS, "scaling"))
+        set_field(schema, "missing", checks.one_of(missing, MISSING, "missing"))
+        return schema
+
+    def facts(self) -> dict[str, Any] | None:
+        """What `restored` makes a schema with columns of; None if it has none."""
+        if self.columns is None:
+            return None
+        return {"columns": [c.facts() for c in self.columns], "scaling": self.scaling, "missing": self.missing}
+
+    @classmethod
+    def restored(cls, facts: Mapping[str, Any]) -> FeatureSchema:
+        """A schema with columns, from what `facts` gave. Raises `InvalidInputError` if it is not valid."""
+        if not isinstance(facts, Mapping) or not isinstance(facts.get("columns"), list):
+            raise InvalidInputError("a schema must have a list of columns")
+        return cls.of_columns(
+            map(Column.restored, facts["columns"]), str(facts.get("scaling")), str(facts.get("missing"))
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that are the same for equal schemas, and for no others but by accident."""
+        facts = json.dumps(self.facts() or {"n_features": self.n_features, "names": self.names}, sort_keys=True)
+        return hashlib.blake2b(facts.encode(), digest_size=8).hexdigest()
+
     def check_same(self, other: FeatureSchema, ours: str, theirs: str) -> None:
         """Raise `FeatureMismatchError` unless both describe the same features; features without names match any names.
+
+        Tables are compared by the names of their columns, in any order; a category may have other levels in each.
 
         Parameters
         ----------
@@ -48,6 +120,43 @@ class FeatureSchema:
         """
         if self is other or self == other:
             return
+        if self.columns is not None and other.columns is not None:
+            _check_columns(self, other, ours, theirs)
+        elif "by message" in (self.scaling, other.scaling):
+            bare, rich = (ours, theirs) if self.columns is None else (theirs, ours)
+            raise FeatureMismatchError(
+                f"{rich} sent the units of its table and their spread, {bare} centers alone, on a scale of its own; "
+                "make both with the same kind of command"
+            )
+        else:
+            self._check_in_order(other, ours, theirs)
+
+    def merged(self, others: Sequence[FeatureSchema]) -> FeatureSchema:
+        """The schema that holds the levels of all of these, in order; they must be the same in all else."""
+        if self.columns is None or all(other == self for other in others):
+            return self
+        levels = {column.name: set(column.levels) for column in self.columns}
+        for other in others:
+            for column in other.columns or ():
+                levels[column.name] |= set(column.levels)
+        columns = (replace(column, levels=tuple(sorted(levels[column.name]))) for column in self.columns)
+        return FeatureSchema.of_columns(columns, self.scaling or "by message", self.missing or "observed")
+
+    def align(self, values: Array, own: FeatureSchema) -> Array:
+        """Bring values, (n_centers, own.n_features), into the order of these features.
+
+        Levels that only one of both has are 0 here, or left out.
+        """
+        if self.columns is None or own.columns is None or self.names == own.names:
+            return values
+        positions = {name: position for position, name in enumerate(own.names or ())}
+        aligned = np.zeros((len(values), self.n_features), values.dtype)
+        for feature, name in enumerate(self.names or ()):
+            if name in positions:
+                aligned[:, feature] = values[:, positions[name]]
+        return aligned
+
+    def _check_in_order(self, other: FeatureSchema, ours: str, theirs: str) -> None:
         if self.n_features != other.n_features:
             raise FeatureMismatchError(
                 f"all devices must have the same features; {ours} has {self.n_features} and {theirs} has "
@@ -68,3 +177,33 @@ class FeatureSchema:
         n_common = min(self.n_features, other.n_features)
         extra = (self.names if self.n_features > n_common else other.names)[n_common:]
         return f"only {ours if self.n_features > n_common else theirs} has {', '.join(map(repr, extra[:5]))}"
+
+
+def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: str) -> None:
+    """Raise unless two tables have the same columns, in any order."""
+    our_columns = {column.name: column for column in own.columns or ()}
+    their_columns = {column.name: column for column in other.columns or ()}
+    for names, party in ((our_columns.keys() - their_columns, ours), (their_columns.keys() - our_columns, theirs)):
+        if names:
+            raise FeatureMismatchError(
+                f"all devices must have the same columns; only {party} has {_listed(sorted(names))}. Leave "
+                f"{plural(len(names), 'column')} out there, or add what is missing elsewhere"
+            )
+    if own.scaling != other.scaling:
+        raise FeatureMismatchError(
+            f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}"
+        )
+    for name, column in our_columns.items():
+        their = their_columns[name]
+        for what in ("kind", "unit", "shift", "scale"):
+            mine, yours = getattr(column, what), getattr(their, what)
+            if mine != yours and not (what == "unit" and None in (mine, yours)):
+                raise FeatureMismatchError(
+                    f"column {name!r} must have the same {what} on all devices; {ours} has {mine!r} and {theirs} has "
+                    f"{yours!r}"
+                )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:5]))
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

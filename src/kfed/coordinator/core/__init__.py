@@ -16,7 +16,6 @@ from kfed.coordinator.core.aggregator import Aggregator
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters, answer_if_ready, stable_ids
 from kfed.coordinator.core.commits import Committer
-from kfed.coordinator.core.gather import gather
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.service import Coordinator
@@ -33,6 +32,5 @@ __all__ = [
     "Measures",
     "Turns",
     "answer_if_ready",
-    "gather",
     "stable_ids",
 ]

@@ -12,12 +12,13 @@ from typing import Literal
 import numpy as np
 
 from kfed._base import pool
+from kfed._base.array import Array
 from kfed.coordinator.core.clusters import Clusters
-from kfed.coordinator.core.gather import gather, retraced
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import SavedClustering, Store
 from kfed.errors import FeatureMismatchError, TooFewCentersError
 from kfed.server import aggregate
+from kfed.wire import DIGEST_BYTES, MessageBatch, digest_of
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Aggregator:
             return clusters
         epoch = self._store.epoch
         with self._store.reading(federation_id) as reading:
-            clusters = retraced(clusters, reading.messages(clusters.last_sequence))
+            clusters = clusters.retraced(reading.messages(clusters.last_sequence))
         self._store.save_clustering(SavedClustering(federation_id, clusters.version, clusters.to_bytes()), epoch)
         return clusters
 
@@ -101,18 +102,12 @@ class Aggregator:
     def _cluster(self, job: Job, n_clusters: int | Literal["auto"], members: set[int] | None) -> Clusters:
         """Aggregate the messages at these places in the order of arrivals; None takes all."""
         started, federation = time.monotonic(), job.federation
-        with self._store.reading(federation.id) as reading:
-            sizes = [size for size in reading.sizes() if members is None or size.sequence in members]
-            if not sizes:
-                raise TooFewCentersError("no device has joined; aggregating takes at least one")
-            sequences = np.array([size.sequence for size in sizes])
-            messages = _among(reading.messages(int(sequences.max())), set(sequences.tolist()))
-            gathered = gather([size[:3] for size in sizes], messages, federation.schema.n_features)
-        federation.schema.check_same(gathered.messages.schema, f"federation {federation.name}", "its devices")
+        batch, digests, sequences = self._stored(federation.id, members)
+        federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
         clusters = Clusters.of(
-            aggregate(gathered.messages, n_clusters, rule=federation.rule, n_jobs=n_jobs),
-            gathered.digests,
+            aggregate(batch, n_clusters, rule=federation.rule, n_jobs=n_jobs),
+            digests,
             sequences,
             job.previous,
             version=job.version,
@@ -122,6 +117,23 @@ class Aggregator:
         self._observe_seconds(time.monotonic() - started)
         return clusters
 
+    def _stored(self, federation_id: int, members: set[int] | None) -> tuple[MessageBatch, Array, Array]:
+        """Stored messages as columns, and for each its digest and its place in the order of arrivals."""
+        with self._store.reading(federation_id) as reading:
+            places = reading.sequences()
+            wanted = set(places.values()) if members is None else members
+            if not wanted:
+                raise TooFewCentersError("no device has joined; aggregating takes at least one")
+            digests: dict[int, bytes] = {}
+            batch = MessageBatch.of_bytes(_noted(reading.messages(max(wanted)), wanted, digests))
+        sequences = np.array([places[device_id] for device_id in batch.device_ids])
+        rows = np.frombuffer(b"".join(map(digests.__getitem__, sequences.tolist())), np.uint8)
+        return batch, rows.reshape(-1, DIGEST_BYTES), sequences
 
-def _among(messages: Iterable[tuple[int, bytes]], members: set[int]) -> Iterator[bytes]:
-    return (payload for sequence, payload in messages if sequence in members)
+
+def _noted(messages: Iterable[tuple[int, bytes]], wanted: set[int], digests: dict[int, bytes]) -> Iterator[bytes]:
+    """The wanted messages; the digest of each is noted on its way."""
+    for sequence, payload in messages:
+        if sequence in wanted:
+            digests[sequence] = digest_of(payload)
+            yield payload

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,16 @@ from kfed._base import geometry
 from kfed._base.array import Array, Length
 from kfed.errors import DuplicateDeviceError
 from kfed.server import Aggregation, answer
-from kfed.wire import DIGEST_BYTES, DeviceMessage, FeatureSchema, Identity, KfedFile
+from kfed.wire import (
+    DIGEST_BYTES,
+    CommonScale,
+    DeviceMessage,
+    FeatureSchema,
+    Identity,
+    KfedFile,
+    columns_from_parts,
+    columns_to_parts,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +56,10 @@ class Clusters(KfedFile):
         Farthest-first distances.
     reason : str
         How the number of clusters was chosen, if it was not given.
+    scale : CommonScale or None
+        The scale on which devices were compared, if they sent the units of their tables.
+    columns : FeatureSchema or None
+        The features, where they come from the columns of tables.
     """
 
     KIND: ClassVar[str] = "clusters of a federation"
@@ -64,6 +77,8 @@ class Clusters(KfedFile):
     cluster_sizes: Array
     traversal: Array
     reason: str = ""
+    scale: CommonScale | None = None
+    columns: FeatureSchema | None = None
 
     @classmethod
     def of(
@@ -94,14 +109,16 @@ class Clusters(KfedFile):
             cluster_sizes=aggregation.cluster_sizes,
             traversal=aggregation.traversal,
             reason=str(aggregation.k_choice or ""),
+            scale=aggregation.scale,
+            columns=aggregation.schema if aggregation.schema.columns else None,
         )
-
-    n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
     @cached_property
     def schema(self) -> FeatureSchema:
-        """The features of a center; their names are the federation's, which compares them when a message arrives."""
-        return FeatureSchema(self.cluster_centers.shape[1])
+        """The features of a center; names of plain features are the federation's, which compares them at the door."""
+        return self.columns or FeatureSchema(self.cluster_centers.shape[1])
+
+    n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
     @cached_property
     def centers_as_json(self) -> str:
@@ -117,6 +134,21 @@ class Clusters(KfedFile):
         """Places of the aggregated messages that are among stored ones, given as the place of each device."""
         of_device = zip(self.device_ids, self.sequences.tolist(), strict=True)
         return {sequence for device_id, sequence in of_device if sequences.get(device_id) == sequence}
+
+    def retraced(self, messages: Iterable[tuple[int, bytes]]) -> Clusters:
+        """These clusters with the place of each of their messages, found among stored ones by their digests.
+
+        Clusters that the first version saved have no digests, and get those of the messages that their devices have
+        now. A message that is not found keeps the place 0, which no stored message has.
+        """
+        digests, sequences = self.digests.copy(), np.zeros(len(self.device_ids), np.int64)
+        has_digests = digests.any()
+        for sequence, payload in messages:
+            message = DeviceMessage.from_bytes(payload)
+            position = self._position(message.device_id)
+            if position is not None and (not has_digests or self.has(message)):
+                digests[position], sequences[position] = np.frombuffer(message.digest(), np.uint8), sequence
+        return replace(self, digests=digests, sequences=sequences)
 
     def __contains__(self, device_id: str) -> bool:
         return self._position(device_id) is not None
@@ -145,14 +177,16 @@ class Clusters(KfedFile):
         ids = np.frombuffer("\n".join(self.device_ids).encode(), np.uint8)  # no id holds a line break
         tensors = {name: getattr(self, name) for name in _TENSORS}
         facts = {name: getattr(self, name) for name in ("made_at", "last_sequence", "reason")}
-        return {**tensors, "device_ids": ids}, {"clustering": self.version, **facts}
+        scale, schema = columns_to_parts(self.columns, self.scale)
+        return {**tensors, "device_ids": ids, **scale}, {"clustering": self.version, **facts, **schema}
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
         ids = tuple(tensors.pop("device_ids").tobytes().decode().split("\n"))
-        tensors.setdefault("digests", no_digests(len(ids)))
+        tensors.setdefault("digests", np.zeros((len(ids), DIGEST_BYTES), np.uint8))  # no message has this digest
         tensors.setdefault("sequences", np.zeros(len(ids), np.int64))
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
+        about["columns"], about["scale"] = columns_from_parts(tensors, facts)
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 
 
@@ -169,11 +203,6 @@ def answer_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Identi
 
 
 _TENSORS = ("digests", "sequences", "starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
-
-
-def no_digests(n_devices: int) -> Array:
-    """Room for the digests of messages; a row of zeros is the digest of no message."""
-    return np.zeros((n_devices, DIGEST_BYTES), np.uint8)
 
 
 def stable_ids(old_centers: Array, new_centers: Array) -> Array:

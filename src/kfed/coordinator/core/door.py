@@ -42,13 +42,13 @@ def read_message(federation: Federation, device_id: str, payload: bytes) -> Devi
 
 
 def arrival_of(
-    federation: Federation, message: DeviceMessage, payload: bytes, secret: str | None, replace: bool, now: float
+    federation: Federation, message: DeviceMessage, secret: str | None, replace: bool, now: float
 ) -> Arrival:
-    """A message on its way into the store."""
+    """A message on its way into the store, which holds it as kfed writes it, however the sender did."""
     return Arrival(
         federation=federation,
         device_id=message.device_id,
-        message=payload,
+        message=message.to_bytes(),
         secret=secret,
         secret_hash=None if secret is None else hashed(secret),
         replace=replace,

@@ -165,7 +165,7 @@ class Coordinator:
             self.measures.messages.labels("refused").inc()
             raise
         await self._read_back_if_in_doubt()
-        arrival = arrival_of(live.federation, message, payload, secret, replace, self.clock.now())
+        arrival = arrival_of(live.federation, message, secret, replace, self.clock.now())
         receipt = await self._committer.put(arrival)
         self.measures.messages.labels(receipt.admission.value).inc()
         self._name_features(live)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -150,15 +150,6 @@ class ArrivalBatch:
         return self.last_sequence
 
 
-class MessageSize(NamedTuple):
-    """What a stored message takes: number of centers, and whether they are in double precision."""
-
-    device_id: str
-    n_centers: int
-    is_double: bool
-    sequence: int
-
-
 class Reading:
     """Devices of one federation, as they are at one moment."""
 
@@ -171,11 +162,6 @@ class Reading:
         """The place of each device in the order of arrivals; a message that replaces another has a place of its own."""
         query = select(devices.c.device_id, devices.c.sequence).where(self._where)
         return {row.device_id: row.sequence for row in self._connection.execute(query)}
-
-    def sizes(self) -> list[MessageSize]:
-        """What the messages take, sorted by the ids of devices."""
-        columns = [devices.c[name] for name in MessageSize._fields]
-        return sorted(MessageSize(*row) for row in self._connection.execute(select(*columns).where(self._where)))
 
     def messages(self, last_sequence: int) -> Iterator[tuple[int, bytes]]:
         """Place and bytes of each message up to a place, in any order, read a thousand at a time."""

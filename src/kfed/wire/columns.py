@@ -1,0 +1,87 @@
+"""`Column`: one column of a table, and the features that it becomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from kfed._base.checks import MAX_NAME_LENGTH
+from kfed.errors import InvalidInputError
+
+KINDS = ("number", "category", "flag", "date")
+MAX_LEVELS = 1_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"number", "category", "flag", "date"}
+        A flag is 0 or 1, and a date is a number of days. A category becomes one feature for each of its levels, which
+        is 1 in rows of that level and 0 in others.
+    levels : tuple of str
+        The levels of a category, in the order of their features.
+    unit : str, optional
+    shift, scale : float, optional
+        What was agreed on: values are shifted by `shift`, then divided by `scale`. All levels of a category share them.
+
+    Examples
+    --------
+    >>> Column("stage", "category", ("I", "II")).features
+    ('stage=I', 'stage=II')
+    """
+
+    name: str
+    kind: str = "number"
+    levels: tuple[str, ...] = ()
+    unit: str | None = None
+    shift: float | None = None
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))  # the dataclass is frozen
+        if self.kind not in KINDS:
+            raise InvalidInputError(f"the kind of column {self.name!r} must be one of {', '.join(KINDS)}")
+        words = (self.name, *self.levels, *([] if self.unit is None else [self.unit]))
+        if not all(isinstance(word, str) and 0 < len(word) <= MAX_NAME_LENGTH for word in words):
+            raise InvalidInputError(f"names of columns, levels and units must have 1 to {MAX_NAME_LENGTH} characters")
+        is_category = self.kind == "category"
+        if (
+            len(set(self.levels)) != len(self.levels)
+            or len(self.levels) > MAX_LEVELS
+            or bool(self.levels) > is_category
+        ):
+            raise InvalidInputError(
+                f"only a category has levels, distinct ones and at most {MAX_LEVELS:,}; look at column {self.name!r}"
+            )
+        if (self.shift is None) != (self.scale is None) or not _is_scale(self.shift, self.scale):
+            raise InvalidInputError(f"column {self.name!r} must have a finite shift and a scale above zero, or neither")
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features of this column."""
+        return tuple(f"{self.name}={level}" for level in self.levels) if self.kind == "category" else (self.name,)
+
+    def facts(self) -> dict[str, Any]:
+        """What differs from a plain number, for a file."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {key: value for key, value in values.items() if value not in (None, (), "number")}
+
+    @classmethod
+    def restored(cls, facts: Mapping[str, Any]) -> Self:
+        """The column that `facts` describes; what else it says is refused."""
+        if not isinstance(facts, Mapping) or not set(facts) <= {field.name for field in fields(cls)}:
+            raise InvalidInputError("a column must have a name, and may have kind, levels, unit, shift and scale")
+        return cls(**{"name": "", **facts})
+
+
+def _is_scale(shift: Any, scale: Any) -> bool:
+    if shift is None:
+        return True
+    numbers = all(isinstance(number, int | float) and math.isfinite(number) for number in (shift, scale))
+    return numbers and scale > 0

@@ -1,0 +1,125 @@
+"""`Details`: what a message of format 2 holds beyond centers and counts, each only if it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from kfed._base.array import Array, frozen
+from kfed.errors import InvalidInputError
+from kfed.wire.promise import Promise
+
+MAX_CELLS = 2**53
+
+
+@dataclass(frozen=True, eq=False)
+class Details:
+    """What a device says of its centers beyond the table of format 1.
+
+    Attributes
+    ----------
+    observed : array of shape (n_local_clusters, n_features) or None
+        How many rows behind a center had a value in a column. Where it is 0, the center is 0 and means nothing.
+    squares : array of shape (n_local_clusters, n_features) or None
+        Sum of squared distances of those values to the center, column by column.
+    groups : array of int, shape (n_local_clusters,) or None
+        The device's own group of each center, where the centers are a finer summary than its clusters.
+    noise : array of shape (n_local_clusters, 2) or None
+        Standard deviation of the noise in every value of a center, and in its count.
+    scatter : array of shape (n_rows, n_features) or None
+        A matrix F with F^T F = sum of (x - m)(x - m)^T over all rows x that the message speaks for, m their mean; or a
+        sketch of one.
+    grid : array of shape (2, n_features) or (2, n_local_clusters, 1), or None
+        Lowest value and step of the grid that centers were rounded to, by column or by center.
+    codes : array of uint8 or uint16, shape (n_local_clusters, n_features), or None
+        The centers on that grid.
+    n_unspoken : int or None
+        Rows of the device that no center speaks for.
+    promise : Promise or None
+        The privacy of the whole message.
+    """
+
+    observed: Array | None = None
+    squares: Array | None = None
+    groups: Array | None = None
+    noise: Array | None = None
+    scatter: Array | None = None
+    grid: Array | None = None
+    codes: Array | None = None
+    n_unspoken: int | None = None
+    promise: Promise | None = None
+
+    def __post_init__(self) -> None:
+        for name, array in self.tensors().items():
+            object.__setattr__(self, name, frozen(array))  # the dataclass is frozen
+
+    def tensors(self) -> dict[str, Array]:
+        """The arrays that are there, by name."""
+        return {name: array for name in TENSORS if (array := getattr(self, name)) is not None}
+
+    def facts(self) -> dict[str, Any]:
+        """What is no array, for a file."""
+        said = {"n_unspoken": self.n_unspoken, "promise": self.promise and self.promise.facts()}
+        return {name: value for name, value in said.items() if value is not None}
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> Self:
+        """The details of a file; `check` has to follow."""
+        unknown = set(tensors) - set(TENSORS)
+        if unknown:
+            raise InvalidInputError(
+                f"it holds {min(unknown)!r}, which this version of kfed does not know: upgrade kfed"
+            )
+        promise = facts.get("promise")
+        return cls(
+            **tensors,
+            n_unspoken=facts.get("n_unspoken"),
+            promise=None if promise is None else Promise.restored(promise),
+        )
+
+    def check(self, centers: Array, counts: Array) -> None:
+        """Raise `InvalidInputError` unless these are details that a device may send beside these centers."""
+        n_centers, n_features = centers.shape
+        for name, shape in (
+            ("observed", centers.shape),
+            ("squares", centers.shape),
+            ("groups", (n_centers,)),
+            ("noise", (n_centers, 2)),
+            ("codes", centers.shape),
+        ):
+            array = getattr(self, name)
+            if array is not None and (array.shape != shape or array.dtype.kind not in ("iu" if name in WHOLE else "f")):
+                raise InvalidInputError(f"{name} must have shape {shape}; got {array.shape} of {array.dtype}")
+        self._check_numbers(n_features)
+        if self.groups is not None and len(self.groups) and not 0 <= self.groups.min() <= self.groups.max() < n_centers:
+            raise InvalidInputError("groups must be numbers from 0 to the number of centers")
+        if self.n_unspoken is not None and (
+            not isinstance(self.n_unspoken, int) or not 0 <= self.n_unspoken < MAX_CELLS
+        ):
+            raise InvalidInputError("n_unspoken must be a whole number and not negative")
+        if self.observed is not None:
+            self._check_cells(self.observed, centers, counts)
+
+    def _check_numbers(self, n_features: int) -> None:
+        for name in ("observed", "squares", "noise"):
+            array = getattr(self, name)
+            if array is not None and not ((array >= 0) & (array < np.inf)).all():
+                raise InvalidInputError(f"{name} must be finite and not negative")
+        if self.scatter is not None:
+            rows = self.scatter
+            if rows.ndim != 2 or rows.shape[1] != n_features or rows.dtype.kind != "f" or not np.isfinite(rows).all():
+                raise InvalidInputError(f"scatter must be finite numbers with {n_features} columns")
+
+    def _check_cells(self, observed: Array, centers: Array, counts: Array) -> None:
+        """Raise unless no column has more cells than rows, and nothing is said of cells that are not there."""
+        if not (observed <= counts[:, None] * (1 + 1e-6)).all():
+            raise InvalidInputError("observed must be at most the counts")
+        if centers[observed == 0].any() or (self.squares is not None and self.squares[observed == 0].any()):
+            raise InvalidInputError("centers and squares must be 0 where nothing was observed")
+
+
+TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_unspoken", "promise"))
+WHOLE = ("groups", "codes")

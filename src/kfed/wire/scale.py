@@ -1,0 +1,93 @@
+"""`CommonScale`: the scale on which all devices are compared, found from what they say of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kfed._base.array import Array, frozen, readonly
+from kfed.errors import InvalidInputError
+from kfed.wire.schema import FeatureSchema
+
+
+@dataclass(frozen=True, eq=False)
+class CommonScale:
+    """What features are shifted by, and then divided by, both of shape (n_features,)."""
+
+    shift: Array
+    scale: Array
+
+    @classmethod
+    def pooled(cls, schema: FeatureSchema, centers: Array, observed: Array, squares: Array) -> CommonScale:
+        """Mean and standard deviation of every column over all rows of all devices.
+
+        They are exact: a center is the mean of the cells behind it, so the squares around the pooled mean are those
+        around the center, plus the center's own, once for each cell. The features of one category share a scale, the
+        root of the sum of their variances; so two rows of different levels are as far apart, on average over all pairs
+        of rows, as two rows are in a column of numbers. A constant column has nothing to divide by, and keeps its unit.
+
+        Examples
+        --------
+        >>> from kfed.wire import Column
+        >>> schema = FeatureSchema.of_columns([Column("age")])
+        >>> found = CommonScale.pooled(schema, np.array([[30.0], [50.0]]), np.full((2, 1), 4), np.full((2, 1), 16.0))
+        >>> found.shift, found.scale**2  # four rows around 30 and four around 50, with a variance of 4 each
+        (array([40.]), array([104.]))
+        """
+        cells = np.maximum(observed.sum(axis=0), 1)
+        shift = (observed * centers).sum(axis=0) / cells
+        variances = (squares + observed * (centers - shift) ** 2).sum(axis=0) / cells
+        scale = np.ones(schema.n_features)
+        for own in features_by_column(schema):
+            total = float(variances[own].sum())
+            scale[own] = np.sqrt(total) if total > 0 else 1.0
+        return cls(readonly(shift), readonly(scale))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CommonScale):
+            return NotImplemented
+        return np.array_equal(self.shift, other.shift) and np.array_equal(self.scale, other.scale)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def check(self, n_features: int) -> None:
+        """Raise `InvalidInputError` unless this is a scale of as many features."""
+        are_finite = bool(np.isfinite(self.shift).all() and np.isfinite(self.scale).all())
+        if not self.shift.shape == self.scale.shape == (n_features,) or not are_finite or not (self.scale > 0).all():
+            raise InvalidInputError(f"a scale must have finite shifts and scales above zero for {n_features} features")
+
+    def apply(self, values: Array) -> Array:
+        """Bring values in the units of the table onto this scale."""
+        return np.asarray((values - self.shift) / self.scale)
+
+    def undo(self, values: Array) -> Array:
+        """Bring values on this scale back into the units of the table."""
+        return np.asarray(values * self.scale + self.shift)
+
+
+def features_by_column(schema: FeatureSchema) -> Iterator[slice]:
+    """The features of each column."""
+    first = 0
+    for column in schema.columns or ():
+        yield slice(first, first := first + len(column.features))
+
+
+def columns_to_parts(
+    schema: FeatureSchema | None, scale: CommonScale | None
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arrays and facts of a file that hold the columns of tables and their scale; none where there are none."""
+    tensors = {} if scale is None else {"shift": scale.shift, "scale": scale.scale}
+    columns = None if schema is None else schema.facts()
+    return tensors, {} if columns is None else {"schema": columns}
+
+
+def columns_from_parts(
+    tensors: Mapping[str, Array], facts: Mapping[str, Any]
+) -> tuple[FeatureSchema | None, CommonScale | None]:
+    """What `columns_to_parts` was given."""
+    schema = FeatureSchema.restored(facts["schema"]) if "schema" in facts else None
+    scale = CommonScale(frozen(tensors["shift"]), frozen(tensors["scale"])) if "scale" in tensors else None
+    return schema, scale
