@@ -50,6 +50,14 @@ def test_a_coordinator_answers_to_the_names_it_was_given(run_app, tmp_path):
     assert list(answers.values()) == [200, 200, 421, 421, 421]
 
 
+@pytest.mark.slow
+def test_a_coordinator_without_a_name_for_others_says_so(serve, tmp_path):
+    server = serve("--host", "0.0.0.0", "--insecure")
+    assert "give the name under which others reach it with --host-name" in (tmp_path / "serve.log").read_text()
+    assert httpx.get(f"http://127.0.0.1:{server.port}/").status_code == 200
+    assert httpx.get(f"http://localhost:{server.port}/").status_code == 421
+
+
 def test_two_host_headers_are_refused(socket_caller):
     with socket.create_connection(("127.0.0.1", socket_caller.http.base_url.port), timeout=10) as connection:
         connection.sendall(b"GET /v1/federations HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n")

@@ -244,3 +244,17 @@ def test_a_coordinator_that_hangs_is_not_well(monkeypatch, socket_caller):
     with connected(socket_caller.http.base_url.port, 1) as (one,):
         one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert answer_of(one).startswith(b"HTTP/1.1 503")
+
+
+def test_health_is_answered_while_the_event_loop_is_busy(socket_caller):
+    loop = socket_caller.http.app.state.desk.coordinator._committer._loop
+    port = socket_caller.http.base_url.port
+    for version in (b"1.1", b"1.0"):
+        begun = threading.Event()
+        loop.call_soon_threadsafe(lambda begun=begun: (begun.set(), time.sleep(1)))
+        begun.wait(5)
+        started = time.monotonic()
+        with connected(port, 1) as (one,):
+            one.sendall(b"GET /healthz HTTP/%s\r\nHost: x\r\n\r\n" % version)
+            assert answer_of(one).startswith(b"HTTP/1.1 200")
+        assert time.monotonic() - started < 0.5

@@ -72,6 +72,8 @@ def serve(
     address = http.Address(host, port, certfile, keyfile, insecure, tuple(host_names or ()))
     if open_on_loopback and not address.is_loopback:
         raise InvalidInputError(f"--open-on-loopback requires a loopback address; got --host {host}")
+    if address.host_names.any_address and not host_names:
+        note("it answers to IP addresses only; give the name under which others reach it with --host-name")
     token_hash, is_new = http.admin_token(store, admin_token, admin_token_file)
     if is_new:
         note(f"wrote a new admin token to {admin_token_file}; whoever has it can create federations")

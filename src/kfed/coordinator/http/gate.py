@@ -6,6 +6,7 @@ socket and no more. A health check fails if the event loop has not turned for lo
 
 from __future__ import annotations
 
+import logging
 import selectors
 import socket
 import threading
@@ -17,8 +18,10 @@ from dataclasses import dataclass
 from kfed.coordinator.http.connections import Connection, Connections
 from kfed.coordinator.http.wrong_tokens import network_of
 
+log = logging.getLogger("kfed.coordinator")
+
 BACKLOG = 2048
-HEALTH = b"GET /healthz HTTP/1.1\r\n"
+HEALTH = (b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.0\r\n")
 HANGS_SECONDS = 30.0
 
 
@@ -68,15 +71,22 @@ class Gate:
 
     def _run(self) -> None:
         while not self._is_closed:
-            for key, _ in self._selector.select(0.1):
-                if key.data is None:
-                    self._accept()
-                else:
-                    self._hear(key.data)
-            self._end_late()
+            try:
+                self._turn()
+            except Exception:  # whatever happens to one connection, the next one is accepted
+                log.exception("a connection could not be accepted")
+                time.sleep(0.01)
         for one in list(self._silent):
             self._drop(one)
         self._selector.close()
+
+    def _turn(self) -> None:
+        for key, _ in self._selector.select(0.1):
+            if key.data is None:
+                self._accept()
+            else:
+                self._hear(key.data)
+        self._end_late()
 
     def _accept(self) -> None:
         try:

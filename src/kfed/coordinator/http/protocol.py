@@ -37,7 +37,7 @@ class Beginner:
 
     def pass_on(self, accepted: socket.socket, connection: Connection) -> None:
         """Begin soon; may be called on any thread."""
-        connection.abort = lambda: self._soon(accepted.shutdown, socket.SHUT_RDWR)
+        connection.abort = lambda: self._soon(_shut, accepted)
         self._soon(self._begin, accepted, connection)
 
     def _soon(self, work: Callable[..., object], *arguments: Any) -> None:
@@ -56,12 +56,19 @@ class Beginner:
             await self._loop.connect_accepted_socket(
                 lambda: protocol, accepted, ssl=self._tls, ssl_handshake_timeout=seconds, ssl_shutdown_timeout=seconds
             )
-        except (OSError, asyncio.CancelledError):  # a client that does not begin is no error of the coordinator
+        except BaseException as error:
             self._connections.forget(connection)
             accepted.close()
+            if not isinstance(error, OSError):  # a client that does not begin is no error of the coordinator
+                raise
         else:
             connection.is_idle = lambda: protocol.is_idle
             connection.abort = lambda: self._soon(protocol.abort)
+
+
+def _shut(accepted: socket.socket) -> None:
+    with suppress(OSError):
+        accepted.shutdown(socket.SHUT_RDWR)
 
 
 class GuardedProtocol(HttpToolsProtocol):
