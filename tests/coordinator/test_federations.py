@@ -238,4 +238,7 @@ def test_the_openapi_document_describes_every_route_and_its_rights(caller):
     assert list(put["requestBody"]["content"]) == ["application/octet-stream"]
     assert put["security"] == [{"join token": []}]
     assert set(document["components"]["securitySchemes"]) == {"admin token", "join token", "device secret"}
-    assert {"200", "201", "401", "403", "409", "413", "422", "503"} <= set(put["responses"])
+    assert {"200", "201", "401", "403", "409", "413", "421", "422", "429", "503"} <= set(put["responses"])
+    picture = document["paths"]["/v1/federations/{name}/picture"]["get"]["responses"]["200"]["content"]
+    assert picture["application/json"]["schema"] == {"$ref": "#/components/schemas/FederationPicture"}
+    assert {"FederationPicture", "PlottedCenter", "ArrivedDevice"} <= set(document["components"]["schemas"])

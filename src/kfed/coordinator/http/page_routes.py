@@ -35,12 +35,7 @@ POLICY = (
 )
 
 _METRICS = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
-_PICTURE = {
-    "description": "What the page draws",
-    "content": {
-        "application/json": {"schema": FederationPicture.model_json_schema(ref_template="#/components/{model}")}
-    },
-}
+_PICTURE = {"description": "What the page draws", "model": FederationPicture}
 
 
 def register(app: FastAPI) -> None:
@@ -53,7 +48,7 @@ def register(app: FastAPI) -> None:
     app.post("/v1/views", include_in_schema=False)(view)
     app.get("/healthz", tags=["health"])(health)
     app.get("/readyz", tags=["health"], responses={503: PROBLEMS[503]})(ready)
-    refused = {status: PROBLEMS[status] for status in (401, 403)}
+    refused = {status: PROBLEMS[status] for status in (401, 403, 421, 429)}
     about: dict[str, Any] = {"response_class": Response, "responses": {**refused, 200: _METRICS}}
     drawn: dict[str, Any] = {"response_class": Response, "responses": {**PROBLEMS, 200: _PICTURE}}
     app.get("/metrics", tags=["health"], **about, openapi_extra=ADMIN)(metrics)
