@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
@@ -17,7 +18,7 @@ from kfed.cli._terminal import Json, about, plural, print_json, printable, say, 
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site import LocalFile, read_scale, unscaled
-from kfed.wire import DeviceMessage, Identity, load
+from kfed.wire import Column, DeviceMessage, Identity, load
 
 FEW_ROWS = 3
 
@@ -91,8 +92,7 @@ def _(message: DeviceMessage) -> Description:
         holds.append("how far the rows of each group are from its center: one sum of squares for each group")
     if message.spectral_deviation is not None:
         holds.append("how far all rows are from their centers: one number, the largest singular value")
-    if message.feature_names is not None:
-        holds.append(f"the names of the columns: {_listed(message.feature_names)}")
+    holds += _columns_in_words(message)
     lacks = [
         "any row",
         "ids of rows, or the group of any row",
@@ -112,10 +112,39 @@ def _(message: DeviceMessage) -> Description:
             "counts": counts,
             "smallest_count": min(counts, default=None),
             "feature_names": message.feature_names,
+            "schema": message.schema.facts(),
+            "fingerprint": message.schema.fingerprint,
+            "n_rows_unspoken": None if message.details is None else message.details.n_unspoken,
         },
         message.centers,
         message.feature_names,
     )
+
+
+def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
+    """What a message says of its columns."""
+    details = message.details
+    if message.schema.columns is not None:
+        yield f"what the columns are: {_listed(tuple(map(_column_in_words, message.schema.columns)))}"
+    elif message.feature_names is not None:
+        yield f"the names of the columns: {_listed(message.feature_names)}"
+    if details is None:
+        return
+    if details.observed is not None and details.squares is not None:
+        yield "of each column and group, how many cells were filled, and how far they are from the center on average"
+        hidden = int((details.observed == 0).sum())
+        if hidden:
+            yield f"nothing about {plural(hidden, 'average')} with too few filled cells behind it"
+    if details.codes is not None:
+        yield f"each center rounded to {8 * details.codes.itemsize} bits a number"
+    if details.n_unspoken:
+        yield f"how many rows no group speaks for: {details.n_unspoken:,}"
+
+
+def _column_in_words(column: Column) -> str:
+    if column.kind == "number":
+        return column.name
+    return f"{column.name} ({column.kind}{': ' + ', '.join(column.levels) if column.levels else ''})"
 
 
 @describe.register

@@ -84,7 +84,7 @@ def join(
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience, tell=note) as line:
-        kept = site.cluster(data)
+        kept = site.cluster(data, as_is=True)
         with Ticket.for_device(ticket_path, asked, force=force) as ticket:
             client = ticket.client(line)
             answer = client.send(kept.to_message(), join_token, replace=replace)

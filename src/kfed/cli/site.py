@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
@@ -130,6 +131,8 @@ def _device_facts(kept: LocalFile) -> dict[str, Any]:
         "n_centers_sent": int(sent.sum()),
         "n_withheld": kept.n_withheld,
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
+        "n_rows_unspoken": int(np.count_nonzero(clustering.withheld[clustering.labels])),
+        "warnings": [notice._asdict() for notice in kept.notices],
     }
 
 
@@ -144,6 +147,8 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
     ]
     if withheld:
         lines.insert(
-            1, f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row; the rows get labels, too"
+            1,
+            f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row: no center speaks for "
+            f"{plural(facts['n_rows_unspoken'], 'row')}, which get labels, too",
         )
-    return lines
+    return [*lines, *(f"  [yellow]note[/]  {escape(warning['text'])}" for warning in facts["warnings"])]

@@ -18,6 +18,7 @@ from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import RULES, Grouping, group
 from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import KChoice, choose_k
+from kfed.server.column_advice import column_advice
 from kfed.server.summary import summarize
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
@@ -113,7 +114,7 @@ class Aggregation(KfedFile):
         """What to look at before relying on these clusters."""
         about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
         mixtures = mixed_up(self.messages.rescaled, self._grouping.cluster_centers, self.rule)
-        return (*off_scale(self.messages.rescaled), *mixtures, *advice(*about))
+        return (*column_advice(self.messages), *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
 
     def __repr__(self) -> str:
         messages = self.messages
