@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -90,14 +91,14 @@ def join(
     claim([] if wait else [local_path], inputs=inputs, force=force or ticket_path.exists())
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
-    with asked.line(patience) as line:
+    with asked.line(patience, tell=note) as line:
         kept = site.cluster(data, as_is=True)
-        ticket = Ticket.for_device(ticket_path, asked)
+        with Ticket.for_device(ticket_path, asked, force=force) as ticket:
+            client = ticket.client(line)
+            answer = client.send(kept.to_message(), join_token, replace=replace)
         if not wait:
             files.write(local_path, kept.to_bytes(), private=True)
-        client = ticket.client(line)
-        answer = client.send(kept.to_message(), join_token, replace=replace)
-        if not isinstance(answer, Identity) and wait:
+        elif not isinstance(answer, Identity):
             answer = _wait(client, answer, timeout)
     if isinstance(answer, Identity) and output is not None:
         write_labels(kept, answer, kept.labels(answer), output, force=force, as_json=as_json)
@@ -114,8 +115,8 @@ def leave(
     from kfed.coordinator.client import CLUSTERING_SECONDS, Ticket
 
     kept = Ticket.load(ticket)
-    with kept.line(patience, CLUSTERING_SECONDS) as line:
-        kept.client(line).leave()
+    with kept.line(patience, CLUSTERING_SECONDS, note) as line:
+        kept.leave(ticket, line)
     facts = {"device_id": kept.device_id, "federation": kept.federation, "left": True}
     print_json(facts) if as_json else say(f"{escape(kept.device_id)} has left {escape(kept.federation)}")
 
@@ -166,8 +167,9 @@ def _say_sent(kept: LocalFile, answer: Any, ticket: Path, local: Path, *, as_jso
     if as_json:
         print_json({"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)})
         return
+    later = f"kfed label {quote(str(local))} --clusters {quote(str(ticket))} -o labels.csv"
     words = "there are clusters already" if isinstance(answer, Identity) else answer.in_words
     say(
         f"sent the centers of {escape(repr(kept.device_id))}; {escape(words)}",
-        f"  [yellow]later[/]  kfed label {escape(str(local))} --clusters {escape(str(ticket))} -o labels.csv",
+        f"  [yellow]later[/]  {escape(later)}",
     )

@@ -184,7 +184,7 @@ class LocalFile(KfedFile):
 
 
 def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The parts of a file of version 1, which held the clustering as a file within the file, as those of version 2."""
+    """The parts of a file of version 1, which held the clustering as a file within the file."""
     inner, clustering = files.decode(tensors["clustering"].tobytes())
     return {**tensors, **inner}, {**facts, "version": LocalFile.VERSION, "clustering": clustering}
 
@@ -233,14 +233,8 @@ def cluster_file(
     else:
         agreed = None if schema is None else read_schema(schema)
         table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
-    return cluster_table(
-        table,
-        n_local_clusters,
-        device_id,
-        random_state=random_state,
-        min_cluster_size=min_cluster_size,
-        small_clusters=small_clusters,
-    )
+    how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size}
+    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, **how)
 
 
 def _is_plain(path: Any, header: bool | None) -> bool:
