@@ -264,6 +264,10 @@ class LocalClustering(KfedFile):
             raise InvalidInputError("the shapes of its arrays do not match")
         if self.labels.dtype.kind != "i" or not np.isfinite(self.centers).all():
             raise InvalidInputError("its labels must be integers, and its centers finite")
+        for name in ("counts", "sums_of_squares"):
+            values = getattr(self, name)
+            if values.dtype.kind not in "fi" or not ((values >= 0) & (values < np.inf)).all():
+                raise InvalidInputError(f"its {name} must be finite and not negative")
         if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.centers):
             raise InvalidInputError("its labels must be indices of its centers")
         self.to_message(_UNNAMED)  # raises unless its message would be valid
