@@ -15,6 +15,7 @@ from kfed.experiments import (
     separation_constant,
     table1,
     table2,
+    tables,
 )
 from kfed.experiments.experiment import Experiment
 
@@ -30,6 +31,7 @@ MODULES = (
     robustness,
     rules_on_mnist,
     auto_k,
+    tables,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}
