@@ -19,6 +19,7 @@
     └── DivergedError (ArithmeticError)    the training loss is not a number
 
     AggregationWarning (UserWarning)       the clusters need a look before anyone relies on them
+    PrivacyWarning (UserWarning)           a private message would promise, or say, less than it seems to
 
 No text of an error holds a value of a data row: it names the row and the column.
 """
@@ -88,3 +89,7 @@ class DivergedError(KFedError, ArithmeticError):
 
 class AggregationWarning(UserWarning):
     """The clusters need a look before anyone relies on them."""
+
+
+class PrivacyWarning(UserWarning):
+    """A private message would promise, or say, less than it seems to."""

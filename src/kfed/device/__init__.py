@@ -1,6 +1,7 @@
 """Algorithm 1 of the paper, on one device or on a simulated fleet: points in, a `LocalClustering` out.
 
-Only `LocalClustering.to_message` may leave a device. What it withholds is decided in `withholding`.
+Only `LocalClustering.to_message` may leave a device. What it withholds is decided in `withholding`; with `Privacy`,
+what it sends is differentially private.
 """
 
 from kfed.device.blocked_rows import BlockedRows
@@ -8,6 +9,7 @@ from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
+from kfed.device.privacy import Privacy
 from kfed.device.refine import nearest_centers
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
@@ -18,6 +20,7 @@ __all__ = [
     "MIN_CLUSTER_SIZE",
     "BlockedRows",
     "LocalClustering",
+    "Privacy",
     "Rows",
     "SparseRows",
     "cluster_device",

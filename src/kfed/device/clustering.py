@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from kfed._base.array import Array, Length, frozen
 from kfed._base.text import plural
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.wire import DeviceMessage, Identity, KfedFile
+from kfed.wire import Details, DeviceMessage, Identity, KfedFile
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
@@ -47,6 +47,8 @@ class LocalClustering(KfedFile):
         Names of the columns, if the points were a data frame.
     converged : bool
         Whether Lloyd ended because nothing changed; False if it was cut short by `max_iterations`.
+    details : Details or None
+        With privacy, the noise of every center and the promise; then `centers` and `counts` are what the noise left.
     is_summary : bool
         Whether the local clusters are a fine summary of the points, and not clusters: ``n_local_clusters="auto"`` could
         not tell how many there are. It stays on the device.
@@ -65,6 +67,7 @@ class LocalClustering(KfedFile):
     feature_names: tuple[str, ...] | None = None
     converged: bool = True
     is_summary: bool = False
+    details: Details | None = None
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
 
@@ -86,6 +89,8 @@ class LocalClustering(KfedFile):
     def to_message(self, device_id: str) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
         sent = ~self.withheld
+        if self.details is not None:
+            return self._private_message(device_id, self.details)
         return DeviceMessage(
             device_id,
             self.centers[sent],
@@ -93,6 +98,15 @@ class LocalClustering(KfedFile):
             self.sums_of_squares[sent],
             self.spectral_deviation,
             self.feature_names,
+        )
+
+    def _private_message(self, device_id: str, details: Details) -> DeviceMessage:
+        """What was released with noise, and nothing else that depends on the rows."""
+        sent = ~self.withheld
+        noise = None if details.noise is None else details.noise[sent]
+        details = Details(noise=noise, promise=details.promise)
+        return DeviceMessage(
+            device_id, self.centers[sent], self.counts[sent], feature_names=self.feature_names, details=details
         )
 
     def induced_labels(self, identity: Identity, *, refine: Any = None) -> Array:
@@ -149,7 +163,10 @@ class LocalClustering(KfedFile):
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
-        return tensors, {name: getattr(self, name) for name in _FACTS} | unusual
+        facts = {name: getattr(self, name) for name in _FACTS} | unusual
+        if self.details is None:
+            return tensors, facts
+        return tensors | self.details.tensors(), facts | self.details.facts()
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
@@ -158,6 +175,9 @@ class LocalClustering(KfedFile):
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         clustering = cls(**arrays, **{name: facts[name] for name in _FACTS} | {"feature_names": names}, **rare)
+        if "promise" in facts:
+            details = Details.restored({"noise": tensors["noise"]}, {"promise": facts["promise"]})
+            clustering = replace(clustering, details=details)
         clustering._check_sound()
         return clustering
 

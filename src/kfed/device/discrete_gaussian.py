@@ -52,7 +52,7 @@ def _discrete_laplace(n_candidates: int, sigma_bits: int) -> npt.NDArray[np.int6
     low, is_negative = low[accepted], (words[accepted] & np.uint64(1)).astype(bool)
     sizes = low + (_geometric(len(low)) << sigma_bits)
     not_minus_zero = ~(is_negative & (sizes == 0))
-    return np.where(is_negative, -sizes, sizes)[not_minus_zero]
+    return np.asarray(np.where(is_negative, -sizes, sizes)[not_minus_zero])
 
 
 def _geometric(n_draws: int) -> npt.NDArray[np.int64]:
@@ -66,7 +66,7 @@ def _geometric(n_draws: int) -> npt.NDArray[np.int64]:
 
 
 def _bernoulli_exp(numbers: Array, *, is_root: bool = False) -> npt.NDArray[np.bool_]:
-    """True with probability exp(-x), or exp(-x^2 / 2) of a root x, exactly: where double precision cannot tell, more is used."""
+    """True with probability exp(-x), or exp(-x^2 / 2) of a root x: exactly, since more digits are used where it is close."""
     exponents = numbers * numbers / 2 if is_root else numbers
     uniforms = (_random_words(len(numbers)) >> np.uint64(11)).astype(np.float64)  # steps of 2^-53
     thresholds = np.exp(-exponents) * 2.0**53
@@ -86,7 +86,7 @@ def _decide(uniform: int, exponent: Fraction) -> bool:
         power = context.exp(-context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))
         gap = Fraction(power) * 2**n_bits - uniform
         if not -1 <= gap <= 2:
-            return gap > 0
+            return bool(gap > 0)
 
 
 def _random_words(n_words: int) -> npt.NDArray[np.uint64]:

@@ -70,9 +70,7 @@ class NoisyRows:
         if len(points) * mu * 2.0**SIGMA_BITS >= 2.0**62:
             raise InvalidInputError(f"a private device can have at most {2.0 ** (62 - SIGMA_BITS) / mu:,.0f} rows")
 
-    def release(
-        self, centers: Array, mu: float, count_share: float, radii: Array | None = None
-    ) -> Release:
+    def release(self, centers: Array, mu: float, count_share: float, radii: Array | None = None) -> Release:
         """Counts and sums of the rows nearest to each center, both with noise.
 
         Parameters
@@ -124,7 +122,7 @@ def _shortened(vectors: Array, bounds: Array) -> Array:
     """Vectors with those shortened that are longer than their bound."""
     with np.errstate(over="ignore"):
         lengths = np.sqrt(np.einsum("nf,nf->n", vectors, vectors))
-    return vectors * np.minimum(1.0, SHRINK * bounds / np.maximum(lengths, 1e-300))[:, None]
+    return np.asarray(vectors * np.minimum(1.0, SHRINK * bounds / np.maximum(lengths, 1e-300))[:, None])
 
 
 def _nearest(rows: Array, centers: Array) -> Array:

@@ -97,9 +97,7 @@ def _scout(rows: NoisyRows, n_clusters: int, generator: np.random.Generator) -> 
     return found
 
 
-def _with_halves(
-    centers: Array, counts: Array, n_centers: int, radius: float, generator: np.random.Generator
-) -> Array:
+def _with_halves(centers: Array, counts: Array, n_centers: int, radius: float, generator: np.random.Generator) -> Array:
     """Centers, and so many next to the heaviest of them that there are `n_centers`."""
     n_missing = n_centers - len(centers)
     heaviest = np.argsort(-counts, kind="stable")[np.arange(n_missing) % len(centers)]
@@ -114,7 +112,9 @@ def _merged(scouts: Array, weights: Array, n_clusters: int, generator: np.random
     if len(scouts) <= n_clusters:
         return _with_halves(scouts, weights, n_clusters, radius, generator)
     keys = random.device_keys(int(generator.integers(2**63)), [""])
-    return np.asarray(local_kmeans(rows_of_one(scouts, weights, n_clusters), n_clusters, keys, MAX_ITERATIONS).centers[0])
+    return np.asarray(
+        local_kmeans(rows_of_one(scouts, weights, n_clusters), n_clusters, keys, MAX_ITERATIONS).centers[0]
+    )
 
 
 def _reach(centers: Array, radius: float) -> Array:
