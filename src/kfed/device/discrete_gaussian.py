@@ -66,7 +66,7 @@ def _geometric(n_draws: int) -> npt.NDArray[np.int64]:
 
 
 def _bernoulli_exp(numbers: Array, *, is_root: bool = False) -> npt.NDArray[np.bool_]:
-    """True with probability exp(-x), or exp(-x^2 / 2) of a root x: exactly, since more digits are used where it is close."""
+    """True with probability exp(-x), or exp(-x^2 / 2) of a root x; exactly, with more digits where it is close."""
     exponents = numbers * numbers / 2 if is_root else numbers
     uniforms = (_random_words(len(numbers)) >> np.uint64(11)).astype(np.float64)  # steps of 2^-53
     thresholds = np.exp(-exponents) * 2.0**53

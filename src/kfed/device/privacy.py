@@ -22,8 +22,8 @@ from kfed.wire import Details, Promise
 
 MIN_EPSILON = 0.001
 MARGIN = 1 - 2.0**-20
-"""The noise is a discrete Gaussian with a standard deviation of 2^30 steps; its probabilities are those of a rounded
-Gaussian to within a factor of exp(2^-54) each, so this much of epsilon and delta is more than enough for a difference."""
+"""The noise is a discrete Gaussian with a standard deviation of 2^30 steps: up to 30 of them its probabilities are those
+of a rounded Gaussian to within a factor of exp(2^-54), so this much of epsilon and delta covers millions of numbers."""
 
 CLIPPED_SHARE = 0.1
 
@@ -145,15 +145,15 @@ def _look_at(points: Array, n_clusters: int, privacy: Privacy) -> None:
         _warn(f"{is_clipped.mean():.0%} of the rows are farther out than the radius; agree on a larger one")
     if _is_standardised(points):
         _warn(
-            "every column has mean 0 and spread 1: if the scale was computed from these rows, the promise does not hold; "
-            "agree on a scale that does not depend on them"
+            "every column has mean 0 and spread 1: if the scale was computed from these rows, the promise does not "
+            "hold; agree on a scale that does not depend on them"
         )
     needed = privacy.least_points(n_clusters, n_features)
     if n_points < needed:
         _warn(
-            f"{plural(n_points, 'row')} cannot carry epsilon {privacy.epsilon:g} for {plural(n_clusters, 'cluster')} in "
-            f"{plural(n_features, 'column')}: about {needed:,} would; more rows, a larger epsilon, or fewer clusters or "
-            "columns help"
+            f"{plural(n_points, 'row')} cannot carry epsilon {privacy.epsilon:g} for {plural(n_clusters, 'cluster')} "
+            f"in {plural(n_features, 'column')}: about {needed:,} would; more rows, a larger epsilon, or fewer clusters "
+            "or columns help"
         )
 
 

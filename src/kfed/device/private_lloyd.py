@@ -3,11 +3,11 @@
 The partition is found with noise, too: each step assigns rows to centers that are public or were released, and releases
 counts and sums together. What happens between two releases knows nothing of the rows, and costs nothing.
 
-- **Scouting**: three times as many centers as clusters start at public places, spread over the ball. A center to which no
-  rows came, as far as the noise can tell, goes on to split a heavy one.
-- **Settling**: the scouts are merged to one center a cluster by Algorithm 1, weighed by their noisy counts. Then each step
-  releases how far the rows lie from their center, cut at half the distance to the nearest other center. That is far less
-  than the radius of all rows, and so is the noise.
+- **Scouting**: three times as many centers as clusters start at public places, spread over the ball. A center to which
+  no rows came, as far as the noise can tell, goes on to split a heavy one.
+- **Settling**: the scouts are merged to one center a cluster by Algorithm 1, weighed by their noisy counts. Then each
+  step releases how far the rows lie from their center, cut at half the distance to the nearest other center. That is
+  far less than the radius of all rows, and so is the noise. What steps say of a center that stays is averaged.
 
 The rule for the phases and their shares of the budget is free of data: it is the constants below. They were chosen on
 the data of `kfed reproduce privacy` and are not sensitive.
@@ -20,30 +20,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kfed._base import geometry, random
+from kfed._base import geometry
 from kfed._base.array import Array
 from kfed.device.algorithm1 import local_kmeans
-from kfed.device.batches import rows_of_one
+from kfed.device.batches import stacked
 from kfed.device.noisy_rows import NoisyRows
 from kfed.device.settings import MAX_ITERATIONS
 
 SCOUTS_PER_CLUSTER = 3
 N_SCOUTING, N_SETTLING = 3, 3
+N_STEPS = N_SCOUTING + N_SETTLING
 SCOUTING_SHARE = 0.4
-"""Of the square of mu."""
+"""Of the square of mu; the rest is for settling."""
 
 SCOUTS_COUNT_SHARE, COUNT_SHARE = 0.3, 0.15
-FIRST_DISTANCE = 0.6
-"""Distance of the first centers from the middle of the ball, and ..."""
+"""Of the square of the mu of a step of each phase, for counts; the rest is for sums."""
 
-SPLIT_DISTANCE = 0.05
-"""... of the halves of a center that is split, in radii."""
+FIRST_DISTANCE, SPLIT_DISTANCE, LEAST_REACH = 0.6, 0.05, 0.02
+"""In radii: of the first centers from the origin, of a new center from the one that it splits, and of the least cut."""
 
-LEAST_RADIUS = 0.02
 SEEN = 3.0
-"""Standard deviations of noise that a count must exceed, so that the center counts as one with rows."""
+"""Standard deviations of noise that a count must exceed so that its center is taken for one with rows."""
 
-N_STEPS = N_SCOUTING + N_SETTLING
+STAYED = 2.0
+"""Squared distance over its expectation, by noise alone, up to which a center is taken for unmoved."""
+
+N_MERGES = 8
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,31 @@ def private_kmeans(rows: NoisyRows, n_clusters: int, seed: int) -> PrivateCenter
     """Spend the budget of `rows` on the centers of `n_clusters` clusters; `seed` decides public choices alone."""
     generator = np.random.default_rng(seed)
     scouts, weights = _scout(rows, n_clusters, generator)
-    centers = _merged(scouts, weights, n_clusters, generator, rows.radius)
+    centers = _merged(scouts, weights, n_clusters, rows.radius, generator)
     mu = rows.mu * math.sqrt((1 - SCOUTING_SHARE) / N_SETTLING)
+    known = PrivateCenters(centers, np.zeros(n_clusters), np.full((n_clusters, 2), np.inf))
     for _ in range(N_SETTLING):
-        radii = _reach(centers, rows.radius)
-        released = rows.release(centers, mu, COUNT_SHARE, radii)
+        released = rows.release(known.centers, mu, COUNT_SHARE, _reach(known.centers, rows.radius))
         counts = np.maximum(released.counts, SEEN * released.count_noise)
-        centers = _in_ball(centers + released.sums / counts[:, None], rows.radius)
-    noise = np.stack([released.sum_noise / counts, np.full(n_clusters, released.count_noise)], axis=1)
-    return PrivateCenters(centers, released.counts, noise)
+        places = _in_ball(known.centers + released.sums / counts[:, None], rows.radius)
+        noise = np.stack([released.sum_noise / counts, np.full(n_clusters, released.count_noise)], axis=1)
+        known = _combined(known, PrivateCenters(places, released.counts, noise))
+    return known
+
+
+def _combined(old: PrivateCenters, new: PrivateCenters) -> PrivateCenters:
+    """What two steps say of a center: their average by precision if it moved no farther than noise does, else the new."""
+    squares = ((old.centers - new.centers) ** 2).sum(axis=1) / old.centers.shape[1]
+    stayed = squares <= STAYED * (old.noise[:, 0] ** 2 + new.noise[:, 0] ** 2)
+    with np.errstate(divide="ignore"):
+        shares = np.where(stayed[:, None], 1 / (1 + (new.noise / old.noise) ** 2), 1.0)  # of the new
+    places, counts = shares.T
+    noise = np.where(stayed[:, None], new.noise * np.sqrt(shares), new.noise)
+    return PrivateCenters(
+        old.centers + places[:, None] * (new.centers - old.centers),
+        old.counts + counts * (new.counts - old.counts),
+        noise,
+    )
 
 
 def least_points(mu: float, n_clusters: int, n_features: int) -> int:
@@ -105,23 +123,24 @@ def _with_halves(centers: Array, counts: Array, n_centers: int, radius: float, g
     return np.concatenate([centers, centers[heaviest] + moves])
 
 
-def _merged(scouts: Array, weights: Array, n_clusters: int, generator: np.random.Generator, radius: float) -> Array:
-    """One center for each cluster."""
+def _merged(scouts: Array, weights: Array, n_clusters: int, radius: float, generator: np.random.Generator) -> Array:
+    """One center for each cluster: the cheapest of several runs of Algorithm 1 on the scouts."""
     if len(scouts) == 0:
         return _directions((n_clusters, scouts.shape[1]), generator) * FIRST_DISTANCE * radius
     if len(scouts) <= n_clusters:
         return _with_halves(scouts, weights, n_clusters, radius, generator)
-    keys = random.device_keys(int(generator.integers(2**63)), [""])
-    return np.asarray(
-        local_kmeans(rows_of_one(scouts, weights, n_clusters), n_clusters, keys, MAX_ITERATIONS).centers[0]
-    )
+    keys = generator.integers(2**63, size=N_MERGES, dtype=np.uint64)
+    copies = stacked([scouts] * N_MERGES, [weights] * N_MERGES)
+    solution = local_kmeans(copies, n_clusters, keys, MAX_ITERATIONS)
+    costs = [weights @ geometry.squared_distances(scouts, own).min(axis=1) for own in solution.centers]
+    return np.asarray(solution.centers[int(np.argmin(costs))])
 
 
 def _reach(centers: Array, radius: float) -> Array:
     """Half the distance of each center to the nearest other one, within bounds, (n_centers,)."""
     squares = geometry.squared_distances(centers, centers)
     np.fill_diagonal(squares, np.inf)
-    return np.clip(np.sqrt(squares.min(axis=1)) / 2, LEAST_RADIUS * radius, radius)
+    return np.asarray(np.clip(np.sqrt(squares.min(axis=1)) / 2, LEAST_REACH * radius, radius))
 
 
 def _directions(shape: tuple[int, int], generator: np.random.Generator) -> Array:
