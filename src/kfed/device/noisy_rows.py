@@ -22,6 +22,9 @@ from kfed._base.array import Array
 from kfed.device.discrete_gaussian import SIGMA_BITS, discrete_gaussian
 from kfed.errors import InvalidInputError
 
+ROW_BITS = 24
+"""Bits of a radius on the grid of rows: sums of products of coordinates, in any order, stay below 2^(2 * 24 + 3)."""
+
 BLOCK_ELEMENTS = 2**21
 SHRINK = 1 - 2.0**-20
 """Rounding in scaling a row to its bound, and in the account, is far below this."""
@@ -63,9 +66,7 @@ class NoisyRows:
         self.n_features = points.shape[1]
         self.radius, self.mu = radius, mu
         self._spent: list[float] = []
-        # squared distances of two rows are below n_features 2^(2 bits + 2) <= 2^53
-        bits = (51 - math.ceil(math.log2(self.n_features))) // 2
-        self._step = radius / 2.0 ** min(bits, 20)
+        self._step = radius / 2.0**ROW_BITS
         self._rows = np.trunc(_shortened(points.astype(np.float64), np.array(radius)) / self._step)
         if len(points) * mu * 2.0**SIGMA_BITS >= 2.0**62:
             raise InvalidInputError(f"a private device can have at most {2.0 ** (62 - SIGMA_BITS) / mu:,.0f} rows")

@@ -22,8 +22,8 @@ from kfed.wire import Details, Promise
 
 MIN_EPSILON = 0.001
 MARGIN = 1 - 2.0**-20
-"""The noise is a discrete Gaussian with a standard deviation of 2^30 steps: up to 30 of them its probabilities are those
-of a rounded Gaussian to within a factor of exp(2^-54), so this much of epsilon and delta covers millions of numbers."""
+"""The noise is a discrete Gaussian with a standard deviation of 2^30 steps. Up to 30 standard deviations, it has the
+probabilities of a rounded Gaussian within a factor of exp(2^-54): the margin is enough for millions of numbers."""
 
 CLIPPED_SHARE = 0.1
 
@@ -152,8 +152,8 @@ def _look_at(points: Array, n_clusters: int, privacy: Privacy) -> None:
     if n_points < needed:
         _warn(
             f"{plural(n_points, 'row')} cannot carry epsilon {privacy.epsilon:g} for {plural(n_clusters, 'cluster')} "
-            f"in {plural(n_features, 'column')}: about {needed:,} would; more rows, a larger epsilon, or fewer clusters "
-            "or columns help"
+            f"in {plural(n_features, 'column')}: about {needed:,} would; more rows, a larger epsilon, or fewer "
+            "clusters or columns help"
         )
 
 

@@ -79,7 +79,7 @@ def private_kmeans(rows: NoisyRows, n_clusters: int, seed: int) -> PrivateCenter
 
 
 def _combined(old: PrivateCenters, new: PrivateCenters) -> PrivateCenters:
-    """What two steps say of a center: their average by precision if it moved no farther than noise does, else the new."""
+    """What two steps say of a center: their average by precision if it moved no farther than noise, else the new."""
     squares = ((old.centers - new.centers) ** 2).sum(axis=1) / old.centers.shape[1]
     stayed = squares <= STAYED * (old.noise[:, 0] ** 2 + new.noise[:, 0] ** 2)
     with np.errstate(divide="ignore"):
