@@ -16,6 +16,7 @@ from kfed.device import discrete_gaussian as sampler
 from kfed.device.discrete_gaussian import discrete_gaussian
 from kfed.device.noisy_rows import NoisyRows
 from kfed.device.private_lloyd import private_kmeans
+from kfed.wire import Details, Promise
 from worlds import few_examples
 
 PRIVACY = kfed.Privacy(epsilon=2.0, radius=4.0)
@@ -238,3 +239,55 @@ def test_rows_scaled_by_themselves_are_warned_of():
 def test_a_radius_that_clips_many_rows_is_warned_of():
     with pytest.warns(kfed.PrivacyWarning, match="farther out than the radius"):
         kfed.cluster_device(blobs(), 3, privacy=kfed.Privacy(epsilon=2.0, radius=2.2))
+
+
+def test_a_promise_that_does_not_follow_from_its_mu_is_refused():
+    with pytest.raises(kfed.InvalidInputError, match="follow from its mu"):
+        Promise(1.0, 1e-6, mu=0.3, radius=1.0)
+
+
+# On the server --------------------------------------------------------------------------------------------------------
+
+
+def private_message(name, place, noise, count=100, epsilon=1.0):
+    privacy = kfed.Privacy(epsilon=epsilon, radius=9.0)
+    details = Details(noise=np.array([[noise, 5.0]]), promise=privacy.promise)
+    return kfed.DeviceMessage(name, [[place]], [count], details=details)
+
+
+def test_the_robust_rule_weighs_centers_by_their_noise():
+    sent = [private_message("a", 0.0, 0.01), private_message("b", 1.0, 0.1), private_message("c", 0.0, 0.01)]
+    noisy = kfed.aggregate(sent, 1, rule="robust").cluster_centers[0, 0]
+    alike = [private_message(own.device_id, own.centers[0, 0], 0.01) for own in sent]
+    assert noisy < 0.05 < kfed.aggregate(alike, 1, rule="robust").cluster_centers[0, 0]
+
+
+def test_the_certificate_says_that_noise_hides_the_spread():
+    sent = [private_message("a", 0.0, 0.01), private_message("b", 8.0, 0.01)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        certificate = kfed.aggregate(sent, 2).certificate()
+    assert certificate.is_guaranteed is None
+    assert "noise" in certificate.verdict
+
+
+def test_a_region_of_private_devices_keeps_the_weakest_of_their_promises():
+    sent = [private_message("a", 0.0, 0.03, epsilon=0.5), private_message("b", 0.1, 0.04, epsilon=2.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        region = kfed.aggregate(sent, 1).to_message("region")
+    assert region.details.promise == kfed.Privacy(epsilon=2.0, radius=9.0).promise
+    assert region.details.noise[0] == pytest.approx([0.025, np.sqrt(50)])
+    public = kfed.DeviceMessage("c", [[0.0]], [100])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        assert kfed.aggregate([*sent, public], 1).to_message("region").details.promise is None
+
+
+def test_a_private_aggregation_is_read_back_and_a_device_can_leave_it():
+    sent = [private_message("a", 0.0, 0.01), private_message("b", 8.0, 0.01), private_message("c", 0.1, 0.01)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        result = kfed.Aggregation.from_bytes(kfed.aggregate(sent, 2, rule="robust").to_bytes())
+        left = result.without("c").cluster_centers
+        assert left.tolist() == kfed.aggregate(sent[:2], 2, rule="robust").cluster_centers.tolist()

@@ -2,8 +2,8 @@
 
 The attacker knows every other row, the row in question, and all that was released on the way to the message: strictly
 more than the message. It knows how far the row moves each release, learns on half of the runs how much each number
-tells, and guesses on the other half. From the rates of right and wrong guesses follows a lower confidence bound on mu, and on
-epsilon (Nasr et al., "Tight auditing of differentially private machine learning", USENIX Security 2023).
+tells, and guesses on the other half. From the rates of right and wrong guesses follows a lower confidence bound on mu,
+and on epsilon (Nasr et al., "Tight auditing of differentially private machine learning", USENIX Security 2023).
 """
 
 import numpy as np

@@ -11,7 +11,7 @@ from kfed.wire.details import Details
 from kfed.wire.file import KfedFile, load
 from kfed.wire.identity import Identity, nearest_clusters
 from kfed.wire.message import DIGEST_BYTES, DeviceMessage, digest_of
-from kfed.wire.promise import Promise
+from kfed.wire.promise import Promise, check_promise
 from kfed.wire.scale import CommonScale, columns_from_parts, columns_to_parts
 from kfed.wire.schema import FeatureSchema
 
@@ -30,6 +30,7 @@ __all__ = [
     "KfedFile",
     "MessageBatch",
     "Promise",
+    "check_promise",
     "columns_from_parts",
     "columns_to_parts",
     "digest_of",
