@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import functools
 import inspect
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -14,8 +16,10 @@ import numpy as np
 import typer
 
 from kfed.cli._terminal import number_or_auto
-from kfed.device import MIN_CLUSTER_SIZE
-from kfed.site import LocalFile, cluster_file
+from kfed.device import MIN_CLUSTER_SIZE, Privacy
+from kfed.errors import InvalidInputError, PrivacyWarning
+from kfed.site import Ledger, LocalFile, cluster_file, read_scale
+from kfed.wire import load
 
 TABLE_HELP = "The rows of this site: .csv, .parquet or .npy."
 
@@ -76,13 +80,76 @@ class SiteOptions:
         bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV file holds names.")
     ] = None
     float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False
+    epsilon: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Make the message differentially private; 1 is a strong promise, 0.1 stronger."),
+    ] = None
+    delta: Annotated[
+        float | None,
+        typer.Option(metavar="D", help="With --epsilon, less than 1 over the number of rows; 1e-6 by default."),
+    ] = None
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            metavar="R",
+            help="With --epsilon, a public bound on the length of a row; with --scale, 2 sqrt(columns) by default.",
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E", help="Refuse if all private releases of this table add up to more than this epsilon."
+        ),
+    ] = None
 
     def name(self, data: Path) -> str:
         """The name of the site whose table this is."""
         return data.stem if self.device_id is None else self.device_id
 
-    def cluster(self, data: Path) -> LocalFile:
-        """Read and cluster the table of the site."""
+    def cluster(self, data: Path, before: Path | None = None) -> LocalFile:
+        """Read and cluster the table of the site. A private release is written to its ledger, or refused.
+
+        With `before`, a local file, its private message is used again if it promises what is asked for.
+        """
+        privacy = self.privacy()
+        if privacy is None:
+            return self._clustered(data, None)
+        ledger = Ledger.beside(data)
+        if before is not None and before.exists():
+            kept: LocalFile = load(before, LocalFile)
+            details = kept.clustering.details
+            is_same = kept.device_id == self.name(data) and details is not None and details.promise == privacy.promise
+            if is_same and ledger.has(kept.to_message()):
+                return kept
+        ledger.check(privacy.promise, self.budget)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PrivacyWarning)
+            try:
+                kept = self._clustered(data, privacy)
+            except PrivacyWarning as warning:
+                raise InvalidInputError(f"{warning}; nothing was released") from None
+        ledger.spend(kept.to_message(), self.budget)
+        return kept
+
+    def privacy(self) -> Privacy | None:
+        """What is promised for the rows, if anything."""
+        given = {"delta": self.delta, "radius": self.radius, "budget": self.budget}
+        if self.epsilon is None:
+            for name, value in given.items():
+                if value is not None:
+                    raise InvalidInputError(f"--{name} applies to private messages; add --epsilon")
+            return None
+        radius = self.radius
+        if radius is None and self.scale is not None:
+            radius = 2 * math.sqrt(len(read_scale(self.scale)))
+        if radius is None:
+            raise InvalidInputError(
+                "--epsilon needs --radius, a bound on the length of a row, or --scale; both must be public: agreed "
+                "with the other sites, and not computed from these rows"
+            )
+        return Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
+
+    def _clustered(self, data: Path, privacy: Privacy | None) -> LocalFile:
         return cluster_file(
             data,
             self.n_local_clusters,
@@ -95,6 +162,7 @@ class SiteOptions:
             scale=self.scale,
             header=self.header,
             dtype=np.float32 if self.float32 else None,
+            privacy=privacy,
         )
 
 

@@ -13,11 +13,12 @@ from rich.table import Table
 
 from kfed._base.array import Array
 from kfed._base.text import listed
+from kfed.cli._privacy import NOT_PROMISED, cost_of, cost_text, in_a_sentence
 from kfed.cli._terminal import Json, about, plural, print_json, printable, say, table
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site import LocalFile, read_scale, unscaled
-from kfed.wire import DeviceMessage, Identity, load
+from kfed.wire import DeviceMessage, Identity, Promise, load
 
 FEW_ROWS = 3
 
@@ -98,6 +99,9 @@ def _(message: DeviceMessage) -> Description:
         "ids of rows, or the group of any row",
         "groups that the device withheld as too small",
     ]
+    promise = None if message.details is None else message.details.promise
+    if promise is not None:
+        return _private(message, promise)
     return Description(
         f"the message of device {message.device_id!r}: nothing else leaves it",
         holds,
@@ -112,6 +116,38 @@ def _(message: DeviceMessage) -> Description:
             "counts": counts,
             "smallest_count": min(counts, default=None),
             "feature_names": message.feature_names,
+        },
+        message.centers,
+        message.feature_names,
+    )
+
+
+def _private(message: DeviceMessage, promise: Promise) -> Description:
+    """The same of a private message: everything in it that depends on the rows is noisy."""
+    cost = cost_of(message)
+    holds = [
+        f"the name of the device: {message.device_id!r}",
+        f"{_centers(message.centers)}: each is the average of a group of rows, with noise",
+        *cost_text(cost),
+        "about how many rows each group has, with noise",
+        in_a_sentence(promise),
+    ]
+    if message.feature_names is not None:
+        holds.append(f"the names of the columns: {_listed(message.feature_names)}")
+    return Description(
+        f"the private message of device {message.device_id!r}: nothing else leaves it",
+        holds,
+        ["anything else that depends on the rows", *(f"a promise beyond that: {line}" for line in NOT_PROMISED)],
+        [],
+        {
+            "kind": "message",
+            "device_id": message.device_id,
+            "n_centers": message.n_local_clusters,
+            "n_features": message.n_features,
+            "dtype": str(message.centers.dtype),
+            "counts": message.counts.tolist(),
+            "feature_names": message.feature_names,
+            "privacy": promise.facts() | cost | {"promise": in_a_sentence(promise), "not_promised": NOT_PROMISED},
         },
         message.centers,
         message.feature_names,

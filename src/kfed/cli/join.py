@@ -79,11 +79,13 @@ def join(
     inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
-    claim([] if wait else [local_path], inputs=inputs, force=force or ticket_path.exists())
+    claim([] if wait and site.epsilon is None else [local_path], inputs=inputs, force=force or ticket_path.exists())
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience) as line:
-        kept = site.cluster(data)
+        kept = site.cluster(data, before=None if replace else local_path)
+        if site.epsilon is not None:  # so that the same release is sent when the command is run again
+            files.write(local_path, kept.to_bytes(), private=True)
         ticket = Ticket.for_device(ticket_path, asked)
         if not wait:
             files.write(local_path, kept.to_bytes(), private=True)

@@ -5,11 +5,13 @@ labels the rows when the answer is there.
 """
 
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
+from kfed.site.ledger import Ledger
 from kfed.site.read import open_table, read_column, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.table import Table
 
 __all__ = [
+    "Ledger",
     "LocalFile",
     "Table",
     "cluster_file",

@@ -16,7 +16,7 @@ import numpy as np
 from kfed._base import checks, files
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_device
+from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, Privacy, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site.read import read_table
@@ -183,12 +183,18 @@ def cluster_file(
     *,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    privacy: Privacy | None = None,
     **reading: Any,
 ) -> LocalFile:
     """Read the table of a site and cluster its rows: `read_table` with the options `reading`, then `cluster_table`."""
     table = read_table(path, **reading)
     return cluster_table(
-        table, n_local_clusters, device_id, random_state=random_state, min_cluster_size=min_cluster_size
+        table,
+        n_local_clusters,
+        device_id,
+        random_state=random_state,
+        min_cluster_size=min_cluster_size,
+        privacy=privacy,
     )
 
 
@@ -199,6 +205,7 @@ def cluster_table(
     *,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    privacy: Privacy | None = None,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
 
@@ -214,6 +221,8 @@ def cluster_table(
         Decides every random choice, together with the name of the site.
     min_cluster_size : int
         Clusters of fewer rows, or whose center could reveal a row, are not sent.
+    privacy : Privacy, optional
+        What is promised for the rows, see `kfed.cluster_device`. Write the message to a `Ledger` before it leaves.
 
     Returns
     -------
@@ -234,5 +243,6 @@ def cluster_table(
         random_state=random_state,
         device_id=device_id,
         min_cluster_size=min_cluster_size,
+        privacy=privacy,
     )
     return LocalFile(device_id, clustering, table.row_ids, table.id_column)
