@@ -141,7 +141,7 @@ def test_the_noise_that_a_message_tells_is_the_error_that_its_centers_have():
         local = kfed.cluster_device(blobs(), 3, privacy=PRIVACY)
         nearest = np.linalg.norm(local.centers[:, None] - means, axis=2).argmin(axis=1)
         errors.append(np.sqrt(((local.centers - means[nearest]) ** 2).mean()))
-        told.append(np.sqrt((local.details.noise[:, 0] ** 2).mean()))
+        told.append(np.sqrt((local.private.noise[:, 0] ** 2).mean()))
     assert np.median(errors) == pytest.approx(np.median(told), rel=0.4)
 
 

@@ -105,7 +105,7 @@ def test_private_rows_are_labelled_when_the_answer_comes(folder):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["north.csv", "--epsilon", "1"], "--epsilon needs --radius"),
+        (["north.csv", "--epsilon", "1"], "--epsilon needs --schema or --scale"),
         (["north.csv", "--radius", "1"], "add --epsilon"),
         (["north.csv", "--epsilon", "0", "--radius", "4"], "epsilon must be"),
         (["north.csv", "--epsilon", "nan", "--radius", "4"], "epsilon must be"),
@@ -135,6 +135,32 @@ def test_an_agreed_scale_is_enough(folder):
     (folder / "scale.json").write_text('{"x": {"shift": 0, "scale": 2}, "y": {"shift": 0, "scale": 1}}')
     run("device", "north.csv", "-k", "2", "--epsilon", "1", "--scale", "scale.json")
     assert kfed.DeviceMessage.load("north.kfed").details.promise.radius == pytest.approx(2 * np.sqrt(2))
+
+
+SCHEMA = """{"columns": [{"name": "x", "kind": "number", "shift": 0, "scale": 2}, {"name": "y", "kind": "number",
+"shift": 0, "scale": 1}], "scaling": "agreed", "missing": "observed"}"""
+
+
+def test_tables_with_an_agreed_schema_are_private_missing_cells_and_all(folder):
+    lines = (folder / "north.csv").read_text().splitlines()
+    (folder / "north.csv").write_text("\n".join([*lines, ",0.5", "-2.0,", ""]))
+    (folder / "schema.json").write_text(SCHEMA)
+    run("device", "north.csv", "-k", "2", "--epsilon", "2", "--schema", "schema.json")
+    message = kfed.DeviceMessage.load("north.kfed")
+    assert message.schema.scaling == "agreed"
+    assert set(message.details.tensors()) == {"noise"}
+    assert np.abs(np.sort(message.centers[:, 0]) - [-1, 1]).max() < 0.3
+    run("aggregate", "north.kfed", "-k", "2")
+    assert len(run("label", "north.local", "--clusters", "clusters.kfed").splitlines()) == 803
+
+
+def test_a_scale_that_the_rows_show_is_not_private(folder):
+    (folder / "schema.json").write_text(SCHEMA.replace('"agreed"', '"by message"'))
+    error = run("device", "north.csv", "-k", "2", "--epsilon", "2", "--schema", "schema.json", code=1)
+    assert "needs a schema with the shift and scale of every column" in " ".join(error.split())
+    (folder / "schema.json").write_text(SCHEMA)
+    options = ["--epsilon", "2", "--schema", "schema.json", "--missing", "mean"]
+    assert "cannot be filled with the mean" in " ".join(run("device", "north.csv", "-k", "2", *options, code=1).split())
 
 
 def test_nothing_leaves_if_the_ledger_cannot_be_written(folder):

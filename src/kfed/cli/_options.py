@@ -15,13 +15,14 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 import typer
 
+from kfed._base import checks
 from kfed.cli._terminal import number_or_auto
 from kfed.device import MIN_CLUSTER_SIZE, Privacy
 from kfed.errors import InvalidInputError, PrivacyWarning
-from kfed.site import Ledger, LocalFile, cluster_file, read_scale
+from kfed.site import Ledger, LocalFile, cluster_file, read_schema
 from kfed.wire import load
 
-TABLE_HELP = "The rows of this site: .csv, .parquet or .npy."
+TABLE_HELP = "The rows of this site: .csv (also .gz, .zst), .parquet, .feather, .xlsx or .npy."
 
 ScaleFile = Annotated[
     Path | None,
@@ -40,6 +41,10 @@ Patience = Annotated[
 def column_names(text: str) -> list[str]:
     """Split a list of columns at its commas; a name with a comma is in quotes."""
     return next(csv.reader([text]), [])
+
+
+def _missing(text: str) -> str:
+    return checks.one_of(text, ["observed", "drop", "mean"], "--missing")
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,22 @@ class SiteOptions:
         str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
     ] = None
     scale: ScaleFile = None
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON that all sites use: columns, their kinds and their scale."),
+    ] = None
+    as_is: Annotated[
+        bool | None,
+        typer.Option("--as-is/--by-column", help="Take numbers as they are, without any scale; or send spreads."),
+    ] = None
+    missing: Annotated[
+        Any,
+        typer.Option(
+            metavar="observed|drop|mean",
+            parser=_missing,
+            help="Missing cells: cluster by the others (the default), do not count such rows, or fill in the mean.",
+        ),
+    ] = "observed"
     min_cluster_size: Annotated[
         int,
         typer.Option(metavar="N", min=1, help="Clusters of fewer rows, or whose center could reveal a row, stay here."),
@@ -92,7 +113,7 @@ class SiteOptions:
         float | None,
         typer.Option(
             metavar="R",
-            help="With --epsilon, a public bound on the length of a row; with --scale, 2 sqrt(columns) by default.",
+            help="With --epsilon, a public bound on the length of a row; 2 sqrt(columns) if a scale is agreed.",
         ),
     ] = None
     budget: Annotated[
@@ -106,26 +127,27 @@ class SiteOptions:
         """The name of the site whose table this is."""
         return data.stem if self.device_id is None else self.device_id
 
-    def cluster(self, data: Path, before: Path | None = None) -> LocalFile:
-        """Read and cluster the table of the site. A private release is written to its ledger, or refused.
+    def cluster(self, data: Path, *, as_is: bool | None = None, before: Path | None = None) -> LocalFile:
+        """Read and cluster the table of the site; `as_is` holds unless an option says otherwise.
 
-        With `before`, a local file, its private message is used again if it promises what is asked for.
+        A private release is written to the ledger of the table, or refused. With `before`, a local file, its private
+        message is used again if it promises what is asked for.
         """
         privacy = self.privacy()
         if privacy is None:
-            return self._clustered(data, None)
+            return self._clustered(data, as_is, None)
         ledger = Ledger.beside(data)
         if before is not None and before.exists():
             kept: LocalFile = load(before, LocalFile)
-            details = kept.clustering.details
-            is_same = kept.device_id == self.name(data) and details is not None and details.promise == privacy.promise
+            private = kept.clustering.private
+            is_same = kept.device_id == self.name(data) and private is not None and private.promise == privacy.promise
             if is_same and ledger.has(kept.to_message()):
                 return kept
         ledger.check(privacy.promise, self.budget)
         with warnings.catch_warnings():
             warnings.simplefilter("error", PrivacyWarning)
             try:
-                kept = self._clustered(data, privacy)
+                kept = self._clustered(data, True if self.schema is None else as_is, privacy)
             except PrivacyWarning as warning:
                 raise InvalidInputError(f"{warning}; nothing was released") from None
         ledger.spend(kept.to_message(), self.budget)
@@ -139,17 +161,17 @@ class SiteOptions:
                 if value is not None:
                     raise InvalidInputError(f"--{name} applies to private messages; add --epsilon")
             return None
-        radius = self.radius
-        if radius is None and self.scale is not None:
-            radius = 2 * math.sqrt(len(read_scale(self.scale)))
+        radius, agreed = self.radius, self.schema or self.scale
+        if radius is None and agreed is not None:
+            radius = 2 * math.sqrt(read_schema(agreed).n_features)
         if radius is None:
             raise InvalidInputError(
-                "--epsilon needs --radius, a bound on the length of a row, or --scale; both must be public: agreed "
-                "with the other sites, and not computed from these rows"
+                "--epsilon needs --schema or --scale, agreed with the other sites and not computed from these rows; or "
+                "--radius, a bound on the length of a row as it is"
             )
         return Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
 
-    def _clustered(self, data: Path, privacy: Privacy | None) -> LocalFile:
+    def _clustered(self, data: Path, as_is: bool | None, privacy: Privacy | None) -> LocalFile:
         return cluster_file(
             data,
             self.n_local_clusters,
@@ -160,6 +182,9 @@ class SiteOptions:
             id_column=self.id_column,
             weight_column=self.weight_column,
             scale=self.scale,
+            schema=self.schema,
+            as_is=as_is if self.as_is is None and self.schema is None else self.as_is,
+            missing=self.missing,
             header=self.header,
             dtype=np.float32 if self.float32 else None,
             privacy=privacy,

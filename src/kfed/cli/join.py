@@ -83,7 +83,7 @@ def join(
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience) as line:
-        kept = site.cluster(data, before=None if replace else local_path)
+        kept = site.cluster(data, as_is=True, before=None if replace else local_path)
         if site.epsilon is not None:  # so that the same release is sent when the command is run again
             files.write(local_path, kept.to_bytes(), private=True)
         ticket = Ticket.for_device(ticket_path, asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
@@ -124,9 +125,9 @@ def _ask(path: Path) -> Identity:
 def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
     clustering = kept.clustering
     sent = ~clustering.withheld
-    details = clustering.details
-    promise = None if details is None else details.promise
-    private = {} if promise is None else {"privacy": private_facts(kept.to_message(), promise, ledger)}
+    private: dict[str, Any] = {}
+    if clustering.private is not None:
+        private["privacy"] = private_facts(kept.to_message(), clustering.private.promise, ledger)
     return {
         **private,
         "device_id": kept.device_id,
@@ -136,6 +137,8 @@ def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
         "n_centers_sent": int(sent.sum()),
         "n_withheld": kept.n_withheld,
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
+        "n_rows_unspoken": int(np.count_nonzero(clustering.withheld[clustering.labels])),
+        "warnings": [notice._asdict() for notice in kept.notices],
     }
 
 
@@ -150,7 +153,9 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
     ]
     if withheld:
         lines.insert(
-            1, f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row; the rows get labels, too"
+            1,
+            f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row: no center speaks for "
+            f"{plural(facts['n_rows_unspoken'], 'row')}, which get labels, too",
         )
     lines[1:1] = [f"  {escape(line)}" for line in private_text(facts["privacy"])] if "privacy" in facts else []
-    return lines
+    return [*lines, *(f"  [yellow]note[/]  {escape(warning['text'])}" for warning in facts["warnings"])]

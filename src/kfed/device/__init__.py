@@ -6,7 +6,8 @@ what it sends is differentially private.
 
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.cluster import cluster_device
-from kfed.device.clustering import LocalClustering
+from kfed.device.clustering import ColumnFacts, LocalClustering
+from kfed.device.columns import cluster_columns
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
 from kfed.device.privacy import Privacy
@@ -19,10 +20,12 @@ __all__ = [
     "MAX_ITERATIONS",
     "MIN_CLUSTER_SIZE",
     "BlockedRows",
+    "ColumnFacts",
     "LocalClustering",
     "Privacy",
     "Rows",
     "SparseRows",
+    "cluster_columns",
     "cluster_device",
     "cluster_fleet",
     "nearest_centers",

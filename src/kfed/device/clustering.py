@@ -3,22 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from kfed._base import checks, geometry
+from kfed._base import checks
 from kfed._base.array import Array, Length, frozen
 from kfed._base.text import plural
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.wire import Details, DeviceMessage, Identity, KfedFile
+from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile, Promise
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
+_CELLS = ("observed", "squares")
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnFacts:
+    """What a device says of the columns of its table, beside the centers.
+
+    Attributes
+    ----------
+    schema : FeatureSchema
+    observed, squares : arrays of shape (n_local_clusters, n_features)
+        Cells behind each value of a center, and the sum of their squared distances to it.
+    withheld : array of bool, shape (n_local_clusters, n_features)
+        Values of centers with too few cells behind them to be sent.
+    n_unspoken : int
+        Rows that no center speaks for: those of clusters that are withheld, and those with too few observed cells.
+    """
+
+    schema: FeatureSchema
+    observed: Array
+    squares: Array
+    withheld: Array
+    n_unspoken: int
+
+    def details(self, sent: Array) -> Details:
+        """What the message says of the clusters that are sent."""
+        observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
+        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateFacts:
+    """What a differentially private device says of its centers.
+
+    Attributes
+    ----------
+    noise : array of shape (n_local_clusters, 2)
+        Standard deviation of the noise in every value of a center, and in its count.
+    promise : Promise
+    schema : FeatureSchema or None
+        The agreed columns, if the points are the rows of a table.
+    """
+
+    noise: Array
+    promise: Promise
+    schema: FeatureSchema | None = None
+
+    def schema_facts(self) -> dict[str, Any] | None:
+        """The schema, for a file."""
+        return None if self.schema is None else self.schema.facts()
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> PrivateFacts | None:
+        """What a file of a private device holds; None of any other."""
+        if "promise" not in facts:
+            return None
+        schema = facts["private_schema"]
+        schema = None if schema is None else FeatureSchema.restored(schema)
+        return cls(frozen(tensors["noise"]), Promise.restored(facts["promise"]), schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +106,13 @@ class LocalClustering(KfedFile):
         Names of the columns, if the points were a data frame.
     converged : bool
         Whether Lloyd ended because nothing changed; False if it was cut short by `max_iterations`.
-    details : Details or None
-        With privacy, the noise of every center and the promise; then `centers` and `counts` are what the noise left.
     is_summary : bool
         Whether the local clusters are a fine summary of the points, and not clusters: ``n_local_clusters="auto"`` could
         not tell how many there are. It stays on the device.
+    columns : ColumnFacts or None
+        What is known of the columns, if the points are the rows of a table.
+    private : PrivateFacts or None
+        With privacy, the noise and the promise; then `centers` and `counts` are what the noise left of them.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -67,7 +128,8 @@ class LocalClustering(KfedFile):
     feature_names: tuple[str, ...] | None = None
     converged: bool = True
     is_summary: bool = False
-    details: Details | None = None
+    columns: ColumnFacts | None = None
+    private: PrivateFacts | None = None
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
 
@@ -89,8 +151,10 @@ class LocalClustering(KfedFile):
     def to_message(self, device_id: str) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
         sent = ~self.withheld
-        if self.details is not None:
-            return self._private_message(device_id, self.details)
+        if self.private is not None:
+            return self._private_message(device_id, self.private, sent)
+        if self.columns is not None:
+            return self._table_message(device_id, self.columns, sent)
         return DeviceMessage(
             device_id,
             self.centers[sent],
@@ -100,14 +164,18 @@ class LocalClustering(KfedFile):
             self.feature_names,
         )
 
-    def _private_message(self, device_id: str, details: Details) -> DeviceMessage:
+    def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
         """What was released with noise, and nothing else that depends on the rows."""
-        sent = ~self.withheld
-        noise = None if details.noise is None else details.noise[sent]
-        details = Details(noise=noise, promise=details.promise)
-        return DeviceMessage(
-            device_id, self.centers[sent], self.counts[sent], feature_names=self.feature_names, details=details
-        )
+        details = Details(noise=private.noise[sent], promise=private.promise)
+        about: dict[str, Any] = {"feature_names": self.feature_names, "schema": private.schema, "details": details}
+        return DeviceMessage(device_id, self.centers[sent], self.counts[sent], **about)
+
+    def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
+        """The message about a table: of values with too few cells behind them it says nothing."""
+        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent)
+        assert details.squares is not None
+        squares = details.squares.sum(axis=1)
+        return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
 
     def induced_labels(self, identity: Identity, *, refine: Any = None) -> Array:
         """Global cluster of every point, (n_points,): the induced clustering of the paper.
@@ -128,7 +196,14 @@ class LocalClustering(KfedFile):
         own = self.global_clusters(identity)
         if refine is None:
             return np.asarray(own[self.labels])
+        if self.columns is not None:
+            return refined_labels(self._scaled_cells(refine, identity), self.labels, own, identity.scaled_centers)
         return refined_labels(self._checked_points(refine), self.labels, own, identity.cluster_centers)
+
+    def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
+        """The cells of a table on the scale of the answer; missing ones are at the mean of all devices."""
+        assert self.columns is not None
+        return np.nan_to_num(identity.scaled(cells, self.columns.schema))
 
     def _checked_points(self, points: Any) -> Any:
         if isinstance(points, bool | np.bool_):
@@ -143,7 +218,7 @@ class LocalClustering(KfedFile):
 
     def global_clusters(self, identity: Identity) -> Array:
         """Global cluster of every local cluster, (n_local_clusters,)."""
-        if identity.n_features != self.n_features:
+        if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(
                 f"identity must have {self.n_features} features; got {identity.n_features}: "
                 "it is the answer to another device"
@@ -156,17 +231,28 @@ class LocalClustering(KfedFile):
             )
         clusters = np.empty(self.n_local_clusters, np.int64)
         clusters[sent] = identity.cluster_ids
-        hidden = geometry.squared_distances(self.centers[self.withheld], identity.cluster_centers)
-        clusters[self.withheld] = hidden.argmin(axis=1)
+        clusters[self.withheld] = self._nearest(identity)[self.withheld]
         return clusters
+
+    def _nearest(self, identity: Identity) -> Array:
+        """The nearest global cluster of every local one, withheld ones too, (n_local_clusters,)."""
+        if self.columns is None:
+            return identity.nearest(self.centers, FeatureSchema(self.n_features))
+        known = np.where(self.columns.observed > 0, self.centers, np.nan)
+        return identity.nearest(known, self.columns.schema)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
         facts = {name: getattr(self, name) for name in _FACTS} | unusual
-        if self.details is None:
-            return tensors, facts
-        return tensors | self.details.tensors(), facts | self.details.facts()
+        if self.private is not None:
+            tensors["noise"] = self.private.noise
+            facts |= {"promise": self.private.promise.facts(), "private_schema": self.private.schema_facts()}
+        if self.columns is not None:
+            tensors |= {name: getattr(self.columns, name) for name in _CELLS}
+            tensors["cells_withheld"] = self.columns.withheld
+            facts |= {"schema": self.columns.schema.facts(), "n_unspoken": self.columns.n_unspoken}
+        return tensors, facts
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
@@ -174,10 +260,8 @@ class LocalClustering(KfedFile):
         arrays["withheld"] = frozen(tensors["withheld"].astype(bool))
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
-        clustering = cls(**arrays, **{name: facts[name] for name in _FACTS} | {"feature_names": names}, **rare)
-        if "promise" in facts:
-            details = Details.restored({"noise": tensors["noise"]}, {"promise": facts["promise"]})
-            clustering = replace(clustering, details=details)
+        about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
+        clustering = cls(**arrays, **about, **rare, private=PrivateFacts.restored(tensors, facts))
         clustering._check_sound()
         return clustering
 
@@ -191,3 +275,11 @@ class LocalClustering(KfedFile):
         if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.centers):
             raise InvalidInputError("its labels must be indices of its centers")
         self.to_message("unnamed")  # raises unless its message would be valid
+
+
+def _columns(tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> ColumnFacts | None:
+    if "schema" not in facts:
+        return None
+    cells = {name: frozen(tensors[name]) for name in _CELLS}
+    cells["withheld"] = frozen(tensors["cells_withheld"].astype(bool))
+    return ColumnFacts(FeatureSchema.restored(facts["schema"]), **cells, n_unspoken=facts["n_unspoken"])

@@ -14,11 +14,11 @@ from kfed._base import checks
 from kfed._base.accounting import MAX_EPSILON, mu_of
 from kfed._base.array import Array, frozen
 from kfed._base.text import plural
-from kfed.device.clustering import LocalClustering
+from kfed.device.clustering import LocalClustering, PrivateFacts
 from kfed.device.noisy_rows import NoisyRows
 from kfed.device.private_lloyd import N_STEPS, PrivateCenters, least_points, private_kmeans
 from kfed.errors import InvalidInputError, PrivacyWarning
-from kfed.wire import Details, Promise
+from kfed.wire import Promise
 
 MIN_EPSILON = 0.001
 MARGIN = 1 - 2.0**-20
@@ -124,7 +124,7 @@ def _as_clustering(
         spectral_deviation=None,
         n_iterations=N_STEPS,
         feature_names=names,
-        details=Details(noise=found.noise, promise=privacy.promise),
+        private=PrivateFacts(frozen(found.noise), privacy.promise),
     )
 
 

@@ -6,8 +6,9 @@ labels the rows when the answer is there.
 
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.ledger import Ledger
-from kfed.site.read import open_table, read_column, read_table
+from kfed.site.read import open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
+from kfed.site.schema_file import read_schema, write_schema
 from kfed.site.table import Table
 
 __all__ = [
@@ -18,7 +19,10 @@ __all__ = [
     "cluster_table",
     "open_table",
     "read_column",
+    "read_columns",
     "read_scale",
+    "read_schema",
     "read_table",
     "unscaled",
+    "write_schema",
 ]
