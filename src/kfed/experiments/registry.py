@@ -9,6 +9,7 @@ from kfed.experiments import (
     client_selection,
     communication,
     heterogeneity,
+    privacy,
     robustness,
     rules_on_mnist,
     scaling,
@@ -30,6 +31,7 @@ MODULES = (
     robustness,
     rules_on_mnist,
     auto_k,
+    privacy,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}
