@@ -60,9 +60,8 @@ def private_losses(method: str, k: int, d: int, run: int, seed: int) -> list[flo
     points, labels = blobs(k, d)
     own = seed_of(seed, method=method, k=k, d=d, run=run)
     if method == "without privacy":
-        return [loss(points, KMeans(k, n_init=1, random_state=own % 2**31).fit(points).cluster_centers_)] * len(
-            EPSILONS
-        )
+        exact = KMeans(k, n_init=5, random_state=own % 2**31).fit(points)
+        return [loss(points, exact.cluster_centers_)] * len(EPSILONS)
     if method == "diffprivlib":
         return diffprivlib_losses(points, k, own)
     devices, n_local = sites(points, labels, method, np.random.default_rng(own))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def summarize(results: list[Result]) -> ExperimentSummary:
 _OF = (("PE-means", 0), ("Google", 1), ("diffprivlib", 3))
 
 
-def _verdict(holds: bool) -> str:
+def _verdict(holds: bool) -> Literal["reproduced", "not reproduced"]:
     return "reproduced" if holds else "not reproduced"
 
 
@@ -131,8 +131,8 @@ def plot(results: list[Result], figure: Figure) -> None:
         for number, value in enumerate(values_of(own, axis)):
             runs = [[r["ratio"] for r in select(own, epsilon=e, **{axis: value})] for e in EPSILONS]
             spread(ax, EPSILONS, runs, f"{value:,}", f"C{number}")
-        ax.set(xscale="log", yscale="log")
-        ax.legend(title=part, frameon=False)
+        _scales(ax)
+        ax.legend(frameon=False)
         finish(ax, part, "epsilon", "cost over that of the true centers" if ax is left else "")
     _draw_blobs(right, select(results, part="blobs"))
 
@@ -143,9 +143,15 @@ def _draw_blobs(ax: Any, results: list[Result]) -> None:
         losses = [r["losses"] for r in select(results, k=k, d=d, method=method) if r["losses"]]
         if losses:
             spread(ax, EPSILONS, [list(own) for own in zip(*losses, strict=True)], method, f"C{number}")
-    ax.set(xscale="log", yscale="log")
+    _scales(ax)
     ax.legend(frameon=False)
     finish(ax, f"blobs, k = {k}, d = {d}", "epsilon", "mean squared distance")
+
+
+def _scales(ax: Any) -> None:
+    ax.set(xscale="log", yscale="log")
+    ax.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+    ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
 
 
 def _preset(n_runs: int, n_mixtures: int) -> tuple[Axes, ...]:
@@ -172,12 +178,12 @@ EXPERIMENT = Experiment(
     name="privacy",
     title="Differential privacy on the one message",
     paper="not in the paper; areas as published with PE-means, 2026",
-    claim="Every message is private for its rows, at little cost; and heterogeneity wins again, since fewer clusters on a "
-    "device are more rows behind each center.",
-    measure="Mean squared distance to the nearest center, and the area under it over epsilon from 0.25 to 4; the cost over "
-    "that of the true centers.",
-    setup_differs="The noise comes from the operating system, so numbers differ a little from run to run. The radius is "
-    "that of the unit ball, into which the published comparison puts the data; kfed does not look for it.",
+    claim="Every message is private for its rows, at little cost; and heterogeneity wins again, since fewer clusters on "
+    "a device are more rows behind each center.",
+    measure="Mean squared distance to the nearest center, and the area under it over epsilon from 0.25 to 4; the cost "
+    "over that of the true centers.",
+    setup_differs="The noise comes from the operating system, so numbers differ a little from run to run. The radius "
+    "is that of the unit ball, into which the published comparison puts the data; kfed does not look for it.",
     quick=_preset(1, 1),
     full=_preset(20, 3),
     run_one=run_one,
