@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -108,11 +109,10 @@ def diffprivlib_losses(points: Array, k: int, seed: int) -> list[float]:
         return []
     # Its forests need an older scikit-learn and are not used here; without this, nothing of it can be imported.
     sys.modules.setdefault("diffprivlib.models.forest", _no_forest())
-    from diffprivlib.models.k_means import KMeans as PrivateKMeans
-
+    private_kmeans: Any = import_module("diffprivlib.models.k_means").KMeans
     losses = []
     for epsilon in EPSILONS:
-        model = PrivateKMeans(k, epsilon=epsilon, bounds=(-1.0, 1.0), random_state=seed % 2**31)
+        model = private_kmeans(k, epsilon=epsilon, bounds=(-1.0, 1.0), random_state=seed % 2**31)
         losses.append(loss(points, np.nan_to_num(model.fit(points).cluster_centers_)))
     return losses
 

@@ -178,8 +178,8 @@ EXPERIMENT = Experiment(
     name="privacy",
     title="Differential privacy on the one message",
     paper="not in the paper; areas as published with PE-means, 2026",
-    claim="Every message is private for its rows, at little cost; and heterogeneity wins again, since fewer clusters on "
-    "a device are more rows behind each center.",
+    claim="Every message is private for its rows, at little cost; and heterogeneity wins again, since fewer clusters "
+    "on a device are more rows behind each center.",
     measure="Mean squared distance to the nearest center, and the area under it over epsilon from 0.25 to 4; the cost "
     "over that of the true centers.",
     setup_differs="The noise comes from the operating system, so numbers differ a little from run to run. The radius "
