@@ -13,6 +13,7 @@ import subprocess
 import sysconfig
 import threading
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -229,6 +230,22 @@ class Postgres:
 
     def stop(self):
         self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop")
+
+    @contextmanager
+    def frozen(self):
+        """Stop all of its processes for a while: connections stay open, and nobody answers."""
+        first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        frozen = [first]
+        os.kill(first, signal.SIGSTOP)
+        for child in Path(f"/proc/{first}/task/{first}/children").read_text().split():
+            os.kill(int(child), signal.SIGSTOP)
+            frozen.append(int(child))
+        try:
+            yield
+        finally:
+            for one in frozen:
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGCONT)
 
     def _run(self, program, *arguments):
         command = [str(self.programs / program), *map(str, arguments)]

@@ -101,6 +101,29 @@ def test_limits_of_a_federation_hold(caller):
     assert caller.put(message("c")).status_code == 201
 
 
+def test_a_federation_bounds_counts_and_values(caller):
+    caller.create(max_count=1000, max_value=1e6)
+    assert caller.put(message("usual")).status_code == 201
+    for centers, count, what in (([[0.0, 0.0]], 1001, "count"), ([[0.0, -2e6]], 9, "value")):
+        refused = caller.put(kfed.DeviceMessage("absurd", centers, [count]))
+        assert refused.status_code == 422
+        assert f"a {what} of a center may be at most" in refused.json()["detail"]
+
+
+@pytest.mark.filterwarnings("ignore::kfed.AggregationWarning")
+def test_a_cluster_of_a_federation_rests_on_as_many_devices_as_it_asks_for(caller):
+    sent = [*messages(12), kfed.DeviceMessage("liar", [[900.0, 900.0]], [2**53])]
+    made = caller.create(quorum=13, rule="robust", min_devices=2)
+    assert made["federation"]["min_devices"] == 2
+    for one in sent:
+        caller.put(one)
+    caller.wait_until("aggregated")
+    state = caller.show()
+    assert state["reason"] == "1 center of 'liar' was set aside: fewer than 2 devices have a cluster there"
+    expected = kfed.aggregate(sent[:-1], 4, rule="robust", min_devices=2)
+    assert sorted(state["cluster_sizes"])[:3] == sorted(expected.cluster_sizes)[:3]
+
+
 def test_regions_join_as_devices_and_pass_their_answer_on(caller):
     sent = messages(12)
     regions = {f"region-{i}": kfed.aggregate(sent[i : i + 4], 4) for i in (0, 4, 8)}

@@ -1,6 +1,7 @@
 """`kfed join`: the whole life of a device in one command, and no row of it on the wire."""
 
 import csv
+import io
 import json
 import socket
 import ssl
@@ -64,7 +65,7 @@ def test_three_sites_join_and_wait_a_fourth_comes_late_and_all_agree(url):
     assert len(set.union(*found.values())) == 4
 
 
-def test_a_site_runs_the_same_command_again_without_a_second_effect_and_leaves_for_good(url):
+def test_a_site_runs_the_same_command_again_without_a_second_effect_and_leaves_for_good(url, monkeypatch):
     again = join_arguments(url, "north", "--no-wait")
     for _ in range(2):
         run(*again)
@@ -76,7 +77,12 @@ def test_a_site_runs_the_same_command_again_without_a_second_effect_and_leaves_f
     changed = [*join_arguments(url, "north", "--no-wait", "--force"), "--seed", 5, "--min-cluster-size", 20]
     Path("north.csv").write_text(Path("south.csv").read_text())
     assert "replace" in run(*changed, code=1)
-    run(*changed, "--replace")
+    for answer in ("n\n", ""):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        refused = run(*changed, "--replace", code=1)
+        assert "can subtract it from the new one" in refused
+        assert "nothing was sent; pass --yes" in refused
+    run(*changed, "--replace", "--yes")
     run("leave", "north.ticket")
     assert json.loads(run("federation", "show", "sites", "--url", url, "--json"))["n_devices"] == 0
 

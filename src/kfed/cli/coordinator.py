@@ -40,6 +40,10 @@ def serve(
     ] = ADMIN_TOKEN_FILE,
     admin_token: Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True, show_envvar=False)] = None,
     max_body_bytes: Annotated[int, typer.Option(metavar="N", min=1024, help="Largest body of a request.")] = 2**24,
+    audit_log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File to append who did what and when, in lines of JSON; - for stderr."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log more than warnings.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -61,6 +65,8 @@ def serve(
         else:
             say(f"serving at [bold]{escape(url)}[/]   (store: {escape(_without_password(store))}; stop with Ctrl+C)")
 
+    if audit_log is not None:
+        http.log_to(audit_log)
     level = "info" if verbose else "warning"
     http.run(address, store, token_hash, max_body_bytes=max_body_bytes, log_level=level, ready=ready)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
@@ -18,9 +19,9 @@ from kfed.cli._terminal import Json, about, plural, print_json, printable, say, 
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site import LocalFile, read_scale, unscaled
-from kfed.wire import DeviceMessage, Identity, Promise, load
+from kfed.wire import Column, DeviceMessage, Identity, Promise, load
 
-FEW_ROWS = 3
+FEW_ROWS = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -89,20 +90,16 @@ def _(message: DeviceMessage) -> Description:
     if counts:
         holds.append(f"how many rows each group has: {sum(counts):,} in all, {min(counts):,} in the smallest")
     if message.sums_of_squares is not None:
-        holds.append("how far the rows of each group are from its center: one sum of squares for each group")
+        holds.append("how far the rows of each group are from its center: a sum of squares, shared out by small groups")
     if message.spectral_deviation is not None:
         holds.append("how far all rows are from their centers: one number, the largest singular value")
-    if message.feature_names is not None:
-        holds.append(f"the names of the columns: {_listed(message.feature_names)}")
+    holds += _columns_in_words(message)
     lacks = [
-        "any row",
+        "any row as such; the mean of a few rows does say something about each of them",
         "ids of rows, or the group of any row",
         "groups that the device withheld as too small",
     ]
-    promise = None if message.details is None else message.details.promise
-    if promise is not None:
-        return _private(message, promise)
-    return Description(
+    found = Description(
         f"the message of device {message.device_id!r}: nothing else leaves it",
         holds,
         lacks,
@@ -116,42 +113,57 @@ def _(message: DeviceMessage) -> Description:
             "counts": counts,
             "smallest_count": min(counts, default=None),
             "feature_names": message.feature_names,
+            "schema": message.schema.facts(),
+            "fingerprint": message.schema.fingerprint,
+            "n_rows_unspoken": None if message.details is None else message.details.n_unspoken,
         },
         message.centers,
         message.feature_names,
     )
+    promise = None if message.details is None else message.details.promise
+    return found if promise is None else _private(found, message, promise)
 
 
-def _private(message: DeviceMessage, promise: Promise) -> Description:
+def _private(found: Description, message: DeviceMessage, promise: Promise) -> Description:
     """The same of a private message: everything in it that depends on the rows is noisy."""
     cost = cost_of(message)
     holds = [
-        f"the name of the device: {message.device_id!r}",
+        found.holds[0],
         f"{_centers(message.centers)}: each is the average of a group of rows, with noise",
         *cost_text(cost),
         "about how many rows each group has, with noise",
+        *_columns_in_words(message),
         in_a_sentence(promise),
     ]
-    if message.feature_names is not None:
-        holds.append(f"the names of the columns: {_listed(message.feature_names)}")
-    return Description(
-        f"the private message of device {message.device_id!r}: nothing else leaves it",
-        holds,
-        ["anything else that depends on the rows", *(f"a promise beyond that: {line}" for line in NOT_PROMISED)],
-        [],
-        {
-            "kind": "message",
-            "device_id": message.device_id,
-            "n_centers": message.n_local_clusters,
-            "n_features": message.n_features,
-            "dtype": str(message.centers.dtype),
-            "counts": message.counts.tolist(),
-            "feature_names": message.feature_names,
-            "privacy": promise.facts() | cost | {"promise": in_a_sentence(promise), "not_promised": NOT_PROMISED},
-        },
-        message.centers,
-        message.feature_names,
-    )
+    lacks = ["anything else that depends on the rows", *(f"a promise beyond that: {line}" for line in NOT_PROMISED)]
+    facts = promise.facts() | cost | {"promise": in_a_sentence(promise), "not_promised": NOT_PROMISED}
+    return replace(found, holds=holds, lacks=lacks, warnings=[], facts=found.facts | {"privacy": facts})
+
+
+def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
+    """What a message says of its columns."""
+    details = message.details
+    if message.schema.columns is not None:
+        yield f"what the columns are: {_listed(tuple(map(_column_in_words, message.schema.columns)))}"
+    elif message.feature_names is not None:
+        yield f"the names of the columns: {_listed(message.feature_names)}"
+    if details is None:
+        return
+    if details.observed is not None and details.squares is not None:
+        yield "of each column and group, how many cells were filled, and how far they are from the center on average"
+        hidden = int((details.observed == 0).sum())
+        if hidden:
+            yield f"nothing about {plural(hidden, 'average')} with too few filled cells behind it"
+    if details.codes is not None:
+        yield f"each center rounded to {8 * details.codes.itemsize} bits a number"
+    if details.n_unspoken:
+        yield f"how many rows no group speaks for: {details.n_unspoken:,}"
+
+
+def _column_in_words(column: Column) -> str:
+    if column.kind == "number":
+        return column.name
+    return f"{column.name} ({column.kind}{': ' + ', '.join(column.levels) if column.levels else ''})"
 
 
 @describe.register
@@ -260,7 +272,7 @@ def _warnings(counts: list[float]) -> list[str]:
     if counts and min(counts) < 2:
         return ["a group has one row, so its center is that row; do not send this file"]
     if counts and min(counts) < FEW_ROWS:
-        return ["a group has two rows, so its center says much about each of them"]
+        return [f"a group has {int(min(counts))} rows, so its center says much about each of them"]
     return []
 
 

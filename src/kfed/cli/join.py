@@ -60,7 +60,11 @@ def join(
         typer.Option(metavar="SECONDS", min=0, help="How long to wait for the clusters; by default for ever."),
     ] = None,
     patience: Patience = 300.0,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace what this site sent before.")] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace what this site sent before; the difference can reveal single rows."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --replace, do not ask.")] = False,
     cafile: CaFile = None,
     insecure: Insecure = False,
     force: Force = False,
@@ -68,7 +72,9 @@ def join(
 ) -> None:
     """Cluster the rows of this site, send a few centers to a coordinator, wait, and label the rows.
 
-    No row leaves this machine. The command may be stopped and run again at any time: nothing is sent twice.
+    No row is sent as such. What is sent says something about groups of rows, each of at least --min-cluster-size: their
+    mean and how many they are; `kfed device` and `kfed inspect` show it first. The command may be stopped and run again
+    at any time: nothing is sent twice.
     """
     from kfed.coordinator.client import Ticket
 
@@ -76,6 +82,8 @@ def join(
     local_path = ticket_path.with_suffix(".local")
     if wait and output is None:
         raise InvalidInputError("give a file for the labels with -o, or do not wait for them (--no-wait)")
+    if replace and not yes:
+        _ask_to_replace()
     inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
@@ -112,6 +120,20 @@ def leave(
         kept.client(line).leave()
     facts = {"device_id": kept.device_id, "federation": kept.federation, "left": True}
     print_json(facts) if as_json else say(f"{escape(kept.device_id)} has left {escape(kept.federation)}")
+
+
+def _ask_to_replace() -> None:
+    """Say what a second message may reveal, and stop unless the caller agrees."""
+    note(
+        "whoever has the message from before can subtract it from the new one: if few rows were added, changed or "
+        "removed since, the difference of the means and counts is about those rows"
+    )
+    try:
+        agreed = typer.confirm("Replace the message?", default=False, err=True)
+    except typer.Abort:  # nobody to ask
+        agreed = False
+    if not agreed:
+        raise InvalidInputError("nothing was sent; pass --yes to replace without being asked")
 
 
 def _token(token: str | None, file: Path | None) -> str:

@@ -52,8 +52,8 @@ def device(
 ) -> None:
     """Cluster the rows of this site; write a small file to send and a file to keep.
 
-    The message (.kfed) holds centers and counts, and no row. The local file (.local) stays here: it labels
-    the rows when the answer comes.
+    The message (.kfed) holds the mean, the size and the spread of groups of rows, and no row as such. The local file
+    (.local) stays here: it labels the rows when the answer comes.
     """
     message_path = Path(f"{data.stem}.kfed") if output is None else output
     local_path = message_path.with_name(f"{message_path.name.removesuffix('.kfed')}.local")
@@ -154,7 +154,7 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
     if withheld:
         lines.insert(
             1,
-            f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row: no center speaks for "
+            f"  {plural(withheld, 'cluster')} withheld, as too small or too near to one row: no center speaks for "
             f"{plural(facts['n_rows_unspoken'], 'row')}, which get labels, too",
         )
     lines[1:1] = [f"  {escape(line)}" for line in private_text(facts["privacy"])] if "privacy" in facts else []

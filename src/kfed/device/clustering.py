@@ -11,13 +11,15 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array, Length, frozen
 from kfed._base.text import plural
+from kfed.device.private_facts import PrivateFacts
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile, Promise
+from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
 _CELLS = ("observed", "squares")
+_SENT_TENSORS = ("centers", "counts", "sums_of_squares")
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
 
@@ -50,34 +52,20 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateFacts:
-    """What a differentially private device says of its centers.
+class SentClusters:
+    """Local clusters as a message tells them, where that is not as they are (`docs/decisions/0001`).
 
     Attributes
     ----------
-    noise : array of shape (n_local_clusters, 2)
-        Standard deviation of the noise in every value of a center, and in its count.
-    promise : Promise
-    schema : FeatureSchema or None
-        The agreed columns, if the points are the rows of a table.
+    centers : array of shape (n_local_clusters, n_features)
+    counts : array of shape (n_local_clusters,)
+    sums_of_squares : array of shape (n_local_clusters,)
+        NaN where they are left out.
     """
 
-    noise: Array
-    promise: Promise
-    schema: FeatureSchema | None = None
-
-    def schema_facts(self) -> dict[str, Any] | None:
-        """The schema, for a file."""
-        return None if self.schema is None else self.schema.facts()
-
-    @classmethod
-    def restored(cls, tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> PrivateFacts | None:
-        """What a file of a private device holds; None of any other."""
-        if "promise" not in facts:
-            return None
-        schema = facts["private_schema"]
-        schema = None if schema is None else FeatureSchema.restored(schema)
-        return cls(frozen(tensors["noise"]), Promise.restored(facts["promise"]), schema)
+    centers: Array
+    counts: Array
+    sums_of_squares: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +99,9 @@ class LocalClustering(KfedFile):
         not tell how many there are. It stays on the device.
     columns : ColumnFacts or None
         What is known of the columns, if the points are the rows of a table.
+    sent : SentClusters or None
+        What `to_message` says of the clusters, where that is not as they are: sums of squares of small clusters are
+        shared out or left out, and small clusters may have borrowed points; see `cluster_device`.
     private : PrivateFacts or None
         With privacy, the noise and the promise; then `centers` and `counts` are what the noise left of them.
     """
@@ -129,6 +120,7 @@ class LocalClustering(KfedFile):
     converged: bool = True
     is_summary: bool = False
     columns: ColumnFacts | None = None
+    sent: SentClusters | None = None
     private: PrivateFacts | None = None
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
@@ -150,24 +142,25 @@ class LocalClustering(KfedFile):
 
     def to_message(self, device_id: str) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
-        sent = ~self.withheld
+        sent, said = ~self.withheld, self if self.sent is None else self.sent
         if self.private is not None:
             return self._private_message(device_id, self.private, sent)
         if self.columns is not None:
             return self._table_message(device_id, self.columns, sent)
+        sums = said.sums_of_squares[sent]
         return DeviceMessage(
             device_id,
-            self.centers[sent],
-            self.counts[sent],
-            self.sums_of_squares[sent],
+            said.centers[sent],
+            said.counts[sent],
+            None if np.isnan(sums).any() else sums,
             self.spectral_deviation,
             self.feature_names,
         )
 
     def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
         """What was released with noise, and nothing else that depends on the rows."""
-        details = Details(noise=private.noise[sent], promise=private.promise)
-        about: dict[str, Any] = {"feature_names": self.feature_names, "schema": private.schema, "details": details}
+        about: dict[str, Any] = {"feature_names": self.feature_names, "schema": private.schema}
+        about["details"] = private.details(sent)
         return DeviceMessage(device_id, self.centers[sent], self.counts[sent], **about)
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
@@ -243,11 +236,13 @@ class LocalClustering(KfedFile):
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
+        if self.sent is not None:
+            tensors |= {f"sent_{name}": getattr(self.sent, name) for name in _SENT_TENSORS}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
         facts = {name: getattr(self, name) for name in _FACTS} | unusual
         if self.private is not None:
             tensors["noise"] = self.private.noise
-            facts |= {"promise": self.private.promise.facts(), "private_schema": self.private.schema_facts()}
+            facts |= self.private.facts()
         if self.columns is not None:
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
@@ -259,6 +254,8 @@ class LocalClustering(KfedFile):
         arrays: dict[str, Any] = {name: frozen(tensors[name]) for name in _TENSORS}
         arrays["withheld"] = frozen(tensors["withheld"].astype(bool))
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
+        if "sent_centers" in tensors:
+            arrays["sent"] = SentClusters(*(frozen(tensors[f"sent_{name}"]) for name in _SENT_TENSORS))
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
         clustering = cls(**arrays, **about, **rare, private=PrivateFacts.restored(tensors, facts))
@@ -267,7 +264,9 @@ class LocalClustering(KfedFile):
 
     def _check_sound(self) -> None:
         """Raise unless the arrays of a file are consistent."""
-        columns = (self.counts, self.sums_of_squares, self.withheld)
+        columns = [self.counts, self.sums_of_squares, self.withheld]
+        if self.sent is not None:
+            columns += [self.sent.counts, self.sent.sums_of_squares, self.sent.centers[:, 0]]
         if self.centers.ndim != 2 or self.labels.ndim != 1 or any(c.shape != self.centers.shape[:1] for c in columns):
             raise InvalidInputError("the shapes of its arrays do not match")
         if self.labels.dtype.kind != "i" or not np.isfinite(self.centers).all():

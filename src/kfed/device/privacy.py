@@ -14,8 +14,9 @@ from kfed._base import checks
 from kfed._base.accounting import MAX_EPSILON, mu_of
 from kfed._base.array import Array, frozen
 from kfed._base.text import plural
-from kfed.device.clustering import LocalClustering, PrivateFacts
+from kfed.device.clustering import LocalClustering
 from kfed.device.noisy_rows import NoisyRows
+from kfed.device.private_facts import PrivateFacts
 from kfed.device.private_lloyd import N_STEPS, PrivateCenters, least_points, private_kmeans
 from kfed.errors import InvalidInputError, PrivacyWarning
 from kfed.wire import Promise

@@ -117,7 +117,7 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     (3, True)
     """
     certificate = aggregation.certificate(required_ratio)
-    choice = aggregation.k_choice or choose_k(aggregation.messages)
+    choice = aggregation.k_choice or choose_k(aggregation.messages.rescaled, None, aggregation.min_devices)
     return Diagnosis(
         certificate.verdict,
         certificate.is_guaranteed,

@@ -15,10 +15,14 @@ from kfed._base.array import Array, Length, readonly
 from kfed.errors import InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
-from kfed.server.algorithm2 import RULES, Grouping, group
+from kfed.server.algorithm2 import RULES, group
 from kfed.server.answers import answer, assign, identity_of
-from kfed.server.auto_k import KChoice, choose_k
-from kfed.server.summary import summarize
+from kfed.server.auto_k import choose_k
+from kfed.server.column_advice import column_advice
+from kfed.server.grouping import Grouping
+from kfed.server.k_choice import KChoice
+from kfed.server.summary import summarize, total_counts
+from kfed.server.support import set_aside_text
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
 
@@ -37,6 +41,8 @@ class Aggregation(KfedFile):
         The device that the traversal was asked to start from.
     k_choice : KChoice or None
         How `n_clusters` was found, if it was "auto".
+    min_devices : int or None
+        How many devices every cluster was asked to rest on, if that was asked.
     """
 
     KIND: ClassVar[str] = "aggregation"
@@ -46,6 +52,7 @@ class Aggregation(KfedFile):
     first_device: str | None
     _grouping: Grouping
     k_choice: KChoice | None = None
+    min_devices: int | None = None
 
     @classmethod
     def of(
@@ -55,12 +62,14 @@ class Aggregation(KfedFile):
         rule: str,
         first_device: str | None = None,
         n_jobs: int | None = None,
+        min_devices: int | None = None,
     ) -> Self:
         """`kfed.aggregate` behind its checks, and without its warnings."""
         on_scale = messages.rescaled
-        choice = choose_k(on_scale, n_jobs) if n_clusters == "auto" else None
+        choice = choose_k(on_scale, n_jobs, min_devices) if n_clusters == "auto" else None
         k = choice.reliable_n_clusters() if choice else int(n_clusters)
-        return cls(messages, rule, first_device, group(on_scale, k, rule, first_device, n_jobs), choice)
+        grouping = group(on_scale, k, rule, first_device, n_jobs, min_devices)
+        return cls(messages, rule, first_device, grouping, choice, min_devices)
 
     def __post_init__(self) -> None:
         for array in vars(self._grouping).values():
@@ -104,16 +113,29 @@ class Aggregation(KfedFile):
     @property
     def cluster_sizes(self) -> Array:
         """Points (or weight) behind each global cluster, (n_clusters,)."""
-        counts = self.messages.counts
-        sizes = np.bincount(self.center_labels, weights=counts, minlength=self.n_clusters)
-        return readonly(sizes.astype(counts.dtype))
+        return readonly(total_counts(self.messages.counts, self.center_labels, self.n_clusters))
+
+    @property
+    def set_aside(self) -> Array:
+        """Rows of the device centers that chose no cluster, since fewer than `min_devices` devices have one there."""
+        return self._grouping.set_aside
+
+    @cached_property
+    def about_set_aside(self) -> str:
+        """The devices whose centers were set aside, in a sentence; empty if there are none."""
+        if len(self.set_aside) == 0:
+            return ""
+        kept = np.setdiff1d(np.arange(len(self.center_labels)), self.set_aside, assume_unique=True)
+        return set_aside_text(self.messages, kept, self.min_devices or 2)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What to look at before relying on these clusters."""
         about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
         mixtures = mixed_up(self.messages.rescaled, self._grouping.cluster_centers, self.rule)
-        return (*off_scale(self.messages.rescaled), *mixtures, *advice(*about))
+        alone = [self.about_set_aside] if self.about_set_aside else []
+        columns = column_advice(self.messages)
+        return (*alone, *columns, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
 
     def __repr__(self) -> str:
         messages = self.messages
@@ -209,7 +231,9 @@ class Aggregation(KfedFile):
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
-        return Aggregation.of(self.messages.without(device_id), n_clusters, self.rule, first_device, n_jobs)
+        return Aggregation.of(
+            self.messages.without(device_id), n_clusters, self.rule, first_device, n_jobs, self.min_devices
+        )
 
     def renumbered(self, cluster_ids: npt.ArrayLike) -> Aggregation:
         """The same clusters under other ids: cluster r becomes ``cluster_ids[r]``, a permutation of 0 to k - 1."""
@@ -218,7 +242,11 @@ class Aggregation(KfedFile):
             raise InvalidInputError(f"cluster_ids must be the numbers 0 to {self.n_clusters - 1} in some order")
         old, order = self._grouping, np.argsort(new_ids)
         grouping = Grouping(
-            old.initial_centers[order], old.traversal.copy(), new_ids[old.center_labels], old.cluster_centers[order]
+            old.initial_centers[order],
+            old.traversal.copy(),
+            new_ids[old.center_labels],
+            old.cluster_centers[order],
+            old.set_aside.copy(),
         )
         return replace(self, _grouping=grouping)
 
@@ -233,6 +261,7 @@ class Aggregation(KfedFile):
             "first_device": self.first_device,
             "feature_names": self.schema.names,
             "k_choice": choice.facts() if choice else None,
+            **({} if self.min_devices is None else {"min_devices": self.min_devices}),
         }
         return tensors | (choice.tensors() if choice else {}), facts
 
@@ -244,4 +273,7 @@ class Aggregation(KfedFile):
         rule = checks.one_of(facts["rule"], list(RULES), "rule")
         said = facts.get("k_choice")
         choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
-        return cls(messages, rule, facts["first_device"], grouping, choice)
+        min_devices = facts.get("min_devices")
+        if min_devices is not None:
+            checks.positive_integer(min_devices, "min_devices")
+        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices)

@@ -9,12 +9,16 @@ from kfed.site.ledger import Ledger
 from kfed.site.read import open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
-from kfed.site.table import Table
+from kfed.site.summary import TableSummary, agree
+from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 
 __all__ = [
+    "MIN_TABLE_CLUSTER_SIZE",
     "Ledger",
     "LocalFile",
     "Table",
+    "TableSummary",
+    "agree",
     "cluster_file",
     "cluster_table",
     "open_table",

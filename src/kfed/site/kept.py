@@ -17,12 +17,12 @@ import numpy.typing as npt
 from kfed._base import checks, files
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, Privacy, cluster_columns, cluster_device
+from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site.read import open_table, read_columns, read_table
 from kfed.site.schema_file import read_schema
-from kfed.site.table import Table
+from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 from kfed.wire import DeviceMessage, Identity, KfedFile, Notice
 
 MOST_SPREADS = 256
@@ -195,7 +195,8 @@ def cluster_file(
     device_id: str,
     *,
     random_state: int = 0,
-    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
     privacy: Privacy | None = None,
     scale: str | os.PathLike[str] | None = None,
     schema: str | os.PathLike[str] | None = None,
@@ -226,8 +227,6 @@ def cluster_file(
     """
     if as_is is None:
         as_is = scale is not None or (schema is None and _is_plain(path, reading.get("header")))
-    if privacy is not None and missing == "mean":
-        raise InvalidInputError("missing cells cannot be filled with the mean of the rows in a private message")
     if as_is:
         table = read_table(path, scale=scale, dtype=dtype, **reading)
     elif dtype is not None:
@@ -236,7 +235,7 @@ def cluster_file(
         agreed = None if schema is None else read_schema(schema)
         table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
     how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "privacy": privacy}
-    return cluster_table(table, n_local_clusters, device_id, **how)
+    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, **how)
 
 
 def _is_plain(path: Any, header: bool | None) -> bool:
@@ -249,7 +248,8 @@ def cluster_table(
     device_id: str,
     *,
     random_state: int = 0,
-    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
     privacy: Privacy | None = None,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
@@ -257,7 +257,8 @@ def cluster_table(
     Parameters
     ----------
     table : Table
-        The rows, see `read_table`; its weights and the ids of its rows are used if it has them.
+        The rows, see `read_table`. Its weights are used if it has them; so are the ids of its rows, to count whose rows
+        a cluster holds.
     n_local_clusters : int or "auto"
         How many clusters to look for; "auto" finds how many there are.
     device_id : str
@@ -265,9 +266,12 @@ def cluster_table(
     random_state : int
         Decides every random choice, together with the name of the site.
     min_cluster_size : int
-        Clusters of fewer rows, or whose center could reveal a row, are not sent.
+        Clusters of fewer different rows (or ids, if there are any), or whose center could reveal a row, are not sent;
+        see `kfed.cluster_device`.
+    small_clusters : {"withhold", "borrow"}
+        Whether clusters with too few rows are not sent, or sent with the nearest rows of larger ones.
     privacy : Privacy, optional
-        What is promised for the rows, see `kfed.cluster_device`. Write the message to a `Ledger` before it leaves.
+        What is promised for the rows. Then write the message to a `Ledger` before it leaves.
 
     Returns
     -------
@@ -276,20 +280,21 @@ def cluster_table(
 
     Examples
     --------
-    >>> table = Table(np.array([[30.0], [31.0], [33.0], [70.0], [71.0], [73.0]]), ("age",))
+    >>> table = Table(np.array([[30.0], [31.0], [33.0], [36.0], [37.0], [70.0], [71.0], [73.0]]), ("age",))
     >>> kept = cluster_table(table, 2, "site7")
-    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()
-    (('age',), [3, 3])
+    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()  # three rows are too few to be sent
+    (('age',), [5])
     """
     how: dict[str, Any] = {
         "sample_weight": table.weights,
+        "ids": table.row_ids,
         "random_state": random_state,
         "device_id": device_id,
         "min_cluster_size": min_cluster_size,
         "privacy": privacy,
     }
     if table.schema is None:
-        clustering = cluster_device(table, n_local_clusters, **how)
+        clustering = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **how)
     else:
         clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
     return LocalFile(device_id, clustering, table.row_ids, table.id_column, table.notices)

@@ -4,6 +4,7 @@ from kfed.coordinator import requiring_extra
 
 with requiring_extra():
     from kfed.coordinator.http.app import MAX_BODY_BYTES, ServiceSettings, create_app
+    from kfed.coordinator.http.audit import log_to
     from kfed.coordinator.http.serve import Address, admin_token, run
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "ServiceSettings",
     "admin_token",
     "create_app",
+    "log_to",
     "run",
 ]

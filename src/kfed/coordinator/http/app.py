@@ -16,6 +16,7 @@ from kfed._version import __version__
 from kfed.coordinator import problems
 from kfed.coordinator.core import Coordinator
 from kfed.coordinator.http import admin_routes, device_routes, page_routes
+from kfed.coordinator.http.audit import Audit
 from kfed.coordinator.http.responses import SECURITY_SCHEMES
 from kfed.coordinator.http.rights import Desk
 from kfed.coordinator.http.shield import Shield, as_problem
@@ -76,6 +77,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         app.add_exception_handler(kind, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_middleware(Shield, max_bytes=settings.max_body_bytes, measures=coordinator.measures)
+    app.add_middleware(Audit, measures=coordinator.measures, admin_token_hash=settings.admin_token_hash)
     _describe(app)
     return app
 

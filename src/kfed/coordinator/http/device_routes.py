@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from kfed._base.checks import MAX_NAME_LENGTH
-from kfed.coordinator.core import Live, answer_if_ready
+from kfed.coordinator.core import Live, Proofs, answer_if_ready
 from kfed.coordinator.federation import Admission, Federation
 from kfed.coordinator.http import responses, rights
 from kfed.coordinator.http.body import limited
@@ -81,11 +81,10 @@ async def send_message(request: Request, name: str, device_id: DeviceId) -> Resp
 
     The response means that the message is on disk. Once the federation is aggregated, it holds the device's identity.
     """
-    live = rights.join(request, name)
+    live, invitation = await rights.join(request, name, device_id)
     payload = await _body(request, live.federation)
-    secret, replace = _secret(request), _replace(request)
-    coordinator = rights.desk(request).coordinator
-    accepted = await coordinator.accept(live, device_id, payload, secret=secret, replace=replace)
+    proofs = Proofs(_secret(request), _replace(request), invitation)
+    accepted = await rights.desk(request).coordinator.accept(live, device_id, payload, proofs)
     status = 201 if accepted.receipt.admission is Admission.JOINED else 200
     return _answer(request, live, accepted.message, status, status)
 

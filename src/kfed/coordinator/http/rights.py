@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Coordinator, Live
 from kfed.coordinator.names import SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
@@ -43,12 +44,19 @@ def administer(request: Request, name: str) -> Live:
     return known(request, name)
 
 
-def join(request: Request, name: str) -> Live:
-    """The federation of this name, for requests with its join token; others do not learn whether it exists."""
-    live = desk(request).coordinator.find(name)
-    if not matches(_bearer(request), live.federation.join_token_hash if live else None) or live is None:
-        raise _refused(request, f"there is no federation {name[:63]!r}, or this is not its join token")
-    return live
+async def join(request: Request, name: str, device_id: str) -> tuple[Live, str | None]:
+    """The federation of this name, and the invitation that the request came by, if it was not the join token.
+
+    Whoever has neither does not learn whether the federation exists, not even by the time that it takes.
+    """
+    coordinator, token = desk(request).coordinator, _bearer(request)
+    live = coordinator.find(name)
+    if matches(token, live.federation.join_token_hash if live else None) and live is not None:
+        return live, None
+    is_worth_a_look = token is not None and device_id.isprintable()
+    if is_worth_a_look and await coordinator.is_invited(live, device_id[:MAX_NAME_LENGTH], token) and live is not None:
+        return live, token
+    raise _refused(request, f"there is no federation {name[:63]!r}, or this is not its join token")
 
 
 def own(request: Request, name: str, device: Device | None, *, join_is_enough: bool) -> Live:
