@@ -152,6 +152,7 @@ def test_tables_with_an_agreed_schema_are_private_missing_cells_and_all(folder):
     assert np.abs(np.sort(message.centers[:, 0]) - [-1, 1]).max() < 0.3
     run("aggregate", "north.kfed", "-k", "2")
     assert len(run("label", "north.local", "--clusters", "clusters.kfed").splitlines()) == 803
+    run("label", "north.local", "--clusters", "clusters.kfed", "--refine", "north.csv", code=1)
 
 
 def test_a_scale_that_the_rows_show_is_not_private(folder):

@@ -201,6 +201,8 @@ class LocalClustering(KfedFile):
     def _checked_points(self, points: Any) -> Any:
         if isinstance(points, bool | np.bool_):
             raise InvalidInputError(f"refine must be the points that were clustered; got {points}: pass refine=points")
+        if self.private is not None and self.private.schema is not None:
+            raise InvalidInputError("refine must be None for a private table with a schema; it has plain labels only")
         points = checks.finite_table(points, "refine")
         if points.shape != (self.n_points, self.n_features):
             raise InvalidInputError(

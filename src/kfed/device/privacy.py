@@ -26,7 +26,7 @@ MARGIN = 1 - 2.0**-20
 """The noise is a discrete Gaussian with a standard deviation of 2^30 steps. Up to 30 standard deviations, it has the
 probabilities of a rounded Gaussian within a factor of exp(2^-54): the margin is enough for millions of numbers."""
 
-CLIPPED_SHARE = 0.1
+CLIPPED_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,18 +143,20 @@ def _look_at(points: Array, n_clusters: int, privacy: Privacy) -> None:
             f"delta must be less than 1 / {n_points}, one over the number of rows; got {privacy.delta}"
         )
     if is_clipped.mean() > CLIPPED_SHARE:
-        _warn(f"{is_clipped.mean():.0%} of the rows are farther out than the radius; agree on a larger one")
+        _warn(f"{is_clipped.mean():.0%} of the rows are farther out than the radius; agree on a larger one", "clipped")
     if _is_standardised(points):
         _warn(
             "every column has mean 0 and spread 1: if the scale was computed from these rows, the promise does not "
-            "hold; agree on a scale that does not depend on them"
+            "hold; agree on a scale that does not depend on them",
+            "own-scale",
         )
     needed = privacy.least_points(n_clusters, n_features)
     if n_points < needed:
         _warn(
             f"{plural(n_points, 'row')} cannot carry epsilon {privacy.epsilon:g} for {plural(n_clusters, 'cluster')} "
             f"in {plural(n_features, 'column')}: about {needed:,} would; more rows, a larger epsilon, or fewer "
-            "clusters or columns help"
+            "clusters or columns help",
+            "too-few-rows",
         )
 
 
@@ -168,5 +170,5 @@ def _is_standardised(points: Array) -> bool:
     return bool((abs(means) < slack).all() and min(abs(spreads - 1).max(), abs(spreads * sample - 1).max()) < slack)
 
 
-def _warn(text: str) -> None:
-    warnings.warn(text, PrivacyWarning, stacklevel=5)
+def _warn(text: str, code: str) -> None:
+    warnings.warn(PrivacyWarning(text, code), stacklevel=5)
