@@ -16,7 +16,8 @@ from kfed.device import discrete_gaussian as sampler
 from kfed.device.discrete_gaussian import discrete_gaussian
 from kfed.device.noisy_rows import NoisyRows
 from kfed.device.private_lloyd import private_kmeans
-from kfed.wire import Details, Promise
+from kfed.server.center_spread import CenterSpread
+from kfed.wire import Details, MessageBatch, Promise
 from worlds import few_examples
 
 PRIVACY = kfed.Privacy(epsilon=2.0, radius=4.0)
@@ -232,8 +233,14 @@ def test_what_cannot_be_kept_private_is_refused(options, text):
 
 def test_rows_scaled_by_themselves_are_warned_of():
     points = blobs()
-    with pytest.warns(kfed.PrivacyWarning, match="does not depend on them"):
-        kfed.cluster_device((points - points.mean(axis=0)) / points.std(axis=0), 3, privacy=PRIVACY)
+    with pytest.warns(kfed.PrivacyWarning, match="every column has mean 0 and spread 1"):
+        kfed.cluster_device((points - points.mean(axis=0).round(5)) / points.std(axis=0).round(5), 3, privacy=PRIVACY)
+
+
+def test_a_radius_that_is_the_longest_row_is_warned_of():
+    radius = float(np.linalg.norm(blobs(), axis=1).max())
+    with pytest.warns(kfed.PrivacyWarning, match="radius is the length of the longest row"):
+        kfed.cluster_device(blobs(), 3, privacy=kfed.Privacy(epsilon=2.0, radius=radius))
 
 
 def test_a_radius_that_clips_many_rows_is_warned_of():
@@ -260,6 +267,11 @@ def test_the_robust_rule_weighs_centers_by_their_noise():
     noisy = kfed.aggregate(sent, 1, rule="robust").cluster_centers[0, 0]
     alike = [private_message(own.device_id, own.centers[0, 0], 0.01) for own in sent]
     assert noisy < 0.05 < kfed.aggregate(alike, 1, rule="robust").cluster_centers[0, 0]
+
+
+def test_noise_is_part_of_the_error_of_a_center():
+    spread = CenterSpread.of(MessageBatch.of([private_message("a", 0.0, 0.1), private_message("b", 8.0, 0.2)]))
+    assert spread.errors == pytest.approx([0.01, 0.04])
 
 
 def test_the_certificate_says_that_noise_hides_the_spread():

@@ -127,7 +127,7 @@ def test_a_scale_made_from_these_very_rows_is_refused(folder):
     scale = {name: {"shift": float(rows[:, i].mean()), "scale": float(rows[:, i].std())} for i, name in enumerate("xy")}
     (folder / "scale.json").write_text(json.dumps(scale))
     error = run("device", "north.csv", "-k", "2", "--epsilon", "1", "--scale", "scale.json", code=1)
-    assert "does not depend on them; nothing was released" in " ".join(error.split())
+    assert "agree on numbers that do not depend on them; nothing was released" in " ".join(error.split())
     assert not (folder / "north.csv.ledger").exists()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -27,6 +27,8 @@ MARGIN = 1 - 2.0**-20
 probabilities of a rounded Gaussian within a factor of exp(2^-54): the margin is enough for millions of numbers."""
 
 CLIPPED_SHARE = 0.5
+OWN_SCALE = 1e-4
+"""A mean so near 0 and a spread so near 1 in every column are no accident."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,23 +135,17 @@ def _look_at(points: Array, n_clusters: int, privacy: Privacy) -> None:
     """Warn, on the device alone, of what makes a promise void or a release useless; nothing was released yet."""
     n_points, n_features = points.shape
     lengths = np.linalg.norm(points, axis=1)
-    is_clipped = lengths > privacy.radius
-    if n_points and is_clipped.all():
-        raise InvalidInputError(
-            "radius is smaller than every row, so nothing would be left of them; agree on a larger one"
-        )
+    share = float((lengths > privacy.radius).mean()) if n_points else 0.0
+    if share == 1:
+        raise InvalidInputError("radius is smaller than every row, so nothing is left of them; agree on a larger one")
     if n_points * float(privacy.delta or 0) >= 1:
         raise InvalidInputError(
             f"delta must be less than 1 / {n_points}, one over the number of rows; got {privacy.delta}"
         )
-    if is_clipped.mean() > CLIPPED_SHARE:
-        _warn(f"{is_clipped.mean():.0%} of the rows are farther out than the radius; agree on a larger one", "clipped")
-    if _is_standardised(points):
-        _warn(
-            "every column has mean 0 and spread 1: if the scale was computed from these rows, the promise does not "
-            "hold; agree on a scale that does not depend on them",
-            "own-scale",
-        )
+    if share > CLIPPED_SHARE:
+        _warn(f"{share:.0%} of the rows are farther out than the radius; agree on a larger one", "clipped")
+    for found in _own_numbers(points, lengths, privacy.radius):
+        _warn(f"{found}, the promise does not hold; agree on numbers that do not depend on them", "own-scale")
     needed = privacy.least_points(n_clusters, n_features)
     if n_points < needed:
         _warn(
@@ -160,14 +156,15 @@ def _look_at(points: Array, n_clusters: int, privacy: Privacy) -> None:
         )
 
 
-def _is_standardised(points: Array) -> bool:
-    """Whether the columns have the mean and spread that scaling by these very rows gives."""
+def _own_numbers(points: Array, lengths: Array, radius: float) -> Iterator[str]:
+    """What should be public, but seems to be computed from these very rows."""
     if len(points) < 2:
-        return False
+        return
     means, spreads = points.mean(axis=0, dtype=np.float64), points.std(axis=0, dtype=np.float64)
-    slack = 1e-9 if points.dtype == np.float64 else 1e-4
-    sample = math.sqrt(len(points) / (len(points) - 1))
-    return bool((abs(means) < slack).all() and min(abs(spreads - 1).max(), abs(spreads * sample - 1).max()) < slack)
+    if max(abs(means).max(), abs(spreads - 1).max()) < OWN_SCALE:
+        yield "every column has mean 0 and spread 1: if the scale was computed from these rows"
+    if np.count_nonzero(abs(lengths / radius - 1) < 1e-12) == 1 and lengths.max() <= radius * (1 + 1e-12):
+        yield "radius is the length of the longest row: if it was computed from these rows"
 
 
 def _warn(text: str, code: str) -> None:
