@@ -194,7 +194,8 @@ def test_the_answer_is_a_fixed_point_of_lloyd(seed, shape, n_clusters, grid, kin
             patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
             patch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 256)
         given_points = scipy.sparse.csr_array(points) if kind == "sparse" else points
-        local = kfed.cluster_device(given_points, n_clusters, sample_weight=weights, random_state=seed)
+        options = {"sample_weight": weights, "random_state": seed, "min_cluster_size": 1}
+        local = kfed.cluster_device(given_points, n_clusters, **options)
     check_facts(local, points, weights)
     apart = np.linalg.norm(points[:, None] - local.centers, axis=2)
     own = apart[np.arange(len(points)), local.labels]
@@ -446,7 +447,8 @@ def test_nothing_is_ever_not_a_number(dtype, seed):
     if rng.random() < 0.5:
         points = points[rng.integers(shape[0], size=shape[0])]
     weights = 10.0 ** rng.integers(-6, 6, shape[0]) if rng.random() < 0.5 else None
-    local = kfed.cluster_device(points.astype(dtype), int(rng.integers(1, 9)), sample_weight=weights, random_state=seed)
+    options = {"sample_weight": weights, "random_state": seed, "min_cluster_size": 1}
+    local = kfed.cluster_device(points.astype(dtype), int(rng.integers(1, 9)), **options)
     for array in (local.centers, local.counts, local.sums_of_squares, local.spectral_deviation):
         assert np.isfinite(array).all()
     assert local.to_message("a").n_features == shape[1]

@@ -19,10 +19,9 @@ from urllib.parse import quote
 
 import httpx
 import numpy as np
-import uvicorn
 
 import kfed
-from kfed.coordinator.http import Address, create_app
+from kfed.coordinator.http import Address, Limits, create_app, make_server
 
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
 ADMIN = "an-admin-token-for-tests"
@@ -67,6 +66,10 @@ class Caller:
         for one in sent:
             assert self.put(one, name).status_code == 201
         return self.wait_until("aggregated", name)
+
+    def invite(self):
+        """The code of a link for watching, as `kfed serve` prints one; for coordinators in this process."""
+        return self.http.app.state.desk.viewers.invite()
 
     def path(self, device_id, name="clinics"):
         return f"/v1/federations/{name}/devices/{quote(device_id, safe='')}"
@@ -151,10 +154,11 @@ class _Bridge(httpx.BaseTransport):
 class OnSocket:
     """A coordinator in this process, on a socket of its own, and a client of it."""
 
-    def __init__(self, settings):
+    def __init__(self, settings, limits=None):
         self.app = create_app(settings)
-        listening = Address(port=0).listen()
-        self._server = uvicorn.Server(uvicorn.Config(self.app, log_level="warning", proxy_headers=False))
+        address = Address(port=0)
+        listening = address.listen()
+        self._server = make_server(self.app, address, limits or Limits())
         self._thread = threading.Thread(target=lambda: self._server.run(sockets=[listening]))
         self._thread.start()
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=30)
@@ -187,7 +191,8 @@ class Server:
             said += line
             if line.startswith("}"):
                 break
-        self.url = json.loads(said)["url"]
+        self.said = json.loads(said)
+        self.url = self.said["url"]
         self.port = int(self.url.rsplit(":", 1)[1])
         self.admin = token.read_text().strip()
 

@@ -151,7 +151,7 @@ def assert_stopped(caller, one, reason, caplog):
     assert answer.status_code == 503
     assert reason in answer.json()["detail"]
     assert reason in caplog.text
-    assert caller.http.get("/healthz").status_code == 503
+    assert caller.http.get("/readyz").status_code == 503
 
 
 def test_nothing_is_acknowledged_into_a_deleted_file(caller, tmp_path, caplog):

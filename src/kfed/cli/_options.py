@@ -139,22 +139,25 @@ class SiteOptions:
         """The name of the site whose table this is."""
         return data.stem if self.device_id is None else self.device_id
 
-    def cluster(self, data: Path, *, as_is: bool | None = None, before: Path | None = None) -> LocalFile:
+    def released_before(self, data: Path, kept_file: Path) -> LocalFile | None:
+        """What a local file keeps of a private release of this table, if that promises what is asked for now."""
+        privacy = self.privacy()
+        if privacy is None or not kept_file.exists():
+            return None
+        kept: LocalFile = load(kept_file, LocalFile)
+        private = kept.clustering.private
+        is_same = kept.device_id == self.name(data) and private is not None and private.promise == privacy.promise
+        return kept if is_same and Ledger.beside(data).has(kept.to_message()) else None
+
+    def cluster(self, data: Path, *, as_is: bool | None = None) -> LocalFile:
         """Read and cluster the table of the site; `as_is` holds unless an option says otherwise.
 
-        A private release is written to the ledger of the table, or refused. With `before`, a local file, its private
-        message is used again if it promises what is asked for.
+        A private release is written to the ledger of the table, or refused.
         """
         privacy = self.privacy()
         if privacy is None:
             return self._clustered(data, as_is, None)
         ledger = Ledger.beside(data)
-        if before is not None and before.exists():
-            kept: LocalFile = load(before, LocalFile)
-            private = kept.clustering.private
-            is_same = kept.device_id == self.name(data) and private is not None and private.promise == privacy.promise
-            if is_same and ledger.has(kept.to_message()):
-                return kept
         ledger.check(privacy.promise, self.budget)
         with warnings.catch_warnings():
             warnings.simplefilter("error", PrivacyWarning)

@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed.cli._options import CaFile, Insecure
-from kfed.cli._terminal import Force, Json, claim, plural, print_json, say, table
+from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, plural, print_json, say, table
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.errors import InvalidInputError
 
@@ -62,7 +62,7 @@ def _asking(
 
         token = admin_token if admin_token is not None else admin_token_file.read_text(encoding="utf-8").strip()
         path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
-        with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS) as line:
+        with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS, tell=note) as line:
             return line.request(method, path, token=token, **options).json()
 
     return ask
@@ -99,7 +99,8 @@ def create(
         int | None, typer.Option(metavar="N", min=1, help="Or the number of features, without names.")
     ] = None,
     n_clusters: Annotated[
-        str, typer.Option("-k", "--n-clusters", metavar="N", help="Shared clusters, or auto.")
+        Any,
+        typer.Option("-k", "--n-clusters", metavar="N|auto", parser=number_or_auto, help="Shared clusters, or auto."),
     ] = "auto",
     rule: Annotated[
         str,
@@ -156,7 +157,7 @@ def create(
         "name": name,
         "n_features": n_features if names is None else len(names),
         "feature_names": names,
-        "n_clusters": _number_or_auto(n_clusters),
+        "n_clusters": n_clusters,
         "rule": rule,
         "quorum": quorum,
         "deadline": None if deadline is None else _seconds(deadline),
@@ -255,10 +256,6 @@ def _state_text(state: dict[str, Any]) -> list[Any]:
         rows = [(str(cluster), f"{size:,g}") for cluster, size in enumerate(state["cluster_sizes"])]
         lines.append(table(None, ["cluster", "points"], rows))
     return lines
-
-
-def _number_or_auto(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
 
 
 def _seconds(text: str) -> float:

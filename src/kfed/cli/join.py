@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -87,19 +88,22 @@ def join(
     inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
-    claim([] if wait and site.epsilon is None else [local_path], inputs=inputs, force=force or ticket_path.exists())
+    before = None if replace else site.released_before(data, local_path)
+    keeps_local = not wait or site.epsilon is not None
+    is_again = force or ticket_path.exists() or before is not None
+    claim([local_path] if keeps_local else [], inputs=inputs, force=is_again)
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
-    with asked.line(patience) as line:
-        kept = site.cluster(data, as_is=True, before=None if replace else local_path)
-        if site.epsilon is not None:  # so that the same release is sent when the command is run again
+    with asked.line(patience, tell=note) as line:
+        kept = before or site.cluster(data, as_is=True)
+        if site.epsilon is not None:  # before it is sent: if that fails, the same release is sent the next time
             files.write(local_path, kept.to_bytes(), private=True)
-        ticket = Ticket.for_device(ticket_path, asked)
+        with Ticket.for_device(ticket_path, asked, force=force) as ticket:
+            client = ticket.client(line)
+            answer = client.send(kept.to_message(), join_token, replace=replace)
         if not wait:
             files.write(local_path, kept.to_bytes(), private=True)
-        client = ticket.client(line)
-        answer = client.send(kept.to_message(), join_token, replace=replace)
-        if not isinstance(answer, Identity) and wait:
+        elif not isinstance(answer, Identity):
             answer = _wait(client, answer, timeout)
     if isinstance(answer, Identity) and output is not None:
         write_labels(kept, answer, kept.labels(answer), output, force=force, as_json=as_json)
@@ -116,8 +120,8 @@ def leave(
     from kfed.coordinator.client import CLUSTERING_SECONDS, Ticket
 
     kept = Ticket.load(ticket)
-    with kept.line(patience, CLUSTERING_SECONDS) as line:
-        kept.client(line).leave()
+    with kept.line(patience, CLUSTERING_SECONDS, note) as line:
+        kept.leave(ticket, line)
     facts = {"device_id": kept.device_id, "federation": kept.federation, "left": True}
     print_json(facts) if as_json else say(f"{escape(kept.device_id)} has left {escape(kept.federation)}")
 
@@ -168,8 +172,9 @@ def _say_sent(kept: LocalFile, answer: Any, ticket: Path, local: Path, *, as_jso
     if as_json:
         print_json({"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)})
         return
+    later = f"kfed label {quote(str(local))} --clusters {quote(str(ticket))} -o labels.csv"
     words = "there are clusters already" if isinstance(answer, Identity) else answer.in_words
     say(
         f"sent the centers of {escape(repr(kept.device_id))}; {escape(words)}",
-        f"  [yellow]later[/]  kfed label {escape(str(local))} --clusters {escape(str(ticket))} -o labels.csv",
+        f"  [yellow]later[/]  {escape(later)}",
     )

@@ -13,7 +13,7 @@ from kfed._base.text import listed
 from kfed.cli._labels import label_facts, write_labels
 from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
-from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, printable, say
+from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, printable, say
 from kfed.server import Aggregation
 from kfed.site import Ledger, LocalFile
 from kfed.wire import Identity, load
@@ -115,7 +115,7 @@ def _ask(path: Path) -> Identity:
     from kfed.coordinator.client import CoordinatorError, Ticket
 
     ticket = Ticket.load(path)
-    with ticket.line(patience=30) as line:
+    with ticket.line(patience=30, tell=note) as line:
         answer = ticket.client(line).identity()
     if not isinstance(answer, Identity):
         raise CoordinatorError(f"{answer.in_words}; try again later")

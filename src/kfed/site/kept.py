@@ -184,7 +184,7 @@ class LocalFile(KfedFile):
 
 
 def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The parts of a file of version 1, which held the clustering as a file within the file, as those of version 2."""
+    """The parts of a file of version 1, which held the clustering as a file within the file."""
     inner, clustering = files.decode(tensors["clustering"].tobytes())
     return {**tensors, **inner}, {**facts, "version": LocalFile.VERSION, "clustering": clustering}
 

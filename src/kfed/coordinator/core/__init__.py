@@ -21,6 +21,7 @@ from kfed.coordinator.core.door import Proofs
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.service import Coordinator
+from kfed.coordinator.core.turns import Turns
 
 __all__ = [
     "METRICS_MEDIA_TYPE",
@@ -33,6 +34,7 @@ __all__ = [
     "Live",
     "Measures",
     "Proofs",
+    "Turns",
     "answer_if_ready",
     "stable_ids",
 ]

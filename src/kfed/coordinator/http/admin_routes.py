@@ -58,13 +58,13 @@ async def create_federation(request: Request, terms: NewFederation, key: Key = N
 
 
 async def list_federations(request: Request) -> list[FederationState]:
-    """List all federations. A coordinator that is bound to loopback asks for no token."""
+    """List all federations."""
     rights.look(request)
     return [_state(request, live) for live in rights.desk(request).coordinator.all()]
 
 
 async def show_federation(request: Request, name: str) -> FederationState:
-    """Show a federation. A coordinator that is bound to loopback asks for no token."""
+    """Show a federation."""
     rights.look(request)
     return _state(request, rights.known(request, name))
 

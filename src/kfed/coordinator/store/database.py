@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -143,11 +144,13 @@ class Store:
         """One device, if it has joined."""
         return _device(self._read(_select_device(federation_id, device_id)))
 
-    def newest(self, federation_id: int, limit: int) -> list[Device]:
-        """The devices that arrived last, newest first."""
-        of_federation = select(*DEVICE_COLUMNS).where(devices.c.federation_id == federation_id)
-        rows = self._read(of_federation.order_by(devices.c.sequence.desc()).limit(limit)).mappings()
-        return [Device(**row) for row in rows]
+    def newest(self, federation_id: int, limit: int, max_bytes: int) -> list[Device]:
+        """The devices that arrived last, newest first; fewer if their messages exceed `max_bytes`."""
+        is_own, newest_first = devices.c.federation_id == federation_id, devices.c.sequence.desc()
+        lengths = select(func.length(devices.c.message)).where(is_own).order_by(newest_first).limit(limit)
+        n_fitting = sum(total <= max_bytes for total in accumulate(self._read(lengths).scalars()))
+        query = select(*DEVICE_COLUMNS).where(is_own).order_by(newest_first).limit(max(1, n_fitting))
+        return [Device(**row) for row in self._read(query).mappings()]
 
     @contextmanager
     def reading(self, federation_id: int) -> Iterator[Reading]:
