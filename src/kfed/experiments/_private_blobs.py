@@ -10,8 +10,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.datasets import make_blobs
 
 from kfed._base import geometry
 from kfed._base.array import Array
@@ -39,6 +37,8 @@ LOCAL = 2
 
 def blobs(k: int, d: int) -> tuple[Array, Array]:
     """Rows in the unit ball, and the blob of each."""
+    from sklearn.datasets import make_blobs
+
     points, labels = make_blobs(N_ROWS, d, centers=k, random_state=1)
     points = np.round(points, 4)
     points -= points.mean(axis=0)
@@ -61,6 +61,8 @@ def private_losses(method: str, k: int, d: int, run: int, seed: int) -> list[flo
     points, labels = blobs(k, d)
     own = seed_of(seed, method=method, k=k, d=d, run=run)
     if method == "without privacy":
+        from sklearn.cluster import KMeans
+
         exact = KMeans(k, n_init=5, random_state=own % 2**31).fit(points)
         return [loss(points, exact.cluster_centers_)] * len(EPSILONS)
     if method == "diffprivlib":
