@@ -14,11 +14,12 @@ from rich.table import Table
 
 from kfed._base.array import Array
 from kfed._base.text import listed
+from kfed.cli._privacy import NOT_PROMISED, cost_of, cost_text, in_a_sentence
 from kfed.cli._terminal import Json, about, plural, print_json, printable, say, table
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site import LocalFile, read_scale, unscaled
-from kfed.wire import Column, DeviceMessage, Identity, load
+from kfed.wire import Column, DeviceMessage, Identity, Promise, load
 
 FEW_ROWS = 5
 
@@ -98,7 +99,7 @@ def _(message: DeviceMessage) -> Description:
         "ids of rows, or the group of any row",
         "groups that the device withheld as too small",
     ]
-    return Description(
+    found = Description(
         f"the message of device {message.device_id!r}: nothing else leaves it",
         holds,
         lacks,
@@ -119,6 +120,24 @@ def _(message: DeviceMessage) -> Description:
         message.centers,
         message.feature_names,
     )
+    promise = None if message.details is None else message.details.promise
+    return found if promise is None else _private(found, message, promise)
+
+
+def _private(found: Description, message: DeviceMessage, promise: Promise) -> Description:
+    """The same of a private message: everything in it that depends on the rows is noisy."""
+    cost = cost_of(message)
+    holds = [
+        found.holds[0],
+        f"{_centers(message.centers)}: each is the average of a group of rows, with noise",
+        *cost_text(cost),
+        "about how many rows each group has, with noise",
+        *_columns_in_words(message),
+        in_a_sentence(promise),
+    ]
+    lacks = ["anything else that depends on the rows", *(f"a promise beyond that: {line}" for line in NOT_PROMISED)]
+    facts = promise.facts() | cost | {"promise": in_a_sentence(promise), "not_promised": NOT_PROMISED}
+    return replace(found, holds=holds, lacks=lacks, warnings=[], facts=found.facts | {"privacy": facts})
 
 
 def _columns_in_words(message: DeviceMessage) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Algorithm 1 of the paper, on one device or on a simulated fleet: points in, a `LocalClustering` out.
 
-Only `LocalClustering.to_message` may leave a device. What it withholds is decided in `withholding`.
+Only `LocalClustering.to_message` may leave a device. What it withholds is decided in `withholding`; with `Privacy`,
+what it sends is differentially private.
 """
 
 from kfed.device.blocked_rows import BlockedRows
@@ -9,6 +10,7 @@ from kfed.device.clustering import ColumnFacts, LocalClustering
 from kfed.device.columns import cluster_columns
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
+from kfed.device.privacy import Privacy
 from kfed.device.refine import nearest_centers
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
@@ -20,6 +22,7 @@ __all__ = [
     "BlockedRows",
     "ColumnFacts",
     "LocalClustering",
+    "Privacy",
     "Rows",
     "SparseRows",
     "cluster_columns",

@@ -11,6 +11,7 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array, Length, frozen
 from kfed._base.text import plural
+from kfed.device.private_facts import PrivateFacts
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile
@@ -102,6 +103,8 @@ class LocalClustering(KfedFile):
     sent : SentClusters or None
         What `to_message` says of the clusters, where that is not as they are: sums of squares of small clusters are
         shared out or left out, and small clusters may have borrowed points; see `cluster_device`.
+    private : PrivateFacts or None
+        With privacy, the noise and the promise; then `centers` and `counts` are what the noise left of them.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -119,6 +122,7 @@ class LocalClustering(KfedFile):
     is_summary: bool = False
     columns: ColumnFacts | None = None
     sent: SentClusters | None = None
+    private: PrivateFacts | None = None
     _sent_as: set[str] = field(default_factory=set, repr=False)  # the names under which it made messages
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
@@ -142,6 +146,8 @@ class LocalClustering(KfedFile):
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
         self._sent_as.add(device_id)
         sent, said = ~self.withheld, self if self.sent is None else self.sent
+        if self.private is not None:
+            return self._private_message(device_id, self.private, sent)
         if self.columns is not None:
             return self._table_message(device_id, self.columns, sent)
         sums = said.sums_of_squares[sent]
@@ -153,6 +159,12 @@ class LocalClustering(KfedFile):
             self.spectral_deviation,
             self.feature_names,
         )
+
+    def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
+        """What was released with noise, and nothing else that depends on the rows."""
+        about: dict[str, Any] = {"feature_names": self.feature_names, "schema": private.schema}
+        about["details"] = private.details(sent)
+        return DeviceMessage(device_id, self.centers[sent], self.counts[sent], **about)
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table: of values with too few cells behind them it says nothing."""
@@ -192,6 +204,8 @@ class LocalClustering(KfedFile):
     def _checked_points(self, points: Any) -> Any:
         if isinstance(points, bool | np.bool_):
             raise InvalidInputError(f"refine must be the points that were clustered; got {points}: pass refine=points")
+        if self.private is not None and self.private.schema is not None:
+            raise InvalidInputError("refine must be None for a private table with a schema; it has plain labels only")
         points = checks.finite_table(points, "refine")
         if points.shape != (self.n_points, self.n_features):
             raise InvalidInputError(
@@ -236,6 +250,9 @@ class LocalClustering(KfedFile):
             tensors |= {f"sent_{name}": getattr(self.sent, name) for name in _SENT_TENSORS}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
         facts = {name: getattr(self, name) for name in _FACTS} | unusual
+        if self.private is not None:
+            tensors["noise"] = self.private.noise
+            facts |= self.private.facts()
         if self.columns is not None:
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
@@ -251,7 +268,7 @@ class LocalClustering(KfedFile):
             arrays["sent"] = SentClusters(*(frozen(tensors[f"sent_{name}"]) for name in _SENT_TENSORS))
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
-        clustering = cls(**arrays, **about, **rare)
+        clustering = cls(**arrays, **about, **rare, private=PrivateFacts.restored(tensors, facts))
         clustering._check_sound()
         return clustering
 

@@ -19,7 +19,9 @@ from kfed.device.cluster import cluster_device
 from kfed.device.clustering import ColumnFacts, LocalClustering
 from kfed.device.distinct_rows import have_enough_ids
 from kfed.device.pooled_sums import sent_sums
+from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
+from kfed.errors import InvalidInputError
 from kfed.wire import CommonScale, FeatureSchema, features_by_column
 
 LEAST_OBSERVED = 0.5
@@ -41,6 +43,7 @@ def cluster_columns(
     random_state: RandomState = None,
     device_id: str = "",
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    privacy: Privacy | None = None,
     **options: Any,
 ) -> LocalClustering:
     """Cluster the rows of a table.
@@ -51,14 +54,19 @@ def cluster_columns(
         The features of `schema`, in the units of the table; NaN where a cell is missing.
     schema : FeatureSchema
         With an agreed scale, centers are on that scale; otherwise in the units of the table.
-    n_local_clusters, sample_weight, ids, random_state, device_id, min_cluster_size, **options
+    n_local_clusters, sample_weight, ids, random_state, device_id, min_cluster_size, privacy, **options
         As in `cluster_device`.
 
     Returns
     -------
     LocalClustering
-        Its `columns` says how many cells were observed behind each value of a center, and how they spread.
+        Its `columns` says how many cells were observed behind each value of a center, and how they spread. With
+        `privacy`, there is no such thing, and a missing cell is taken to be at the agreed shift of its column: what
+        other rows have there must not matter.
     """
+    if privacy is not None:
+        how: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state, "device_id": device_id}
+        return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
     scale = own_scale(values, schema)
     cells = _Cells.of(scale.apply(values), sample_weight)
     counted = _is_counted(cells.is_there, schema)
@@ -101,6 +109,20 @@ def cluster_columns(
             n_unspoken=int(np.count_nonzero(~counted | withheld[labels])),
         ),
     )
+
+
+def _cluster_privately(
+    values: Array, schema: FeatureSchema, n_local_clusters: int | Literal["auto"], privacy: Privacy, **options: Any
+) -> LocalClustering:
+    if schema.scaling != "agreed":
+        raise InvalidInputError(
+            "a private message needs a schema with the shift and scale of every column, agreed with the other sites: "
+            "what the rows show of their scale is not private"
+        )
+    filled = np.nan_to_num(own_scale(values, schema).apply(values), nan=0.0)
+    found = cluster_device(filled, n_local_clusters, privacy=privacy, **options)
+    assert found.private is not None
+    return replace(found, feature_names=schema.names, private=replace(found.private, schema=schema))
 
 
 def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:

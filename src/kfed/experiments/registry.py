@@ -9,6 +9,7 @@ from kfed.experiments import (
     client_selection,
     communication,
     heterogeneity,
+    privacy,
     robustness,
     rules_on_mnist,
     scaling,
@@ -32,6 +33,7 @@ MODULES = (
     rules_on_mnist,
     auto_k,
     tables,
+    privacy,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}

@@ -5,6 +5,7 @@ labels the rows when the answer is there.
 """
 
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
+from kfed.site.ledger import Ledger
 from kfed.site.read import open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
@@ -13,6 +14,7 @@ from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 
 __all__ = [
     "MIN_TABLE_CLUSTER_SIZE",
+    "Ledger",
     "LocalFile",
     "Table",
     "TableSummary",
