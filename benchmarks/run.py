@@ -24,6 +24,7 @@ WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "S1": servers.small,
     "S2": servers.large("S2", 1_000_000, 64),
     "S3": servers.large("S3", 200_000, 784),
+    "C1": servers.comparison,
     "message": messages.message,
     "import": messages.imports,
     "federated": federated.federated,

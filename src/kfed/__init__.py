@@ -37,7 +37,7 @@ from kfed.errors import (
     VersionError,
 )
 from kfed.separation import SeparationReport, separation_report
-from kfed.server import Aggregation, KChoice, aggregate, aggregate_tree, choose_n_clusters
+from kfed.server import Aggregation, KChoice, KComparison, aggregate, aggregate_tree, choose_n_clusters, compare_k
 from kfed.theory import Certificate
 from kfed.wire import DeviceMessage, FeatureSchema, Identity
 
@@ -58,6 +58,7 @@ __all__ = [
     "Identity",
     "InvalidInputError",
     "KChoice",
+    "KComparison",
     "KFed",
     "KFedError",
     "LocalClustering",
@@ -76,6 +77,7 @@ __all__ = [
     "choose_n_clusters",
     "cluster_device",
     "cluster_fleet",
+    "compare_k",
     "separation_report",
 ]
 

@@ -7,8 +7,10 @@ from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
 from kfed.server.answers import Clustered, answer, assign
 from kfed.server.auto_k import KChoice, choose_k
+from kfed.server.compare_k import compare_k
 from kfed.server.door import aggregate, choose_n_clusters
 from kfed.server.inbox import Inbox, read_messages
+from kfed.server.k_comparison import KComparison
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
 
@@ -18,12 +20,14 @@ __all__ = [
     "Clustered",
     "Inbox",
     "KChoice",
+    "KComparison",
     "aggregate",
     "aggregate_tree",
     "answer",
     "assign",
     "choose_k",
     "choose_n_clusters",
+    "compare_k",
     "farthest_first",
     "read_messages",
 ]
