@@ -37,7 +37,16 @@ from kfed.errors import (
     VersionError,
 )
 from kfed.separation import SeparationReport, separation_report
-from kfed.server import Aggregation, KChoice, KComparison, aggregate, aggregate_tree, choose_n_clusters, compare_k
+from kfed.server import (
+    Aggregation,
+    ClusterModel,
+    KChoice,
+    KComparison,
+    aggregate,
+    aggregate_tree,
+    choose_n_clusters,
+    compare_k,
+)
 from kfed.theory import Certificate
 from kfed.wire import DeviceMessage, FeatureSchema, Identity
 
@@ -48,6 +57,7 @@ __all__ = [
     "Aggregation",
     "AggregationWarning",
     "Certificate",
+    "ClusterModel",
     "CorruptFileError",
     "DeviceMessage",
     "DivergedError",

@@ -15,7 +15,7 @@ from kfed._base.array import Array
 from kfed._base.text import listed
 from kfed.cli._terminal import Json, about, plural, print_json, printable, say, table
 from kfed.errors import InvalidInputError
-from kfed.server import Aggregation
+from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile, read_scale, unscaled
 from kfed.wire import DeviceMessage, Identity, load
 
@@ -31,7 +31,9 @@ def register(app: typer.Typer) -> None:
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A message, local file, aggregation or identity.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A message, local file, aggregation, identity or model.")
+    ],
     centers: Annotated[bool, typer.Option("--centers", help="Show the centers, too.")] = False,
     scale: Annotated[
         Path | None,
@@ -44,7 +46,7 @@ def inspect(
     """Show what a file holds, what it does not hold, and who may have it."""
     if scale is not None and not centers:
         raise InvalidInputError("--scale applies to the centers; add --centers to show them")
-    found = describe(load(file, DeviceMessage, Aggregation, Identity, LocalFile))
+    found = describe(load(file, DeviceMessage, Aggregation, Identity, ClusterModel, LocalFile))
     if scale is not None:
         found = _in_units(found, scale)
     facts = {"file": str(file), "bytes": file.stat().st_size, **found.facts}
@@ -175,6 +177,30 @@ def _(identity: Identity) -> Description:
             "cluster_ids": identity.cluster_ids.tolist(),
         },
         identity.cluster_centers,
+    )
+
+
+@describe.register
+def _(model: ClusterModel) -> Description:
+    names = model.schema.names
+    return Description(
+        f"a model of {plural(model.n_clusters, 'cluster')}, for labelling rows",
+        [
+            f"{_centers(model.cluster_centers)}, those of the shared clusters",
+            "how many rows each cluster has",
+            *([] if names is None else [f"the names of the columns: {_listed(names)}"]),
+        ],
+        ["any row", "names, counts or centers of devices, except where a cluster is that of one device alone"],
+        [],
+        {
+            "kind": "model",
+            "n_clusters": model.n_clusters,
+            "n_features": model.schema.n_features,
+            "cluster_sizes": model.cluster_sizes.tolist(),
+            "feature_names": names,
+        },
+        model.cluster_centers,
+        names,
     )
 
 

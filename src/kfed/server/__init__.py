@@ -7,17 +7,21 @@ from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
 from kfed.server.answers import Clustered, answer, assign
 from kfed.server.auto_k import KChoice, choose_k
-from kfed.server.compare_k import compare_k
+from kfed.server.comparing import compare_k
 from kfed.server.door import aggregate, choose_n_clusters
 from kfed.server.inbox import Inbox, read_messages
 from kfed.server.k_comparison import KComparison
+from kfed.server.model import ClusterModel
+from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
 
 __all__ = [
     "RULES",
     "Aggregation",
+    "ClusterModel",
     "Clustered",
+    "HasCenters",
     "Inbox",
     "KChoice",
     "KComparison",
@@ -28,6 +32,8 @@ __all__ = [
     "choose_k",
     "choose_n_clusters",
     "compare_k",
+    "distances",
     "farthest_first",
+    "predict",
     "read_messages",
 ]

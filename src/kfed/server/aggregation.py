@@ -18,6 +18,7 @@ from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import RULES, Grouping, group
 from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import KChoice, choose_k
+from kfed.server.prediction import distances, predict
 from kfed.server.summary import summarize
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
@@ -225,6 +226,21 @@ class Aggregation(KfedFile):
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
         return Certificate.of(self.messages.rescaled, self.center_labels, self.n_clusters, required_ratio)
+
+    def predict(self, X: Any) -> Array:
+        """The cluster of rows that need not come from any device, (n_rows,): the nearest mean mu(tau_r).
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+            In the units of `cluster_centers`. The columns of a data frame are taken by their names, where devices
+            named theirs.
+        """
+        return predict(self, X)
+
+    def transform(self, X: Any) -> Array:
+        """Distance of each row to each cluster, (n_rows, n_clusters), on `scale` if there is one; `X` is as before."""
+        return distances(self, X)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors, choice = aggregation_file.columns(self.messages, self._grouping), self.k_choice

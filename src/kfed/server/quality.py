@@ -17,7 +17,7 @@ from kfed.wire import MessageBatch
 
 
 @dataclass(frozen=True)
-class Quality:
+class GroupingQuality:
     """Measures of one grouping, where every row keeps the local cluster that it is in.
 
     Attributes
@@ -79,7 +79,7 @@ class RowMoments:
         """Means of the rows of each cluster, (n_clusters, n_features); zeros for a cluster without rows."""
         return means_by_label(self.centers, labels, np.zeros((n_clusters, self.centers.shape[1])), self.counts)
 
-    def quality(self, labels: Array, n_clusters: int) -> Quality:
+    def quality(self, labels: Array, n_clusters: int) -> GroupingQuality:
         """Measure the grouping that puts device center s in cluster ``labels[s]``.
 
         Examples
@@ -97,7 +97,7 @@ class RowMoments:
         smallest = max(cost, np.finfo(np.float64).eps * total, 1e-300)
         index = between * degrees / (max(len(present) - 1, 1) * smallest)
         explained = between / total if total > 0 else 0.0
-        return Quality(cost, explained, self._silhouette(squares, labels, present), index)
+        return GroupingQuality(cost, explained, self._silhouette(squares, labels, present), index)
 
     def _silhouette(self, squares: Array, labels: Array, present: Array) -> float:
         if len(present) < 2:

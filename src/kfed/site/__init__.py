@@ -1,19 +1,23 @@
 """A site of a consortium: its table, the columns of it that are used, and the file it keeps until the answer comes.
 
 `read_table` reads the rows, `cluster_table` clusters them, and the `LocalFile` it gives makes the message to send and
-labels the rows when the answer is there.
+labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
-from kfed.site.read import open_table, read_column, read_table
+from kfed.site.new_rows import LabelledRows, label_rows
+from kfed.site.read import TABLE_SUFFIXES, open_table, read_column, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.table import Table
 
 __all__ = [
+    "TABLE_SUFFIXES",
+    "LabelledRows",
     "LocalFile",
     "Table",
     "cluster_file",
     "cluster_table",
+    "label_rows",
     "open_table",
     "read_column",
     "read_scale",

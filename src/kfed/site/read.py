@@ -24,6 +24,7 @@ from kfed.site.table import Table, check_finite
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
+TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES, ".npy")
 
 
 def read_table(

@@ -22,7 +22,7 @@ from kfed.errors import InvalidInputError, TooFewCentersError
 from kfed.server.algorithm2 import RULES, group
 from kfed.server.k_comparison import KComparison
 from kfed.server.one_cloud import silhouette_of_one_cloud
-from kfed.server.quality import Quality, RowMoments
+from kfed.server.quality import GroupingQuality, RowMoments
 from kfed.server.stability import Survival, resampled_weights, survival
 from kfed.wire import DeviceMessage, MessageBatch
 
@@ -83,7 +83,7 @@ def compare_k(
     several = len(np.unique(moments.owners)) > 1
     resamplings = list(resampled_weights(moments, n_resamplings, seed)) if several else []
 
-    def measure(k: int) -> tuple[Quality, float, Survival]:
+    def measure(k: int) -> tuple[GroupingQuality, float, Survival]:
         labels = group(on_scale, k, rule, None, n_jobs).center_labels
         survived = survival(moments, labels, k, resamplings)
         return moments.quality(labels, k), silhouette_of_one_cloud(moments, k), survived
