@@ -41,7 +41,10 @@ def _(block: Paragraph) -> Iterator[Any]:
 @_rendered.register
 def _(block: Notes) -> Iterator[Any]:
     for text in block.texts:
-        yield f"[dim]note: {escape(text)}[/]" if block.label == "note" else f"\n[bold]{block.label}:[/] {escape(text)}"
+        if block.label == "note":
+            yield f"[dim]note: {escape(text)}[/]"
+        else:
+            yield f"\n[bold]{block.label}:[/] {escape(text)}" if block.label else f"  - {escape(text)}"
 
 
 @_rendered.register

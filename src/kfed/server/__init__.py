@@ -13,6 +13,9 @@ from kfed.server.inbox import Inbox, read_messages
 from kfed.server.k_comparison import KComparison
 from kfed.server.model import ClusterModel
 from kfed.server.prediction import HasCenters, distances, predict
+from kfed.server.profile import Profile
+from kfed.server.quality import RowMoments
+from kfed.server.stability import agreement, cluster_again
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
 
@@ -25,12 +28,16 @@ __all__ = [
     "Inbox",
     "KChoice",
     "KComparison",
+    "Profile",
+    "RowMoments",
     "aggregate",
     "aggregate_tree",
+    "agreement",
     "answer",
     "assign",
     "choose_k",
     "choose_n_clusters",
+    "cluster_again",
     "compare_k",
     "distances",
     "farthest_first",

@@ -19,6 +19,7 @@ from kfed.server.algorithm2 import RULES, Grouping, group
 from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import KChoice, choose_k
 from kfed.server.prediction import distances, predict
+from kfed.server.profile import Profile
 from kfed.server.summary import summarize
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
@@ -241,6 +242,10 @@ class Aggregation(KfedFile):
     def transform(self, X: Any) -> Array:
         """Distance of each row to each cluster, (n_rows, n_clusters), on `scale` if there is one; `X` is as before."""
         return distances(self, X)
+
+    def profile(self) -> Profile:
+        """What each cluster is: size, devices, and every column in the units of the tables, beside all rows."""
+        return Profile.of(self.messages, self.center_labels, self.n_clusters)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors, choice = aggregation_file.columns(self.messages, self._grouping), self.k_choice
