@@ -1,6 +1,6 @@
 """What the clusters are and how far to rely on them: diagnosis, reports and pictures, all from messages alone."""
 
-from kfed.insight.cluster_report import cluster_report, profile_csv
+from kfed.insight.clusters import cluster_report, profile_csv
 from kfed.insight.diagnosis import Diagnosis, diagnose, diagnose_data
 from kfed.insight.html import to_html
 from kfed.insight.markdown import to_markdown, write_markdown

@@ -34,7 +34,7 @@ table { border-collapse: collapse; margin: .6rem 0; min-width: 50%; font-variant
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { font-weight: 600; }
-td.number, th.number { text-align: right; white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; padding-left: .5rem; }
 figure { margin: 1rem 0; }
 figure img { display: block; width: 100%; min-width: 30rem; max-width: 54rem; height: auto; border-radius: .3rem;
   background: #fff; }
