@@ -18,7 +18,8 @@
     ├── EngineError (RuntimeError)         a cluster of workers or a network went away
     └── DivergedError (ArithmeticError)    the training loss is not a number
 
-    AggregationWarning (UserWarning)       the clusters need a look before anyone relies on them
+    KFedWarning (UserWarning)              something that is not an error needs a look; `code` says what
+    └── AggregationWarning                 the clusters need a look before anyone relies on them
 
 No text of an error holds a value of a data row: it names the row and the column.
 """
@@ -86,5 +87,13 @@ class DivergedError(KFedError, ArithmeticError):
     """The training loss is not a number."""
 
 
-class AggregationWarning(UserWarning):
+class KFedWarning(UserWarning):
+    """Something that is not an error, but needs a look; `code` says what, for programs."""
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class AggregationWarning(KFedWarning):
     """The clusters need a look before anyone relies on them."""

@@ -13,11 +13,12 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 import typer
 
+from kfed._base import checks
 from kfed.cli._terminal import number_or_auto
 from kfed.device import MIN_CLUSTER_SIZE
 from kfed.site import LocalFile, cluster_file
 
-TABLE_HELP = "The rows of this site: .csv, .parquet or .npy."
+TABLE_HELP = "The rows of this site: .csv (also .gz, .zst), .parquet, .feather, .xlsx or .npy."
 
 ScaleFile = Annotated[
     Path | None,
@@ -36,6 +37,10 @@ Patience = Annotated[
 def column_names(text: str) -> list[str]:
     """Split a list of columns at its commas; a name with a comma is in quotes."""
     return next(csv.reader([text]), [])
+
+
+def _missing(text: str) -> str:
+    return checks.one_of(text, ["observed", "drop", "mean"], "--missing")
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,22 @@ class SiteOptions:
         str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
     ] = None
     scale: ScaleFile = None
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON that all sites use: columns, their kinds and their scale."),
+    ] = None
+    as_is: Annotated[
+        bool | None,
+        typer.Option("--as-is/--by-column", help="Take numbers as they are, without any scale; or send spreads."),
+    ] = None
+    missing: Annotated[
+        Any,
+        typer.Option(
+            metavar="observed|drop|mean",
+            parser=_missing,
+            help="Missing cells: cluster by the others (the default), do not count such rows, or fill in the mean.",
+        ),
+    ] = "observed"
     min_cluster_size: Annotated[
         int,
         typer.Option(metavar="N", min=1, help="Clusters of fewer rows, or whose center could reveal a row, stay here."),
@@ -81,8 +102,8 @@ class SiteOptions:
         """The name of the site whose table this is."""
         return data.stem if self.device_id is None else self.device_id
 
-    def cluster(self, data: Path) -> LocalFile:
-        """Read and cluster the table of the site."""
+    def cluster(self, data: Path, *, as_is: bool | None = None) -> LocalFile:
+        """Read and cluster the table of the site; `as_is` holds unless an option says otherwise."""
         return cluster_file(
             data,
             self.n_local_clusters,
@@ -93,6 +114,9 @@ class SiteOptions:
             id_column=self.id_column,
             weight_column=self.weight_column,
             scale=self.scale,
+            schema=self.schema,
+            as_is=as_is if self.as_is is None and self.schema is None else self.as_is,
+            missing=self.missing,
             header=self.header,
             dtype=np.float32 if self.float32 else None,
         )

@@ -83,7 +83,7 @@ def join(
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience) as line:
-        kept = site.cluster(data)
+        kept = site.cluster(data, as_is=True)
         ticket = Ticket.for_device(ticket_path, asked)
         if not wait:
             files.write(local_path, kept.to_bytes(), private=True)

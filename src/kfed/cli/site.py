@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
@@ -14,7 +15,7 @@ from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
 from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, printable, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
-from kfed.site import TABLE_SUFFIXES, LocalFile, label_rows
+from kfed.site import LocalFile, is_table_name, label_rows
 from kfed.wire import Identity, load
 
 RefineScale = Annotated[
@@ -114,7 +115,7 @@ def label(
     """
     given = [path for path in (local, clusters, refine, scale) if path is not None]
     claim([output] if output else [], inputs=given, force=force)
-    if local.suffix.lower() in TABLE_SUFFIXES:
+    if is_table_name(local):
         if refine is not None:
             raise InvalidInputError("--refine is for a .local file; new rows get the nearest cluster anyway")
         rows = label_rows(
@@ -165,6 +166,8 @@ def _device_facts(kept: LocalFile) -> dict[str, Any]:
         "n_centers_sent": int(sent.sum()),
         "n_withheld": kept.n_withheld,
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
+        "n_rows_unspoken": int(np.count_nonzero(clustering.withheld[clustering.labels])),
+        "warnings": [notice._asdict() for notice in kept.notices],
     }
 
 
@@ -179,6 +182,8 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
     ]
     if withheld:
         lines.insert(
-            1, f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row; the rows get labels, too"
+            1,
+            f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row: no center speaks for "
+            f"{plural(facts['n_rows_unspoken'], 'row')}, which get labels, too",
         )
-    return lines
+    return [*lines, *(f"  [yellow]note[/]  {escape(warning['text'])}" for warning in facts["warnings"])]

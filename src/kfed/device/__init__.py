@@ -5,7 +5,8 @@ Only `LocalClustering.to_message` may leave a device. What it withholds is decid
 
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.cluster import cluster_device
-from kfed.device.clustering import LocalClustering
+from kfed.device.clustering import ColumnFacts, LocalClustering
+from kfed.device.columns import cluster_columns
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
 from kfed.device.refine import nearest_centers
@@ -17,9 +18,11 @@ __all__ = [
     "MAX_ITERATIONS",
     "MIN_CLUSTER_SIZE",
     "BlockedRows",
+    "ColumnFacts",
     "LocalClustering",
     "Rows",
     "SparseRows",
+    "cluster_columns",
     "cluster_device",
     "cluster_fleet",
     "nearest_centers",

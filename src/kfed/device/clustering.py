@@ -8,17 +8,45 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kfed._base import checks, geometry
+from kfed._base import checks
 from kfed._base.array import Array, Length, frozen
 from kfed._base.text import plural
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.wire import DeviceMessage, Identity, KfedFile
+from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
+_CELLS = ("observed", "squares")
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnFacts:
+    """What a device says of the columns of its table, beside the centers.
+
+    Attributes
+    ----------
+    schema : FeatureSchema
+    observed, squares : arrays of shape (n_local_clusters, n_features)
+        Cells behind each value of a center, and the sum of their squared distances to it.
+    withheld : array of bool, shape (n_local_clusters, n_features)
+        Values of centers with too few cells behind them to be sent.
+    n_unspoken : int
+        Rows that no center speaks for: those of clusters that are withheld, and those with too few observed cells.
+    """
+
+    schema: FeatureSchema
+    observed: Array
+    squares: Array
+    withheld: Array
+    n_unspoken: int
+
+    def details(self, sent: Array) -> Details:
+        """What the message says of the clusters that are sent."""
+        observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
+        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +78,8 @@ class LocalClustering(KfedFile):
     is_summary : bool
         Whether the local clusters are a fine summary of the points, and not clusters: ``n_local_clusters="auto"`` could
         not tell how many there are. It stays on the device.
+    columns : ColumnFacts or None
+        What is known of the columns, if the points are the rows of a table.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -65,6 +95,7 @@ class LocalClustering(KfedFile):
     feature_names: tuple[str, ...] | None = None
     converged: bool = True
     is_summary: bool = False
+    columns: ColumnFacts | None = None
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
 
@@ -86,6 +117,8 @@ class LocalClustering(KfedFile):
     def to_message(self, device_id: str) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
         sent = ~self.withheld
+        if self.columns is not None:
+            return self._table_message(device_id, self.columns, sent)
         return DeviceMessage(
             device_id,
             self.centers[sent],
@@ -94,6 +127,13 @@ class LocalClustering(KfedFile):
             self.spectral_deviation,
             self.feature_names,
         )
+
+    def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
+        """The message about a table: of values with too few cells behind them it says nothing."""
+        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent)
+        assert details.squares is not None
+        squares = details.squares.sum(axis=1)
+        return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
 
     def induced_labels(self, identity: Identity, *, refine: Any = None) -> Array:
         """Global cluster of every point, (n_points,): the induced clustering of the paper.
@@ -114,7 +154,14 @@ class LocalClustering(KfedFile):
         own = self.global_clusters(identity)
         if refine is None:
             return np.asarray(own[self.labels])
+        if self.columns is not None:
+            return refined_labels(self._scaled_cells(refine, identity), self.labels, own, identity.scaled_centers)
         return refined_labels(self._checked_points(refine), self.labels, own, identity.cluster_centers)
+
+    def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
+        """The cells of a table on the scale of the answer; missing ones are at the mean of all devices."""
+        assert self.columns is not None
+        return np.nan_to_num(identity.scaled(cells, self.columns.schema))
 
     def _checked_points(self, points: Any) -> Any:
         if isinstance(points, bool | np.bool_):
@@ -129,7 +176,7 @@ class LocalClustering(KfedFile):
 
     def global_clusters(self, identity: Identity) -> Array:
         """Global cluster of every local cluster, (n_local_clusters,)."""
-        if identity.n_features != self.n_features:
+        if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(
                 f"identity must have {self.n_features} features; got {identity.n_features}: "
                 "it is the answer to another device"
@@ -142,14 +189,25 @@ class LocalClustering(KfedFile):
             )
         clusters = np.empty(self.n_local_clusters, np.int64)
         clusters[sent] = identity.cluster_ids
-        hidden = geometry.squared_distances(self.centers[self.withheld], identity.cluster_centers)
-        clusters[self.withheld] = hidden.argmin(axis=1)
+        clusters[self.withheld] = self._nearest(identity)[self.withheld]
         return clusters
+
+    def _nearest(self, identity: Identity) -> Array:
+        """The nearest global cluster of every local one, withheld ones too, (n_local_clusters,)."""
+        if self.columns is None:
+            return identity.nearest(self.centers, FeatureSchema(self.n_features))
+        known = np.where(self.columns.observed > 0, self.centers, np.nan)
+        return identity.nearest(known, self.columns.schema)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
-        return tensors, {name: getattr(self, name) for name in _FACTS} | unusual
+        facts = {name: getattr(self, name) for name in _FACTS} | unusual
+        if self.columns is not None:
+            tensors |= {name: getattr(self.columns, name) for name in _CELLS}
+            tensors["cells_withheld"] = self.columns.withheld
+            facts |= {"schema": self.columns.schema.facts(), "n_unspoken": self.columns.n_unspoken}
+        return tensors, facts
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
@@ -157,7 +215,8 @@ class LocalClustering(KfedFile):
         arrays["withheld"] = frozen(tensors["withheld"].astype(bool))
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
-        clustering = cls(**arrays, **{name: facts[name] for name in _FACTS} | {"feature_names": names}, **rare)
+        about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
+        clustering = cls(**arrays, **about, **rare)
         clustering._check_sound()
         return clustering
 
@@ -171,3 +230,11 @@ class LocalClustering(KfedFile):
         if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.centers):
             raise InvalidInputError("its labels must be indices of its centers")
         self.to_message("unnamed")  # raises unless its message would be valid
+
+
+def _columns(tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> ColumnFacts | None:
+    if "schema" not in facts:
+        return None
+    cells = {name: frozen(tensors[name]) for name in _CELLS}
+    cells["withheld"] = frozen(tensors["cells_withheld"].astype(bool))
+    return ColumnFacts(FeatureSchema.restored(facts["schema"]), **cells, n_unspoken=facts["n_unspoken"])

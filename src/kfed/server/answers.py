@@ -56,7 +56,7 @@ def assign(clustered: Clustered, message: DeviceMessage) -> Identity:
     """Answer a late device: the nearest mean mu(tau_r) for each of its centers, in k' k distances."""
     clustered.schema.check_same(message.schema, "the aggregation", repr(message.device_id))
     clusters = (clustered.cluster_centers, clustered.schema, clustered.scale)
-    return identity_of(clustered, message.device_id, nearest_clusters(message.centers, message.schema, *clusters))
+    return identity_of(clustered, message.device_id, nearest_clusters(message.known_centers, message.schema, *clusters))
 
 
 def identity_of(clustered: Clustered, device_id: str, cluster_ids: Array) -> Identity:

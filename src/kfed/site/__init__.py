@@ -6,21 +6,25 @@ labels the rows when the answer is there. `label_rows` labels rows that were nev
 
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.new_rows import LabelledRows, label_rows
-from kfed.site.read import TABLE_SUFFIXES, open_table, read_column, read_table
+from kfed.site.read import is_table_name, open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
+from kfed.site.schema_file import read_schema, write_schema
 from kfed.site.table import Table
 
 __all__ = [
-    "TABLE_SUFFIXES",
     "LabelledRows",
     "LocalFile",
     "Table",
     "cluster_file",
     "cluster_table",
+    "is_table_name",
     "label_rows",
     "open_table",
     "read_column",
+    "read_columns",
     "read_scale",
+    "read_schema",
     "read_table",
     "unscaled",
+    "write_schema",
 ]

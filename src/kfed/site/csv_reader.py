@@ -1,121 +1,141 @@
-"""`CsvReader`: a table from CSV at the speed of C; read slowly once more when something is wrong, to say where."""
+"""`CsvReader`: a table from CSV, by pyarrow if it is there; read line by line to say where something is wrong."""
 
 from __future__ import annotations
 
 import csv
-import math
+import gzip
+import io
 import os
 import re
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
-import numpy.typing as npt
 
-from kfed._base.array import Array
-from kfed._base.text import plural, quoted
-from kfed.errors import InvalidInputError
-from kfed.site.columns import ColumnChoice
-from kfed.site.table import Table
+from kfed._base.text import plural
+from kfed.errors import InvalidInputError, MissingExtraError
+from kfed.site.arrow_cells import arrow, cells_of
+from kfed.site.cells import MISSING_WORDS, Cells, from_text, number_in
 
-DELIMITERS = ",;\t"
-_TEXT = "holds text"
-_DECIMAL_COMMA = "holds a decimal comma"
+DELIMITERS = ",;\t|"
+_SAMPLE_BYTES = 2**16
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+_DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?\d*\.\d+")
 
 
 class CsvReader:
-    """Reads UTF-8, with or without a byte order mark, separated by comma, semicolon or tab."""
+    """Reads text in UTF-8, UTF-16 or Latin-1, plain, .gz or .zst, separated by comma, semicolon, tab or bar."""
 
-    def __init__(self, path: str | os.PathLike[str], header: bool | None, dtype: npt.DTypeLike | None) -> None:
+    def __init__(self, path: str | os.PathLike[str], header: bool | None) -> None:
         self._path = os.fspath(path)
-        self._dtype = np.dtype(np.float64 if dtype is None else dtype)
+        self._encoding = self._find_encoding()
         self._delimiter = ","
         self.has_header = header is not False
         with self._opened() as file:
-            first_line = next(filter(str.strip, file), "")
-            self._delimiter = max(DELIMITERS, key=first_line.count)
-        with self._opened() as file:
-            first = next(filter(None, self._reader(file)), None)
-        if first is None:
+            lines = list(filter(str.strip, file.read(_SAMPLE_BYTES).splitlines()))
+        if not lines:
             raise InvalidInputError(f"{self._path}: a table must have at least one row; this file is empty")
-        if header is None and any(_fault_of(cell) != _TEXT for cell in first if cell.strip()):
+        self._delimiter = max(DELIMITERS, key=lines[0].count)
+        first, *rows = csv.reader(lines, delimiter=self._delimiter)
+        self._decimal = "," if self._delimiter != "," and _has_decimal_commas(rows or [first]) else "."
+        if header is None and any(not np.isnan(number_in(cell.strip(), self._decimal)) for cell in first):
             raise InvalidInputError(
                 f"{self._path}: the first line must hold the names of the columns; it holds numbers. Use --no-header "
                 "if the file has no such line, or --header if the names are numbers"
             )
         self.names = tuple(map(str.strip, first)) if self.has_header else tuple(map(str, range(len(first))))
 
-    def read(self, choice: ColumnChoice) -> Table:
-        """The chosen columns."""
+    def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
+        """These columns; those of `as_text` as they are written."""
         try:
-            records = self._records(choice)
-        except ValueError:  # NumPy's words show the cell: they go no further
-            raise InvalidInputError(self._fault(choice) or f"{self._path}: a cell is not a number") from None
-        cells = {name: records[str(self.names.index(name))] for name in choice.used}
-        values = np.stack([cells[name] for name in choice.features], axis=1)  # (n_rows, n_features)
-        suspicious = len(self.names) == 1 or not np.isfinite(values).all()
-        if suspicious and (fault := self._fault(choice)):
-            raise InvalidInputError(fault)
-        row_ids = None if choice.id_column is None else tuple(cells[choice.id_column].tolist())
-        weights = None if choice.weight_column is None else cells[choice.weight_column]
-        return Table(values, choice.features, self.has_header, row_ids, choice.id_column, weights)
+            found = self._by_arrow(names, as_text)
+        except MissingExtraError:
+            found = self._by_line(names, as_text)
+        return found
 
-    def column(self, name: str) -> tuple[str, ...]:
-        """One column as text."""
+    def where(self, row: int) -> str:
+        """The place of a row, counted from 0, in words."""
+        for position, (line, _) in enumerate(self._lines()):
+            if position == row:
+                return f"line {line}"
+        return f"row {row} (counted from 0)"
+
+    def fault_at(self, name: str, row: int) -> str:
+        """What is wrong with a cell of a column of numbers, in words that do not show it."""
         position = self.names.index(name)
-        cells = []
-        for line, row in self._lines():
-            if len(row) != len(self.names):
-                raise InvalidInputError(self._uneven(line, len(row)))
-            cells.append(row[position].strip())
-        return tuple(cells)
+        cell = next(cells for at, (_, cells) in enumerate(self._lines()) if at == row)[position].strip()
+        if not cell:
+            return "is empty"
+        if _DECIMAL_COMMA.fullmatch(cell):
+            return "holds a decimal comma"
+        return "is NaN or infinite" if _is_not_finite(cell) else "holds text"
 
-    def _records(self, choice: ColumnChoice) -> Array:
-        """All lines as records, (n_rows,), with a field for each column; of unused columns one character is kept."""
-        formats = dict.fromkeys(choice.numeric, self._dtype) | {choice.id_column: np.dtype(object)}
-        fields = [(str(position), formats.get(name, "U1")) for position, name in enumerate(self.names)]
-        with self._opened() as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a file without rows
-            if self.has_header:
-                next(filter(None, self._reader(file)))
-            return np.loadtxt(
-                file, dtype=np.dtype(fields), delimiter=self._delimiter, quotechar='"', comments=None, ndmin=1
+    def _by_arrow(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Cells]:
+        module = arrow()
+        from pyarrow import csv as arrow_csv
+
+        every = [str(position) for position in range(len(self.names))]
+        positions = {name: str(self.names.index(name)) for name in names}
+        options = {
+            "include_columns": list(positions.values()),
+            "null_values": _null_words(),
+            "decimal_point": self._decimal,
+        }
+        texts = {positions[name]: module.string() for name in as_text}
+        try:
+            table = self._arrow_table(arrow_csv, every, {**options, "column_types": texts})
+        except module.ArrowInvalid:  # its words show cells: they go no further
+            self._check_even()
+            table = self._arrow_table(
+                arrow_csv, every, {**options, "column_types": dict.fromkeys(every, module.string())}
             )
+        if len(self.names) == 1 or table.num_rows == 0:
+            return self._by_line(names, as_text)  # a blank line is an empty cell here
+        return {
+            name: cells_of(name, table.column(at), self._decimal, as_text=name in as_text)
+            for name, at in positions.items()
+        }
 
-    def _fault(self, choice: ColumnChoice) -> str | None:
-        """What is wrong with the file, if anything."""
-        positions = [self.names.index(name) for name in choice.numeric]
-        with_numbers: set[int] = set()
-        faults: dict[int, tuple[int, str]] = {}  # of each column the first: its line, and what is wrong there
+    def _arrow_table(self, arrow_csv: Any, every: list[str], convert: dict[str, Any]) -> Any:
+        encoding = "utf-8" if self._encoding == "utf-8-sig" else self._encoding
+        read = arrow_csv.ReadOptions(column_names=every, skip_rows=self._lines_before(), encoding=encoding)
+        parse = arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
+        with arrow().input_stream(self._path, compression="detect") as stream:
+            return arrow_csv.read_csv(stream, read, parse, arrow_csv.ConvertOptions(**convert))
+
+    def _lines_before(self) -> int:
+        """Physical lines before the first row."""
+        with self._opened() as file:
+            reader = self._reader(file)
+            if not self.has_header:
+                return 0
+            next(filter(None, reader))
+            return int(reader.line_num)
+
+    def _by_line(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Cells]:
+        rows = [self._even(line, row) for line, row in self._lines()]
+        return {name: self._column(name, rows, name in as_text) for name in names}
+
+    def _column(self, name: str, rows: list[list[str]], as_text: bool) -> Cells:
+        position = self.names.index(name)
+        codes: dict[str, int] = {}
+        places = np.array([codes.setdefault(row[position], len(codes)) for row in rows], np.intp)
+        if as_text:
+            return Cells(name, "text", codes=places, texts=tuple(text.strip() for text in codes))
+        return from_text(name, list(codes), places, self._decimal)
+
+    def _check_even(self) -> None:
         for line, row in self._lines():
-            if len(row) != len(self.names):
-                return self._uneven(line, len(row))
-            for position in positions:
-                fault = _fault_of(row[position])
-                if fault:
-                    faults.setdefault(position, (line, fault))
-                else:
-                    with_numbers.add(position)
-        with_commas = [self.names[position] for position, (_, fault) in faults.items() if fault == _DECIMAL_COMMA]
-        if with_commas:
-            verb = "has" if len(with_commas) == 1 else "have"
-            return f"{self._path}: {quoted(with_commas)} {verb} decimal commas; write 0.5 instead of 0,5"
-        choice.refuse_text([self.names[position] for position in faults if position not in with_numbers])
-        if not faults:
-            return None
-        position, (line, fault) = min(faults.items(), key=lambda found: found[1])
-        return (
-            f"{self._path}: every cell must hold a finite number; column {self.names[position]!r} "
-            f"{fault} in line {line}. Remove or fill such rows first"
-        )
+            self._even(line, row)
 
-    def _uneven(self, line: int, n_cells: int) -> str:
-        return (
-            f"{self._path}: every line must have {plural(len(self.names), 'cell')}; line {line} has {n_cells}. Put "
-            "quotes around cells that contain a separator"
-        )
+    def _even(self, line: int, row: list[str]) -> list[str]:
+        if len(row) != len(self.names):
+            raise InvalidInputError(
+                f"{self._path}: every line must have {plural(len(self.names), 'cell')}; line {line} has {len(row)}. "
+                "Put quotes around cells that contain a separator"
+            )
+        return row
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Line number and cells of every row.
@@ -139,23 +159,54 @@ class CsvReader:
     def _reader(self, file: TextIO) -> Any:
         return csv.reader(file, delimiter=self._delimiter)
 
+    def _find_encoding(self) -> str:
+        with self._bytes() as file:
+            start = file.read(2**20)
+        for mark, encoding in _MARKS.items():
+            if start.startswith(mark):
+                return encoding
+        try:
+            start[: len(start) - 4].decode() if len(start) == 2**20 else start.decode()
+        except UnicodeDecodeError:
+            if b"\0" in start:
+                raise InvalidInputError(f"{self._path}: a CSV file must be text; this file is not") from None
+            return "latin-1"
+        return "utf-8"
+
+    @contextmanager
+    def _bytes(self) -> Iterator[BinaryIO]:
+        if self._path.endswith(".zst"):
+            with arrow().input_stream(self._path, compression="zstd") as stream:
+                yield stream
+        else:
+            opened = gzip.open if self._path.endswith(".gz") else open
+            with opened(self._path, "rb") as file:
+                yield file  # type: ignore[misc]
+
     @contextmanager
     def _opened(self) -> Iterator[TextIO]:
         try:
-            with open(self._path, newline="", encoding="utf-8-sig") as file:
+            with self._bytes() as raw, io.TextIOWrapper(raw, self._encoding, newline="") as file:
                 yield file
-        except (UnicodeDecodeError, csv.Error):
-            raise InvalidInputError(f"{self._path}: a CSV file must be text in UTF-8; this file is not") from None
+        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError):
+            raise InvalidInputError(
+                f"{self._path}: a CSV file must be text in one encoding, and whole; this file is not"
+            ) from None
 
 
-def _fault_of(cell: str) -> str | None:
-    """Why a cell is not a finite number, in words that do not show it."""
-    if not cell.strip():
-        return "is empty"
+def _has_decimal_commas(rows: list[list[str]]) -> bool:
+    words = [cell.strip() for row in rows for cell in row]
+    n_commas, n_points = (sum(map(bool, map(form.fullmatch, words))) for form in (_DECIMAL_COMMA, _DECIMAL_POINT))
+    return n_commas > n_points
+
+
+def _null_words() -> list[str]:
+    ways = (str.lower, str.upper, str.capitalize, str.title)
+    return sorted({way(word) for word in MISSING_WORDS for way in ways})
+
+
+def _is_not_finite(cell: str) -> bool:
     try:
-        number = float(cell)
+        return not np.isfinite(float(cell))
     except ValueError:
-        return _DECIMAL_COMMA if re.fullmatch(r"[-+]?\d*,\d+", cell.strip()) else _TEXT
-    if "_" in cell:  # Python reads 1_000 as a number; no other program does
-        return _TEXT
-    return None if math.isfinite(number) else "is NaN or infinite"
+        return False

@@ -12,16 +12,21 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from kfed._base import checks, files
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_device
+from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
-from kfed.site.read import read_table
+from kfed.site.read import open_table, read_columns, read_table
+from kfed.site.schema_file import read_schema
 from kfed.site.table import Table
-from kfed.wire import DeviceMessage, Identity, KfedFile
+from kfed.wire import DeviceMessage, Identity, KfedFile, Notice
+
+MOST_SPREADS = 256
+"""A table of more columns is sent without the spread of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,8 @@ class LocalFile(KfedFile):
         An id for each row.
     id_column : str, optional
         The name of the column that the ids came from.
+    notices : sequence of Notice
+        What to look at in the table; they are not kept in the file.
 
     Examples
     --------
@@ -60,6 +67,7 @@ class LocalFile(KfedFile):
     clustering: LocalClustering
     row_ids: Sequence[str] | None = None
     id_column: str | None = None
+    notices: tuple[Notice, ...] = ()
 
     def __post_init__(self) -> None:
         checks.device_id(self.device_id)
@@ -108,6 +116,9 @@ class LocalFile(KfedFile):
 
     def read_rows(self, path: str | os.PathLike[str], scale: str | os.PathLike[str] | None = None) -> Table:
         """Read the rows that were clustered once more, from the same table and on the same scale."""
+        columns = self.clustering.columns
+        if columns is not None:
+            return read_columns(path, schema=columns.schema, id_column=self.id_column)
         names = self.clustering.feature_names
         return read_table(path, columns=list(names) if names else None, id_column=self.id_column, scale=scale)
 
@@ -137,6 +148,8 @@ class LocalFile(KfedFile):
     def _check_same_rows(self, rows: Array) -> None:
         """Raise if the means show that other rows were clustered; rows with weights are not checked."""
         found = self.clustering
+        if found.columns is not None:
+            return
         sizes = np.bincount(found.labels, minlength=found.n_local_clusters)
         if rows.shape != (found.n_points, found.n_features) or not np.array_equal(sizes, found.counts):
             return
@@ -177,19 +190,55 @@ def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tupl
 
 
 def cluster_file(
-    path: str | os.PathLike[str],
+    path: Any,
     n_local_clusters: int | Literal["auto"],
     device_id: str,
     *,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    scale: str | os.PathLike[str] | None = None,
+    schema: str | os.PathLike[str] | None = None,
+    as_is: bool | None = None,
+    missing: str = "observed",
+    dtype: npt.DTypeLike | None = None,
     **reading: Any,
 ) -> LocalFile:
-    """Read the table of a site and cluster its rows: `read_table` with the options `reading`, then `cluster_table`."""
-    table = read_table(path, **reading)
+    """Read the table of a site and cluster its rows.
+
+    Parameters
+    ----------
+    path : path or data frame
+    n_local_clusters, device_id, random_state, min_cluster_size
+        As in `cluster_table`.
+    scale, schema : path, optional
+        What the sites agreed on, see `read_scale` and `read_schema`. Without either, centers are sent in the units of
+        the table with the spread of each column, and the server finds the scale.
+    as_is : bool, optional
+        Whether to take numbers as they are, with no scale and no spreads, as the paper does. By default only for .npy
+        files, and tables of more than 256 columns, whose spreads would make the message several times as large.
+    missing : {"observed", "drop", "mean"}
+        What to do with missing cells, see `read_columns`.
+    dtype : {float32, float64}, optional
+        With `scale` or `as_is`, the precision to compute and send in.
+    **reading
+        As in `read_table`.
+    """
+    if as_is is None:
+        as_is = scale is not None or (schema is None and _is_plain(path, reading.get("header")))
+    if as_is:
+        table = read_table(path, scale=scale, dtype=dtype, **reading)
+    elif dtype is not None:
+        raise InvalidInputError("single precision is for numbers as they are: use --float32 with --as-is or --scale")
+    else:
+        agreed = None if schema is None else read_schema(schema)
+        table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
     return cluster_table(
         table, n_local_clusters, device_id, random_state=random_state, min_cluster_size=min_cluster_size
     )
+
+
+def _is_plain(path: Any, header: bool | None) -> bool:
+    return str(path).endswith(".npy") or len(open_table(path, header).names) > MOST_SPREADS
 
 
 def cluster_table(
@@ -227,12 +276,14 @@ def cluster_table(
     >>> kept.to_message().feature_names, kept.to_message().counts.tolist()
     (('age',), [3, 3])
     """
-    clustering = cluster_device(
-        table,
-        n_local_clusters,
-        sample_weight=table.weights,
-        random_state=random_state,
-        device_id=device_id,
-        min_cluster_size=min_cluster_size,
-    )
-    return LocalFile(device_id, clustering, table.row_ids, table.id_column)
+    how: dict[str, Any] = {
+        "sample_weight": table.weights,
+        "random_state": random_state,
+        "device_id": device_id,
+        "min_cluster_size": min_cluster_size,
+    }
+    if table.schema is None:
+        clustering = cluster_device(table, n_local_clusters, **how)
+    else:
+        clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
+    return LocalFile(device_id, clustering, table.row_ids, table.id_column, table.notices)

@@ -7,21 +7,16 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.files import about
-from kfed.errors import InvalidInputError, OutputExistsError
+from kfed.errors import OutputExistsError
 from kfed.server import HasCenters, distances
-from kfed.site.columns import check_known
-from kfed.site.csv_reader import CsvReader
-from kfed.site.read import open_table, read_table
-from kfed.wire import Column
-
-EPOCH = date(1970, 1, 1)
+from kfed.site.read import open_table, read_columns, read_table
+from kfed.wire import FeatureSchema
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +52,13 @@ class LabelledRows:
     def appended_csv(self, *, header: bool | None = None, with_distances: bool = False) -> str:
         """The table as it is, with the cluster of each row as a further column."""
         reader = open_table(self.path, header)
-        if not isinstance(reader, CsvReader):
-            raise InvalidInputError(f"{self.path}: only a CSV table can get a further column; leave --append out")
         heads, cells = self._cells(with_distances)
         taken = [head for head in heads if head in reader.names]
         if taken:
             raise OutputExistsError(f"{self.path}: the table has a column {taken[0]!r} already; rename it first")
-        columns = [reader.column(name) for name in reader.names]
-        lines = ([*row, *own] for row, own in zip(zip(*columns, strict=True), cells, strict=True))
+        columns = reader.cells(reader.names, as_text=reader.names)
+        rows = zip(*(columns[name].as_texts() for name in reader.names), strict=True)
+        lines = ([*row, *own] for row, own in zip(rows, cells, strict=True))
         return _csv([*reader.names, *heads] if reader.has_header else None, lines)
 
     def _cells(self, with_distances: bool) -> tuple[list[str], Iterator[list[Any]]]:
@@ -99,61 +93,31 @@ def label_rows(
     """
     schema = clusters.schema
     if schema is not None and schema.columns is not None:
-        rows: Any = _Frame(path, schema.columns, header)
-        ids = None if id_column is None else open_table(path, header).column(id_column)
+        rows = read_columns(path, schema=schema, id_column=id_column, header=header)
+        values = _on_agreed_scale(rows.values, schema)
     else:
         names = None if schema is None or schema.names is None else list(schema.names)
         rows = read_table(path, columns=names, id_column=id_column, scale=scale, header=header)
-        ids = rows.row_ids
+        values = rows.values
     with about(path):
-        found = distances(clusters, rows)
-    nearest = np.partition(found, 1, axis=1)[:, 1] if found.shape[1] > 1 else np.full(len(found), np.inf)
+        found = distances(clusters, values)
     return LabelledRows(
-        os.fspath(path),
-        range(len(found)) if ids is None else ids,
-        id_column,
-        found.argmin(axis=1),
-        found.min(axis=1),
-        nearest,
+        path=os.fspath(path),
+        row_names=range(len(found)) if rows.row_ids is None else rows.row_ids,
+        id_column=id_column,
+        labels=found.argmin(axis=1),
+        distances=found.min(axis=1),
+        next_distances=np.partition(found, 1, axis=1)[:, 1] if found.shape[1] > 1 else np.full(len(found), np.inf),
     )
 
 
-class _Frame:
-    """The columns of a table as text and numbers, by name, as a data frame has them."""
-
-    def __init__(self, path: str | os.PathLike[str], columns: Sequence[Column], header: bool | None) -> None:
-        reader = open_table(path, header)
-        self.columns = tuple(column.name for column in columns)
-        check_known(self.columns, reader.names, os.fspath(path))
-        self._cells: dict[str, Any] = {}
-        for column in columns:
-            cells = reader.column(column.name)
-            self._cells[column.name] = (
-                [cell or None for cell in cells]
-                if column.kind == "category"
-                else np.array([_number(cell, column, os.fspath(path)) for cell in cells])
-            )
-
-    def __getitem__(self, name: Any) -> Any:
-        return self._cells[name] if isinstance(name, str) else np.column_stack([self._cells[one] for one in name])
-
-    def to_numpy(self) -> Array:
-        raise NotImplementedError("columns are taken one by one")
-
-
-def _number(cell: str, column: Column, path: str) -> float:
-    """A cell as a number: a date as days, a flag as 0 or 1, nothing as NaN."""
-    text = cell.strip().lower()
-    if text in ("", "na", "nan", "null", "none"):
-        return float("nan")
-    if column.kind == "flag" and text in ("true", "yes", "false", "no"):
-        return float(text in ("true", "yes"))
-    try:
-        return float((date.fromisoformat(text) - EPOCH).days) if column.kind == "date" else float(text)
-    except ValueError:
-        raise InvalidInputError(
-            f"{path}: column {column.name!r} must hold a {column.kind} in every cell; some do not"
-        ) from None
+def _on_agreed_scale(values: Array, schema: FeatureSchema) -> Array:
+    """Values in the units of the table, on the scale that centers are on."""
+    if schema.scaling != "agreed":
+        return values
+    pairs = [(column.shift or 0.0, column.scale or 1.0) for column in schema.columns or () for _ in column.features]
+    shifts, scales = np.array(pairs).T
+    return np.asarray((values - shifts) / scales)
 
 
 def _csv(heads: list[str] | None, lines: Iterator[list[Any]]) -> str:

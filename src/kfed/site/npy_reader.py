@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
 from kfed.errors import InvalidInputError
-from kfed.site.columns import ColumnChoice
-from kfed.site.table import Table, as_ids
+from kfed.site.arrow_cells import as_ids
+from kfed.site.cells import Cells
 
 
 class NpyReader:
     """Reads an array with two axes, without unpickling anything."""
 
+    has_header = False
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self._array = np.lib.format.open_memmap(path, mode="r")
+            self.array = np.lib.format.open_memmap(path, mode="r")
         except ValueError as error:
             raise InvalidInputError(
                 f"{path}: a .npy file must hold an array of numbers; this file does not, or is damaged"
             ) from error
-        if self._array.ndim != 2 or self._array.dtype.kind not in "fiub":
+        if self.array.ndim != 2 or self.array.dtype.kind not in "fiub":
             raise InvalidInputError(
-                f"{path}: a .npy file must hold numbers with two axes (rows, columns); got shape {self._array.shape} "
-                f"and dtype {self._array.dtype}"
+                f"{path}: a .npy file must hold numbers with two axes (rows, columns); got shape {self.array.shape} "
+                f"and dtype {self.array.dtype}"
             )
-        self.names = tuple(map(str, range(self._array.shape[1])))
+        self.names = tuple(map(str, range(self.array.shape[1])))
 
-    def read(self, choice: ColumnChoice) -> Table:
-        """The chosen columns."""
-        values = self._array[:, [int(name) for name in choice.features]]
-        row_ids = None if choice.id_column is None else self.column(choice.id_column)
-        weights = None if choice.weight_column is None else np.array(self._array[:, int(choice.weight_column)])
-        return Table(values, choice.features, False, row_ids, choice.id_column, weights)
+    def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
+        """These columns; those of `as_text` as they are written."""
+        return {name: self._column(name, name in as_text) for name in names}
 
-    def column(self, name: str) -> tuple[str, ...]:
-        """One column as text."""
-        return as_ids(self._array[:, int(name)].tolist())
+    def where(self, row: int) -> str:
+        """The place of a row in words."""
+        return f"row {row} (counted from 0)"
+
+    def fault_at(self, _name: str, _row: int) -> str:
+        """What is wrong with a cell of a column of numbers."""
+        return "is NaN or infinite"
+
+    def _column(self, name: str, as_text: bool) -> Cells:
+        column = self.array[:, int(name)]
+        if as_text:
+            return Cells(name, "text", codes=np.arange(len(column)), texts=as_ids(column.tolist()))
+        bad = ~np.isfinite(column)
+        return Cells(name, "number", np.asarray(column), bad_row=int(bad.argmax()) if bad.any() else None)

@@ -1,4 +1,4 @@
-"""`read_table`: the rows of one site from CSV, Parquet or .npy, with the same choice of columns for all three.
+"""The rows of one site, from a file or a data frame: `read_table` takes numbers, `read_columns` any columns.
 
 Columns are chosen by name, or by position ("0", "1", ...) in a file without names.
 """
@@ -6,25 +6,47 @@ Columns are chosen by name, or by position ("0", "1", ...) in a file without nam
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from kfed._base.array import Array
 from kfed._base.files import about
+from kfed._base.text import plural
+from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
+from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
+from kfed.site.cells import Cells
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
+from kfed.site.excel_reader import ExcelReader
+from kfed.site.kinds import agreed_columns, describe, encode
 from kfed.site.npy_reader import NpyReader
-from kfed.site.parquet_reader import ParquetReader
 from kfed.site.scale import read_scale
 from kfed.site.table import Table, check_finite
+from kfed.wire import FeatureSchema, Notice
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
-TABLE_SUFFIXES = (*CSV_SUFFIXES, *PARQUET_SUFFIXES, ".npy")
+
+
+class Reader(Protocol):
+    """A table that is open; no row of it is read yet."""
+
+    names: tuple[str, ...]
+    has_header: bool
+
+    def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
+        """These columns; those of `as_text` as they are written."""
+
+    def where(self, row: int) -> str:
+        """The place of a row, counted from 0, in words."""
+
+    def fault_at(self, name: str, row: int) -> str:
+        """What is wrong with a cell of a column of numbers, in words that do not show it."""
 
 
 def read_table(
@@ -59,18 +81,74 @@ def read_table(
     -------
     Table
     """
-    reader = open_table(path, header, dtype)
-    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, os.fspath(path))
-    table = reader.read(choice)
-    if len(table) == 0:
-        raise InvalidInputError(f"{path}: a table must have at least one row; this one has none. Leave this site out")
-    table = replace(table, values=np.ascontiguousarray(table.values, _dtype_to_keep(table) if dtype is None else dtype))
-    check_finite(table.values, table.names, os.fspath(path))
+    reader = open_table(path, header)
+    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
+    cells = reader.cells(choice.used, as_text=[] if id_column is None else [id_column])
+    _check_rows(cells, _name(path))
+    choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
+    for name in choice.numeric:
+        _check_numbers(reader, cells[name], _name(path))
+    values = np.column_stack([_numbers(cells[name]) for name in choice.features])
+    values = np.ascontiguousarray(values, _dtype_to_keep(values) if dtype is None else dtype)
+    check_finite(values, choice.features, _name(path))
+    table = _with_rows(Table(values, choice.features, reader.has_header), cells, choice)
     if scale is None:
         return table
     agreed = read_scale(scale)
     with about(scale):
         return table.scaled(agreed)
+
+
+def read_columns(
+    path: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    id_column: str | None = None,
+    weight_column: str | None = None,
+    schema: FeatureSchema | None = None,
+    missing: str = "observed",
+    header: bool | None = None,
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+) -> Table:
+    """Read a table of numbers, categories, flags and dates, with cells that may be missing.
+
+    Parameters
+    ----------
+    path : path or data frame
+        As in `read_table`; or a data frame of pandas, Polars or Arrow.
+    columns, id_column, weight_column, header
+        As in `read_table`; by default, columns that look like identifiers are left out, too.
+    schema : FeatureSchema, optional
+        What the columns are, and their scale, if that was agreed on.
+    missing : {"observed", "drop", "mean"}
+        What to do with missing cells: cluster by the others, do not count their rows, or take the mean of the column.
+    min_cluster_size : int
+        Levels of a category that fewer rows have are merged.
+
+    Returns
+    -------
+    Table
+        With a schema; its `notices` say what to look at.
+    """
+    reader = open_table(path, header)
+    if schema is not None:
+        columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
+    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
+    cells = reader.cells(choice.used, as_text=[] if id_column is None else [id_column])
+    _check_rows(cells, _name(path))
+    for name in choice.numeric:
+        _check_sound(reader, cells[name], _name(path))
+    features = [cells[name] for name in choice.features]
+    found = describe(features, chosen=columns is not None, min_cluster_size=min_cluster_size, where=_name(path))
+    schema = schema or FeatureSchema.of_columns(found.columns, missing=missing)
+    values = encode(cells, schema)
+    if missing == "mean":
+        values = _filled(values)
+    names = tuple(column.name for column in schema.columns or ())
+    table = Table(
+        values, names, reader.has_header, schema=schema, notices=(*found.notices, *_repeated(cells, id_column))
+    )
+    return _with_rows(table, cells, choice)
 
 
 def read_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[str, ...]:
@@ -86,7 +164,7 @@ def read_column(path: str | os.PathLike[str], column: str | None = None) -> tupl
     reader = open_table(path)
     name = reader.names[-1] if column is None else column
     check_known([name], reader.names, os.fspath(path))
-    cells = reader.column(name)
+    cells = reader.cells([name], as_text=[name])[name].as_texts()
     if "" in cells:
         raise InvalidInputError(
             f"{path}: column {name!r} must be filled in every row; it is empty in row {cells.index('')} "
@@ -95,19 +173,93 @@ def read_column(path: str | os.PathLike[str], column: str | None = None) -> tupl
     return cells
 
 
-def open_table(
-    path: str | os.PathLike[str], header: bool | None = None, dtype: npt.DTypeLike | None = None
-) -> CsvReader | ParquetReader | NpyReader:
-    """Open a table by the ending of its name; `names` has its columns, and no row is read yet."""
-    suffix = Path(path).suffix.lower()
-    if suffix in CSV_SUFFIXES:
-        return CsvReader(path, header, dtype)
-    if suffix in PARQUET_SUFFIXES:
-        return ParquetReader(path)
-    if suffix == ".npy":
+def open_table(path: Any, header: bool | None = None) -> Reader:
+    """Open a table by the ending of its name, or a data frame; `names` has its columns, and no row is read yet."""
+    if not isinstance(path, str | os.PathLike):
+        return ArrowReader(path)
+    name = os.fspath(path).lower()
+    plain = name.removesuffix(".gz").removesuffix(".zst")
+    if plain.endswith(CSV_SUFFIXES):
+        return CsvReader(path, header)
+    if name.endswith((*PARQUET_SUFFIXES, *FEATHER_SUFFIXES)):
+        return ArrowReader(path)
+    if name.endswith(".xlsx"):
+        return ExcelReader(path)
+    if name.endswith(".npy"):
         return NpyReader(path)
-    raise InvalidInputError(f"{path}: the name of a table must end in .csv, .tsv, .txt, .parquet, .pq or .npy")
+    raise InvalidInputError(
+        f"{path}: the name of a table must end in .csv, .tsv or .txt (.gz or .zst may follow), .parquet, .pq, "
+        ".feather, .arrow, .xlsx or .npy"
+    )
 
 
-def _dtype_to_keep(table: Table) -> npt.DTypeLike:
-    return np.float32 if table.values.dtype == np.float32 else np.float64
+def is_table_name(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a table by the ending of its name."""
+    name = os.fspath(path).lower()
+    plain = name.removesuffix(".gz").removesuffix(".zst")
+    return plain.endswith(CSV_SUFFIXES) or name.endswith((*PARQUET_SUFFIXES, *FEATHER_SUFFIXES, ".xlsx", ".npy"))
+
+
+def _name(path: Any) -> str:
+    return os.fspath(path) if isinstance(path, str | os.PathLike) else "the data frame"
+
+
+def _check_rows(cells: Mapping[str, Cells], where: str) -> None:
+    if not len(next(iter(cells.values()))):
+        raise InvalidInputError(f"{where}: a table must have at least one row; this one has none. Leave this site out")
+
+
+def _check_sound(reader: Reader, cells: Cells, where: str) -> None:
+    """Raise if a column of numbers holds something else."""
+    if cells.bad_row is not None:
+        raise InvalidInputError(
+            f"{where}: every cell must hold a finite number, or nothing; column {cells.name!r} "
+            f"{reader.fault_at(cells.name, cells.bad_row)} in {reader.where(cells.bad_row)}"
+        )
+
+
+def _check_numbers(reader: Reader, cells: Cells, where: str) -> None:
+    """Raise unless every cell holds a number."""
+    row = cells.bad_row
+    if row is None and cells.is_missing.any():
+        row = int(cells.is_missing.argmax())
+    if row is None:
+        return
+    fault = reader.fault_at(cells.name, row)
+    if fault == "holds a decimal comma":
+        raise InvalidInputError(f"{where}: {cells.name!r} has decimal commas; write 0.5 instead of 0,5")
+    raise InvalidInputError(
+        f"{where}: every cell must hold a finite number; column {cells.name!r} {fault} in {reader.where(row)}. "
+        "Remove or fill such rows first"
+    )
+
+
+def _numbers(cells: Cells) -> Array:
+    assert cells.numbers is not None
+    return cells.numbers
+
+
+def _with_rows(table: Table, cells: Mapping[str, Cells], choice: ColumnChoice) -> Table:
+    """The table with the ids and the weights of its rows."""
+    ids = None if choice.id_column is None else cells[choice.id_column].as_texts()
+    weights = None if choice.weight_column is None else _numbers(cells[choice.weight_column])
+    return replace(table, row_ids=ids, id_column=choice.id_column, weights=weights)
+
+
+def _repeated(cells: Mapping[str, Cells], id_column: str | None) -> list[Notice]:
+    if id_column is None:
+        return []
+    ids = cells[id_column].as_texts()
+    n_repeated = len(ids) - len(set(ids))
+    text = f"{plural(n_repeated, 'row')} {'has' if n_repeated == 1 else 'have'} an id that another row has, too"
+    return [Notice("repeated id", text)] if n_repeated else []
+
+
+def _filled(values: Array) -> Array:
+    is_there = ~np.isnan(values)
+    means = np.where(is_there, values, 0).sum(axis=0) / np.maximum(is_there.sum(axis=0), 1)
+    return np.where(is_there, values, means)
+
+
+def _dtype_to_keep(values: Array) -> npt.DTypeLike:
+    return np.float32 if values.dtype == np.float32 else np.float64

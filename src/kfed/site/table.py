@@ -11,6 +11,7 @@ from kfed._base.array import Array
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
 from kfed.site.scale import shifts_and_scales
+from kfed.wire import FeatureSchema, Notice
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Table:
     Attributes
     ----------
     values : array of shape (n_rows, n_columns)
-        float32 or float64, all finite.
+        float32 or float64, all finite unless there is a schema.
     names : tuple of str
         A name for each column: from the header, or its position in a file without one.
     has_header : bool
@@ -31,6 +32,11 @@ class Table:
         The name of the id column.
     weights : array of shape (n_rows,) or None
         The weight column.
+    schema : FeatureSchema or None
+        What the columns are, if they are more than plain numbers; then values are its features, with NaN for missing
+        cells.
+    notices : tuple of Notice
+        What a user should know about the columns.
     """
 
     values: Array
@@ -39,6 +45,8 @@ class Table:
     row_ids: tuple[str, ...] | None = None
     id_column: str | None = None
     weights: Array | None = None
+    schema: FeatureSchema | None = None
+    notices: tuple[Notice, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -82,12 +90,4 @@ def bad_cells(what: str, fault: str, row: int, n_cells: int) -> InvalidInputErro
     return InvalidInputError(
         f"{what}: every cell must hold a finite number; {fault} in row {row} (counted from 0){others}. Remove or fill "
         "such rows first"
-    )
-
-
-def as_ids(cells: Sequence[object]) -> tuple[str, ...]:
-    """Cells as text: whole numbers without a decimal point, missing cells as nothing."""
-    return tuple(
-        "" if cell is None else str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
-        for cell in cells
     )

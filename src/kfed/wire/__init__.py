@@ -11,8 +11,9 @@ from kfed.wire.details import Details
 from kfed.wire.file import KfedFile, load
 from kfed.wire.identity import Identity, nearest_clusters
 from kfed.wire.message import DIGEST_BYTES, DeviceMessage, digest_of
+from kfed.wire.notice import Notice
 from kfed.wire.promise import Promise
-from kfed.wire.scale import CommonScale, columns_from_parts, columns_to_parts
+from kfed.wire.scale import CommonScale, columns_from_parts, columns_to_parts, features_by_column
 from kfed.wire.schema import FeatureSchema
 
 __all__ = [
@@ -29,10 +30,12 @@ __all__ = [
     "Identity",
     "KfedFile",
     "MessageBatch",
+    "Notice",
     "Promise",
     "columns_from_parts",
     "columns_to_parts",
     "digest_of",
+    "features_by_column",
     "load",
     "nearest_clusters",
 ]

@@ -93,6 +93,16 @@ class Identity(KfedFile):
     def __hash__(self) -> int:
         return hash((self.device_id, self.cluster_ids.tobytes()))
 
+    def scaled(self, values: Array, schema: FeatureSchema) -> Array:
+        """Bring values, which have the features of `schema`, onto the scale on which clusters are compared."""
+        own = values if self.schema is None else self.schema.align(values, schema)
+        return own if self.scale is None else self.scale.apply(own)
+
+    @property
+    def scaled_centers(self) -> Array:
+        """The centers of the global clusters on that scale."""
+        return self.cluster_centers if self.scale is None else self.scale.apply(self.cluster_centers)
+
     def nearest(self, centers: Array, schema: FeatureSchema) -> Array:
         """The nearest global cluster of each of these centers, (n_centers,), which have the features of `schema`."""
         return nearest_clusters(centers, schema, self.cluster_centers, self.schema, self.scale)
@@ -116,9 +126,14 @@ def nearest_clusters(
     cluster_schema: FeatureSchema | None,
     scale: CommonScale | None,
 ) -> Array:
-    """The nearest of some clusters for each center, on the scale on which clusters are compared, (n_centers,)."""
+    """The nearest of some clusters for each center, on the scale on which clusters are compared, (n_centers,).
+
+    Where a center is NaN, nothing is known of it: it is taken to be at the mean of all.
+    """
     if cluster_schema is not None:
         centers = cluster_schema.align(centers, schema)
     if scale is not None:
         centers, cluster_centers = scale.apply(centers), scale.apply(cluster_centers)
+    if np.isnan(centers).any():
+        centers = np.nan_to_num(centers)
     return np.asarray(geometry.squared_distances(centers, cluster_centers).argmin(axis=1))

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ from kfed.wire.schema import FeatureSchema
 
 FORMAT, FORMAT_2 = "kfed1", "kfed2"
 DIGEST_BYTES = 16
+
+Features: TypeAlias = FeatureSchema | Iterable[str] | None
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -93,13 +95,7 @@ class DeviceMessage(KfedFile):
         table = tabulated(centers, counts, sums_of_squares, spectral_deviation)
         self._hold(device_id, table, schema or feature_names, details)
 
-    def _hold(
-        self,
-        device_id: str,
-        table: Array,
-        schema: FeatureSchema | Iterable[str] | None,
-        details: Details | None = None,
-    ) -> None:
+    def _hold(self, device_id: str, table: Array, schema: Features = None, details: Details | None = None) -> None:
         """Check the parts of the message and keep them."""
         set_field = object.__setattr__  # the dataclass is frozen
         set_field(self, "device_id", checks.device_id(device_id))
@@ -128,6 +124,13 @@ class DeviceMessage(KfedFile):
     def centers(self) -> Array:
         """Local centers, (n_local_clusters, n_features)."""
         return self.table[:, :-N_STATISTICS]
+
+    @property
+    def known_centers(self) -> Array:
+        """Local centers with NaN where no cell was observed, (n_local_clusters, n_features)."""
+        if self.details is None or self.details.observed is None:
+            return self.centers
+        return np.where(self.details.observed > 0, self.centers, np.nan)
 
     @cached_property
     def counts(self) -> Array:
@@ -234,11 +237,7 @@ class DeviceMessage(KfedFile):
 
     @classmethod
     def from_table(
-        cls,
-        device_id: str,
-        table: Array,
-        schema: FeatureSchema | Iterable[str] | None,
-        details: Details | None = None,
+        cls, device_id: str, table: Array, schema: Features = None, details: Details | None = None
     ) -> DeviceMessage:
         """The message with this `table`; like a message made by hand, it is checked."""
         message = cls.__new__(cls)

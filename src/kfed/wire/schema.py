@@ -13,7 +13,6 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
-from kfed._base.text import plural
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.wire.columns import Column
 
@@ -183,12 +182,10 @@ def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: 
     """Raise unless two tables have the same columns, in any order."""
     our_columns = {column.name: column for column in own.columns or ()}
     their_columns = {column.name: column for column in other.columns or ()}
-    for names, party in ((our_columns.keys() - their_columns, ours), (their_columns.keys() - our_columns, theirs)):
-        if names:
-            raise FeatureMismatchError(
-                f"all devices must have the same columns; only {party} has {_listed(sorted(names))}. Leave "
-                f"{plural(len(names), 'column')} out there, or add what is missing elsewhere"
-            )
+    only = [(ours, our_columns.keys() - their_columns), (theirs, their_columns.keys() - our_columns)]
+    if our_columns.keys() != their_columns.keys():
+        said = " and ".join(f"only {party} has {_listed(sorted(names))}" for party, names in only if names)
+        raise FeatureMismatchError(f"all devices must have the same columns; {said}")
     if own.scaling != other.scaling:
         raise FeatureMismatchError(
             f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}"

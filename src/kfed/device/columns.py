@@ -1,0 +1,208 @@
+"""Algorithm 1 on the columns of a table: each on its own scale, over the cells that are there.
+
+Lloyd on observed cells: a row is as far from a center as its observed cells say, and a center has in each column the
+mean of the cells that were observed there. Both steps lower the same sum of squares over observed cells, so it ends.
+These are the steps of k-POD (Chi, Chi and Baraniuk, "k-POD: a method for k-means clustering of missing data", 2016).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from kfed._base.array import Array, readonly
+from kfed._base.random import RandomState
+from kfed.device.cluster import cluster_device
+from kfed.device.clustering import ColumnFacts, LocalClustering
+from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
+from kfed.wire import CommonScale, FeatureSchema, features_by_column
+
+LEAST_OBSERVED = 0.5
+"""A row with a smaller share of its columns observed is labelled, but not counted."""
+
+_ROBUST_SD = 1.349
+"""The interquartile range of a normal distribution, in standard deviations."""
+
+
+def cluster_columns(
+    values: Array,
+    schema: FeatureSchema,
+    n_local_clusters: int | Literal["auto"],
+    *,
+    sample_weight: Array | None = None,
+    random_state: RandomState = None,
+    device_id: str = "",
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    **options: Any,
+) -> LocalClustering:
+    """Cluster the rows of a table.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_features)
+        The features of `schema`, in the units of the table; NaN where a cell is missing.
+    schema : FeatureSchema
+        With an agreed scale, centers are on that scale; otherwise in the units of the table.
+    n_local_clusters, sample_weight, random_state, device_id, min_cluster_size, **options
+        As in `cluster_device`.
+
+    Returns
+    -------
+    LocalClustering
+        Its `columns` says how many cells were observed behind each value of a center, and how they spread.
+    """
+    scale = own_scale(values, schema)
+    cells = _Cells.of(scale.apply(values), sample_weight)
+    counted = _is_counted(cells.is_there, schema)
+    found = cluster_device(
+        cells.filled[counted],
+        n_local_clusters,
+        sample_weight=None if sample_weight is None else cells.weights[counted],
+        random_state=random_state,
+        device_id=device_id,
+        min_cluster_size=min_cluster_size,
+        measure_deviation=False,
+        **options,
+    )
+    labels = _completed(cells, counted, found)
+    in_units = cells.filled if schema.scaling == "agreed" else np.where(cells.is_there, values, 0)
+    tally = _tally(in_units, cells, np.where(counted, labels, -1), found.n_local_clusters)
+    withheld = found.withheld
+    if not cells.are_complete:
+        withheld = _too_few(cells, counted, labels, tally.counts, min_cluster_size)
+    return replace(
+        found,
+        labels=readonly(labels),
+        centers=readonly(tally.means),
+        counts=readonly(tally.counts if sample_weight is not None else np.rint(tally.counts).astype(np.int64)),
+        sums_of_squares=readonly(tally.squares.sum(axis=1)),
+        withheld=readonly(withheld),
+        feature_names=schema.names,
+        columns=ColumnFacts(
+            schema=schema,
+            observed=readonly(tally.observed),
+            squares=readonly(tally.squares),
+            withheld=readonly(tally.observed < min_cluster_size),
+            n_unspoken=int(np.count_nonzero(~counted | withheld[labels])),
+        ),
+    )
+
+
+def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
+    """The agreed scale, or what this device's cells show: median and interquartile range, which outliers do not move.
+
+    Where half of a column is one value, its standard deviation is taken instead. Flags and categories have the scale
+    that `CommonScale.pooled` gives them. A constant column has no say.
+    """
+    columns = schema.columns or ()
+    shift, scale = np.zeros(schema.n_features), np.ones(schema.n_features)
+    for column, features in zip(columns, features_by_column(schema), strict=True):
+        if column.scale is not None and column.shift is not None:
+            shift[features], scale[features] = column.shift, column.scale
+        else:
+            shift[features], scale[features] = _spread(values[:, features], column.kind in ("number", "date"))
+    return CommonScale(shift, scale)
+
+
+def _spread(cells: Array, is_number: bool) -> tuple[Array, float]:
+    """Where the cells of one column lie, (n_features,), and how far they spread; 1 if they do not."""
+    known = cells[~np.isnan(cells).any(axis=1)]
+    if not known.size:
+        return np.zeros(cells.shape[1]), 1.0
+    low, middle, high = np.quantile(known, [0.25, 0.5, 0.75], axis=0) if is_number else [known.mean(axis=0)] * 3
+    spread = float((high - low).sum()) / _ROBUST_SD or float(np.sqrt(known.var(axis=0).sum()))
+    is_constant = not np.ptp(known, axis=0).any()
+    return middle, 1.0 if is_constant else spread
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of all rows on the device's own scale."""
+
+    filled: Array  # (n_rows, n_features), 0 where a cell is missing
+    is_there: Array  # (n_rows, n_features)
+    weights: Array  # (n_rows,)
+
+    @classmethod
+    def of(cls, scaled: Array, sample_weight: Array | None) -> _Cells:
+        is_there = ~np.isnan(scaled)
+        weights = np.ones(len(scaled)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        return cls(np.where(is_there, scaled, 0), is_there, weights)
+
+    @property
+    def are_complete(self) -> bool:
+        return bool(self.is_there.all())
+
+    def select(self, rows: Array) -> _Cells:
+        return _Cells(self.filled[rows], self.is_there[rows], self.weights[rows])
+
+    def nearest(self, centers: Array) -> Array:
+        """The center nearest to each row in its observed cells, (n_rows,)."""
+        apart = self.is_there @ (centers**2).T - 2 * (self.filled @ centers.T)  # but for what a row adds to all alike
+        return np.asarray(apart.argmin(axis=1))
+
+    def means(self, labels: Array, otherwise: Array) -> Array:
+        """Weighted means of the observed cells of each label, and `otherwise` where there are none."""
+        tally = _tally(self.filled, self, labels, len(otherwise))
+        return np.where(tally.observed > 0, tally.means, otherwise)
+
+
+def _is_counted(is_there: Array, schema: FeatureSchema) -> Array:
+    """Rows with enough observed columns to be counted; all, if there is none."""
+    first = [features.start for features in features_by_column(schema)]
+    least = 1 if schema.missing == "drop" else LEAST_OBSERVED
+    counted = np.asarray(is_there[:, first].mean(axis=1) >= least)
+    return counted if counted.any() else np.ones(len(is_there), bool)
+
+
+def _completed(cells: _Cells, counted: Array, found: LocalClustering) -> Array:
+    """The label of every row: by Lloyd on observed cells if some are missing."""
+    if cells.are_complete:
+        return found.labels
+    some, centers, labels = cells.select(counted), found.centers.astype(np.float64), found.labels
+    for _ in range(MAX_ITERATIONS):
+        centers, before = some.means(labels, centers), labels
+        labels = some.nearest(centers)
+        if np.array_equal(labels, before):
+            break
+    return cells.nearest(centers)
+
+
+@dataclass(frozen=True)
+class _CellSums:
+    """Sums over the cells behind each center, (n_clusters, n_features), and over its rows, (n_clusters,)."""
+
+    observed: Array
+    means: Array
+    squares: Array
+    counts: Array
+
+
+def _tally(values: Array, cells: _Cells, labels: Array, n_clusters: int) -> _CellSums:
+    """Tally the observed cells of the rows of each label; rows of label -1 have no part in it."""
+    shape = (n_clusters, values.shape[1])
+    tally = _CellSums(np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(n_clusters))
+    order = np.argsort(labels, kind="stable")
+    edges = np.searchsorted(labels, np.arange(n_clusters + 1), sorter=order)
+    for cluster, (first, last) in enumerate(pairwise(edges)):
+        own = order[first:last]
+        weights = cells.weights[own, None] * cells.is_there[own]
+        tally.observed[cluster] = weights.sum(axis=0)
+        tally.counts[cluster] = cells.weights[own].sum()
+        tally.means[cluster] = (weights * values[own]).sum(axis=0) / np.maximum(tally.observed[cluster], 1e-300)
+        tally.squares[cluster] = (weights * (values[own] - tally.means[cluster]) ** 2).sum(axis=0)
+    return tally
+
+
+def _too_few(cells: _Cells, counted: Array, labels: Array, counts: Array, min_cluster_size: int) -> Array:
+    """Clusters of fewer distinct rows than may be sent, or that one row dominates, (n_clusters,)."""
+    withheld = np.ones(len(counts), bool)
+    for cluster in np.unique(labels[counted]):
+        own = cells.select(counted & (labels == cluster))
+        rows = np.column_stack([own.filled, own.is_there])
+        n_distinct = len(np.unique(rows, axis=0))
+        withheld[cluster] = min(n_distinct, counts[cluster] / own.weights.max()) < min_cluster_size
+    return withheld

@@ -1,0 +1,85 @@
+"""`ArrowReader`: a table from a Parquet or Feather file, or from a data frame, by pyarrow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kfed.errors import InvalidInputError
+from kfed.site.arrow_cells import arrow, cells_of
+from kfed.site.cells import Cells
+
+FEATHER_SUFFIXES = (".feather", ".arrow", ".ipc")
+
+
+class ArrowReader:
+    """Reads the columns that are used, and no other."""
+
+    has_header = True
+
+    def __init__(self, source: Any) -> None:
+        self._arrow, self._source = arrow(), source
+        self._what = os.fspath(source) if isinstance(source, str | os.PathLike) else "the data frame"
+        with self._damage_named():
+            self.names = self._names()
+
+    def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
+        """These columns; those of `as_text` as they are written."""
+        with self._damage_named():
+            table = self._table(list(names))
+        return {name: cells_of(name, table.column(name), as_text=name in as_text) for name in names}
+
+    def where(self, row: int) -> str:
+        """The place of a row in words."""
+        return f"row {row} (counted from 0)"
+
+    def fault_at(self, name: str, row: int) -> str:
+        """What is wrong with a cell of a column of numbers."""
+        column = self._table([name]).column(name)
+        if not column[row].is_valid:
+            return "is empty"
+        return "holds text" if self._arrow.types.is_string(column.type) else "is NaN or infinite"
+
+    def _names(self) -> tuple[str, ...]:
+        if self._is_frame():
+            return tuple(map(str, self._table(None).column_names))
+        os.stat(self._source)  # so that a missing file is reported as one, not as damaged
+        if self._is_feather():
+            from pyarrow import ipc
+
+            with self._arrow.memory_map(self._what) as file:
+                return tuple(ipc.open_file(file).schema.names)
+        from pyarrow import parquet
+
+        return tuple(parquet.read_schema(self._source).names)
+
+    def _table(self, names: list[str] | None) -> Any:
+        if self._is_frame():
+            table = self._arrow.table(self._source)
+            return table if names is None else table.select(names)
+        if self._is_feather():
+            from pyarrow import feather
+
+            return feather.read_table(self._source, columns=names)
+        from pyarrow import parquet
+
+        return parquet.read_table(self._source, columns=names)
+
+    def _is_frame(self) -> bool:
+        return not isinstance(self._source, str | os.PathLike)
+
+    def _is_feather(self) -> bool:
+        return self._what.lower().endswith(FEATHER_SUFFIXES)
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        """Turn an error of pyarrow into one that names the file."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (self._arrow.ArrowException, OSError) as error:
+            kind = "Feather" if self._is_feather() else "Parquet"
+            raise InvalidInputError(f"{self._what}: this is not a {kind} file, or only a part of one") from error

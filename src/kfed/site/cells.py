@@ -1,0 +1,176 @@
+"""`Cells`: one column of a table as it was read, before anyone decides what to make of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import numpy as np
+
+from kfed._base.array import Array
+
+MISSING_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", ".", "?", "missing"])
+"""Cells that say that there is nothing, in any case. A cell such as "<5" says that a number is not told."""
+
+_CENSORED = re.compile(r"[<>≤≥]=?\s*[\d.,]+")
+_FLAGS = [{"yes": 1, "no": 0}, {"y": 1, "n": 0}, {"true": 1, "false": 0}, {"t": 1, "f": 0}, {"ja": 1, "nein": 0}]
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one column.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "flag", "date", "text"}
+    numbers : array of shape (n_rows,) or None
+        Values, flags as 0 and 1, dates as days since 1970; NaN where a cell is missing. None for text.
+    codes : array of int, shape (n_rows,) or None
+        Position of each text in `texts`; -1 where a cell is missing.
+    texts : tuple of str
+    bad_row : int or None
+        The first row with something else in a column of numbers.
+    """
+
+    name: str
+    kind: str
+    numbers: Array | None = None
+    codes: Array | None = None
+    texts: tuple[str, ...] = ()
+    bad_row: int | None = None
+
+    @property
+    def is_missing(self) -> Array:
+        """Which cells are missing, (n_rows,)."""
+        if self.numbers is not None:
+            return np.isnan(self.numbers)
+        assert self.codes is not None
+        return self.codes < 0
+
+    def __len__(self) -> int:
+        values = self.numbers if self.codes is None else self.codes
+        assert values is not None
+        return len(values)
+
+    def as_texts(self) -> tuple[str, ...]:
+        """Every cell as text, and nothing for missing ones."""
+        if self.codes is not None:
+            known = (*self.texts, "")
+            return tuple(known[code] for code in self.codes.tolist())
+        assert self.numbers is not None
+        return tuple("" if number != number else f"{number:.17g}" for number in self.numbers.tolist())
+
+
+def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".") -> Cells:
+    """Make numbers, flags or dates of a column of text, if that is what it holds.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The distinct cells.
+    codes : array of int, shape (n_rows,)
+        Position of each cell in `texts`, or -1.
+
+    Examples
+    --------
+    >>> from_text("dose", ["0.5", "n/a", "<5"], np.array([0, 1, 2, 0])).numbers
+    array([0.5, nan, nan, 0.5])
+    >>> from_text("visit", ["1970-01-31"], np.array([0, -1])).numbers
+    array([30., nan])
+    >>> from_text("stage", ["I", "II"], np.array([0, 1])).kind
+    'text'
+    """
+    words = [text.strip() for text in texts]
+    is_missing = np.array([is_missing_word(word) for word in words], bool)
+    if is_missing.all():
+        return Cells(name, "number", np.full(len(codes), np.nan))
+    numbers = np.array([number_in(word, decimal) for word in words])
+    is_number = ~np.isnan(numbers) & ~is_missing
+    if _share(is_number, is_missing, codes) >= 0.5:
+        return _numbers(name, numbers, is_number | is_missing, codes)
+    known = [word for word, gone in zip(words, is_missing, strict=True) if not gone]
+    for kind, table in (("flag", _flags(known)), ("date", _dates(known))):
+        if table is not None:
+            values = np.array([table.get(word, np.nan) for word in words], float)
+            return Cells(name, kind, _taken(values, codes))
+    return _text(name, words, is_missing, codes)
+
+
+def is_missing_word(word: str) -> bool:
+    """Whether a cell says that there is nothing, or that a number is not told."""
+    return word.lower() in MISSING_WORDS or _CENSORED.fullmatch(word) is not None
+
+
+def number_in(word: str, decimal: str = ".") -> float:
+    """The number in a cell; NaN if it is not a finite number."""
+    plain = word.replace(",", ".") if decimal == "," else word
+    try:
+        number = float(plain)
+    except ValueError:
+        return np.nan
+    is_other = "_" in plain or not np.isfinite(number)  # Python reads 1_000 as a number; no other program does
+    return np.nan if is_other else number
+
+
+def _share(is_number: Array, is_missing: Array, codes: Array) -> float:
+    """The share of numbers among the cells that are not missing."""
+    counts = np.bincount(codes[codes >= 0], minlength=len(is_number))
+    return float(counts[is_number].sum() / max(1, counts[~is_missing].sum()))
+
+
+def _numbers(name: str, numbers: Array, is_sound: Array, codes: Array) -> Cells:
+    bad = (codes >= 0) & ~np.append(is_sound, True)[codes]
+    return Cells(name, "number", _taken(numbers, codes), bad_row=int(bad.argmax()) if bad.any() else None)
+
+
+def _taken(values: Array, codes: Array) -> Array:
+    return np.append(values, np.nan)[codes]
+
+
+def _text(name: str, words: list[str], is_missing: Array, codes: Array) -> Cells:
+    levels = sorted({word for word, gone in zip(words, is_missing, strict=True) if not gone})
+    place = {level: position for position, level in enumerate(levels)}
+    places = np.array([-1 if gone else place[word] for word, gone in zip(words, is_missing, strict=True)] + [-1])
+    return Cells(name, "text", codes=places[codes], texts=tuple(levels))
+
+
+def _flags(words: list[str]) -> dict[str, float] | None:
+    lower = {word: word.lower() for word in words}
+    for pair in _FLAGS:
+        if set(lower.values()) <= pair.keys():
+            return {word: float(pair[low]) for word, low in lower.items()}
+    return None
+
+
+def _dates(words: list[str]) -> dict[str, float] | None:
+    """Days since 1970 of dates such as 2026-01-31, with or without a time, or 31.01.2026."""
+    found = {}
+    for word in words:
+        day = _iso_day(word) or _dotted_day(word)
+        if day is None:
+            return None
+        found[word] = day
+    return found
+
+
+def _iso_day(word: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError:
+        return None
+    if len(word) < 10:  # also 20260131, which is as likely a number
+        return None
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
+    return moment.toordinal() - _EPOCH + seconds / 86400
+
+
+def _dotted_day(word: str) -> float | None:
+    found = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", word)
+    try:
+        return None if found is None else float(date(*map(int, found.group(3, 2, 1))).toordinal() - _EPOCH)
+    except ValueError:
+        return None

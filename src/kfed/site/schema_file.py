@@ -1,0 +1,34 @@
+"""The schema that all sites agreed on, in a file: which columns there are, of which kind, and their scale."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from kfed._base import files
+from kfed.errors import InvalidInputError
+from kfed.site.scale import read_scale
+from kfed.wire import Column, FeatureSchema
+
+
+def read_schema(path: str | os.PathLike[str]) -> FeatureSchema:
+    """Read a schema that `write_schema` wrote; or a scale file, as `read_scale` does, which has numbers alone."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InvalidInputError(f"{path}: a schema must be JSON; this file is not") from error
+    if isinstance(content, dict) and isinstance(content.get("columns"), list):
+        try:
+            return FeatureSchema.restored(content)
+        except (InvalidInputError, TypeError) as error:
+            raise InvalidInputError(f"{path}: this is not a schema: {error}") from error
+    scale = read_scale(path)
+    columns = [Column(name, shift=float(shift), scale=float(by)) for name, (shift, by) in scale.items()]
+    return FeatureSchema.of_columns(columns, "agreed")
+
+
+def write_schema(path: str | os.PathLike[str], schema: FeatureSchema, *, overwrite: bool = False) -> None:
+    """Write a schema for all sites."""
+    text = json.dumps(schema.facts(), indent=2, ensure_ascii=False)
+    files.write(path, f"{text}\n".encode(), overwrite=overwrite)
