@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._report import on_terminal
+from kfed.cli._report import on_terminal, sections_on_terminal
 from kfed.cli._terminal import Force, Json, claim, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.insight import cluster_report, profile_csv, to_html
@@ -66,7 +66,7 @@ def report(
         profile = result.profile()
         print_json({"sizes": profile.sizes.tolist(), "profiles": list(profile.rows()), "names": called})
         return
-    say(*on_terminal(found.sections[0].blocks if outputs else found.blocks()))
+    say(*(on_terminal(found.sections[0].blocks) if outputs else sections_on_terminal(found)))
     say(*(f"  [green]wrote[/]  {escape(str(path))}" for path in outputs))
 
 

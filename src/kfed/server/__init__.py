@@ -9,6 +9,7 @@ from kfed.server.answers import Clustered, answer, assign
 from kfed.server.auto_k import KChoice, choose_k
 from kfed.server.comparing import compare_k
 from kfed.server.door import aggregate, choose_n_clusters
+from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, without_each
 from kfed.server.inbox import Inbox, read_messages
 from kfed.server.k_comparison import KComparison
 from kfed.server.model import ClusterModel
@@ -30,6 +31,7 @@ __all__ = [
     "KComparison",
     "Profile",
     "RowMoments",
+    "Without",
     "aggregate",
     "aggregate_tree",
     "agreement",
@@ -41,6 +43,10 @@ __all__ = [
     "compare_k",
     "distances",
     "farthest_first",
+    "gaps_between",
+    "misfits",
+    "nearest_pair",
     "predict",
     "read_messages",
+    "without_each",
 ]
