@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import kfed
 from kfed._base import figures
 from kfed.cli import app
-from kfed.insight import diagnose, diagnose_data, diagnosis, plots
+from kfed.insight import diagnose, diagnose_data, diagnosis, plot_traversal
 from worlds import mixture_world
 
 
@@ -147,7 +147,7 @@ def test_names_from_messages_do_not_become_html():
 
 def test_the_picture_marks_the_drop(world):
     choice = kfed.choose_n_clusters(world.messages())
-    ax = plots.plot_traversal(choice, 6, ax=figures.new_figure(6, 4).add_subplot())
+    ax = plot_traversal(choice, 6, ax=figures.new_figure(6, 4).add_subplot())
     marked = [line for line in ax.lines if list(line.get_xdata()) == [9, 10]]
     assert len(marked) == 1
     np.testing.assert_array_equal(marked[0].get_ydata(), choice.distances[7:9])

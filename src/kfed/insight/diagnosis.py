@@ -17,7 +17,7 @@ from kfed._base.report import Block, Conclusion, Notes, Plot, Report, Section, T
 from kfed._version import __version__
 from kfed.insight.assessment import Assessment
 from kfed.insight.html import to_html
-from kfed.server import Aggregation, KChoice, choose_k
+from kfed.server import Aggregation, KChoice, choose_k, plot_centers, plot_traversal
 from kfed.theory import Certificate, Judgement
 
 if TYPE_CHECKING:
@@ -224,19 +224,17 @@ def _failing_devices(report: SeparationReport) -> Iterator[TextTable]:
 
 
 def _plots(aggregation: Aggregation, certificate: Certificate, choice: KChoice) -> Iterator[Plot]:
-    from kfed.insight import plots
-
     if len(choice.distances):
         yield Plot(
             "How many clusters the centers show",
             "How far each further center is from those picked before it. Clusters that lie well apart show as a drop "
             "after the last of them.",
-            lambda ax: plots.plot_traversal(choice, aggregation.n_clusters, ax=ax),
+            lambda ax: plot_traversal(choice, aggregation.n_clusters, ax=ax),
         )
     yield Plot(
         "The device centers",
         "Every dot is a center that a device sent, its area the number of points; rings are the clusters found.",
-        lambda ax: plots.plot_centers(aggregation, ax=ax),
+        lambda ax: plot_centers(aggregation, ax=ax),
     )
     if aggregation.n_clusters > 1:
         yield _ratio_plot(certificate)

@@ -13,6 +13,7 @@ from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, withou
 from kfed.server.inbox import Inbox, read_messages
 from kfed.server.k_comparison import KComparison
 from kfed.server.model import ClusterModel
+from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_traversal
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
@@ -40,12 +41,16 @@ __all__ = [
     "choose_k",
     "choose_n_clusters",
     "cluster_again",
+    "cluster_colors",
     "compare_k",
     "distances",
+    "dot_areas",
     "farthest_first",
     "gaps_between",
     "misfits",
     "nearest_pair",
+    "plot_centers",
+    "plot_traversal",
     "predict",
     "read_messages",
     "without_each",

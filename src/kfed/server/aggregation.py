@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks
 from kfed._base.array import Array, Length, readonly
+from kfed._base.notebook import InNotebook
+from kfed._base.report import Block
 from kfed.errors import InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
@@ -20,13 +23,17 @@ from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import KChoice, choose_k
 from kfed.server.prediction import distances, predict
 from kfed.server.profile import Profile
+from kfed.server.shown import aggregation_blocks
 from kfed.server.summary import summarize
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 @dataclass(frozen=True, eq=False)
-class Aggregation(KfedFile):
+class Aggregation(InNotebook, KfedFile):
     """The global clusters of many devices. Made by `aggregate`; never changes.
 
     Attributes
@@ -246,6 +253,15 @@ class Aggregation(KfedFile):
     def profile(self) -> Profile:
         """What each cluster is: size, devices, and every column in the units of the tables, beside all rows."""
         return Profile.of(self.messages, self.center_labels, self.n_clusters)
+
+    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the device centers and the clusters; `path` and `ax` are as in `Certificate.plot`."""
+        from kfed.server.plots import plot_centers
+
+        return plot_centers(self, path, ax)
+
+    def _shown(self) -> Iterable[Block]:
+        return aggregation_blocks(self)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors, choice = aggregation_file.columns(self.messages, self._grouping), self.k_choice

@@ -18,6 +18,7 @@ import numpy as np
 from kfed._base import geometry
 from kfed._base.array import Array, frozen
 from kfed._base.averages import means_by_label
+from kfed._base.notebook import InNotebook
 from kfed.errors import InvalidInputError, NoReliableKError, TooFewCentersError
 from kfed.server import trust
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
@@ -41,8 +42,6 @@ CLEAR_RATIO_UNSEEN = 4.0
 MAX_CANDIDATES = 512
 """The largest k that is looked for; a larger one has to be given."""
 
-N_SHOWN = 3
-
 _FACTS: dict[str, type | tuple[type, ...]] = {
     "n_clusters": int,
     "is_reliable": bool,
@@ -54,7 +53,7 @@ _FACTS: dict[str, type | tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class KChoice:
+class KChoice(InNotebook):
     """A number of clusters, and how clearly the device centers show it. Made by `choose_n_clusters` and `aggregate`.
 
     Attributes
@@ -92,7 +91,7 @@ class KChoice:
     @property
     def candidates(self) -> list[tuple[int, float]]:
         """The numbers of clusters after which distances drop most, and how many times, the clearest first."""
-        best = np.argsort(-self.ratios, kind="stable")[:N_SHOWN]
+        best = np.argsort(-self.ratios, kind="stable")[:3]
         return [(int(k) + 2, float(self.ratios[k])) for k in best]
 
     def reliable_n_clusters(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from kfed._base import text
 from kfed._base.array import Array, readonly
+from kfed._base.notebook import InNotebook, data_frame
 from kfed._base.report import Block, Conclusion, Notes, TextTable
 
 if TYPE_CHECKING:
+    import pandas
     from matplotlib.axes import Axes
 
 STABLE = 0.8
@@ -27,7 +29,7 @@ HEADINGS = ("k", "cost", "explained", "silhouette", "of one cloud", "Calinski-Ha
 
 
 @dataclass(frozen=True, eq=False)
-class KComparison:
+class KComparison(InNotebook):
     """Numbers of clusters side by side. Made by `compare_k`.
 
     Attributes
@@ -183,6 +185,16 @@ class KComparison:
 
     def __str__(self) -> str:
         return text.render(self.blocks())
+
+    def _shown(self) -> Iterable[Block]:
+        return self.blocks()
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A data frame with a row for each k; needs pandas."""
+        names = ("n_clusters", "costs", "explained", "silhouettes", "silhouettes_of_one_cloud", "calinski_harabasz")
+        columns = {name: getattr(self, name) for name in (*names, "weakest")}
+        stability = dict(zip(("stability", "stability_low", "stability_high"), self.stability.T, strict=True))
+        return data_frame({**columns, **stability}, "n_clusters")
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON types; a number that is not known becomes None."""

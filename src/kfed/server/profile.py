@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from kfed._base import text
 from kfed._base.array import Array, readonly
+from kfed._base.notebook import InNotebook, data_frame
+from kfed._base.report import Block, TextTable
 from kfed.wire import FeatureSchema, MessageBatch
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(InNotebook):
     """The clusters of an aggregation, described by their columns. Made by `Aggregation.profile`.
 
     Attributes
@@ -137,9 +139,24 @@ class Profile:
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame with a row for each cluster and column; needs pandas."""
-        import pandas
+        records = list(self.rows())
+        return data_frame({key: [record[key] for record in records] for key in records[0]}, ["cluster", "column"])
 
-        return pandas.DataFrame(list(self.rows())).set_index(["cluster", "column"])
+    def centers_frame(self) -> pandas.DataFrame:
+        """A data frame of the means, with a row for each cluster and its size as ``(rows)``; needs pandas."""
+        columns = {
+            "cluster": range(self.n_clusters),
+            "(rows)": self.sizes,
+            **dict(zip(self.names, self.means.T, strict=True)),
+        }
+        return data_frame(columns, "cluster")
+
+    def _shown(self) -> Iterable[Block]:
+        heads = ("cluster", "rows", "share", "what sets it apart")
+        rows = tuple(
+            (str(r), f"{self.sizes[r]:,.0f}", f"{self.shares[r]:.1%}", self.in_words(r)) for r in range(self.n_clusters)
+        )
+        yield TextTable("", heads, rows, n_words=4)
 
 
 def _moments(members: Array, centers: Array, observed: Array, squares: Array | None) -> tuple[Array, Array, Array]:

@@ -10,10 +10,12 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.figures import axes_for, saved
-from kfed.server import Aggregation, KChoice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from kfed.server.aggregation import Aggregation
+    from kfed.server.auto_k import KChoice
 
 MARKERS = "osD^vPX"
 """Shapes that take turns when there are more clusters than colours that the eye keeps apart."""
