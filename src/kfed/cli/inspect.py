@@ -93,6 +93,8 @@ def _(message: DeviceMessage) -> Description:
         holds.append("how far the rows of each group are from its center: one sum of squares for each group")
     if message.spectral_deviation is not None:
         holds.append("how far all rows are from their centers: one number, the largest singular value")
+    if message.details is not None and message.details.scatter is not None:
+        holds.append("how all rows together spread in every direction: their scatter, see --moments")
     if message.feature_names is not None:
         holds.append(f"the names of the columns: {_listed(message.feature_names)}")
     lacks = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,6 +80,8 @@ class LocalClustering(KfedFile):
         not tell how many there are. It stays on the device.
     columns : ColumnFacts or None
         What is known of the columns, if the points are the rows of a table.
+    scatter : array of shape (n_rows, n_features) or None
+        How the points spread in every direction, if that is to be sent; see `with_moments`.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -96,6 +98,7 @@ class LocalClustering(KfedFile):
     converged: bool = True
     is_summary: bool = False
     columns: ColumnFacts | None = None
+    scatter: Array | None = None
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
 
@@ -126,11 +129,13 @@ class LocalClustering(KfedFile):
             self.sums_of_squares[sent],
             self.spectral_deviation,
             self.feature_names,
+            details=None if self.scatter is None else Details(scatter=self.scatter),
         )
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table: of values with too few cells behind them it says nothing."""
-        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent)
+        centers = np.where(columns.withheld, 0, self.centers)[sent]
+        details = replace(columns.details(sent), scatter=self.scatter)
         assert details.squares is not None
         squares = details.squares.sum(axis=1)
         return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
@@ -207,7 +212,7 @@ class LocalClustering(KfedFile):
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
             facts |= {"schema": self.columns.schema.facts(), "n_unspoken": self.columns.n_unspoken}
-        return tensors, facts
+        return tensors if self.scatter is None else tensors | {"scatter": self.scatter}, facts
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
@@ -216,7 +221,8 @@ class LocalClustering(KfedFile):
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
-        clustering = cls(**arrays, **about, **rare)
+        scatter = frozen(tensors["scatter"]) if "scatter" in tensors else None
+        clustering = cls(**arrays, **about, **rare, scatter=scatter)
         clustering._check_sound()
         return clustering
 

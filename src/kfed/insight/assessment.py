@@ -11,7 +11,8 @@ import numpy as np
 from kfed._base import text
 from kfed._base.array import Array
 from kfed._base.report import Conclusion, TextTable
-from kfed.server import Aggregation, RowMoments, Without, gaps_between, misfits, nearest_pair, without_each
+from kfed.errors import InvalidInputError
+from kfed.server import Aggregation, Optimality, RowMoments, Without, gaps_between, misfits, nearest_pair, without_each
 
 APART, OVERLAPPING = 4.0, 2.0
 """Standard deviations between two clusters from which hardly any row is in doubt, and below which many are: of two
@@ -42,6 +43,8 @@ class Assessment:
         What is left of the clusters without each device.
     misfits : array of shape (n_devices,)
         How far from its clusters each device is, over the median device.
+    optimality : Optimality or None
+        How far the cost can be from the best possible, if devices sent their scatter.
     """
 
     aggregation: Aggregation
@@ -50,6 +53,7 @@ class Assessment:
     has_squares: bool
     without: tuple[Without, ...]
     misfits: Array
+    optimality: Optimality | None = None
 
     @classmethod
     def of(cls, aggregation: Aggregation) -> Assessment:
@@ -62,6 +66,7 @@ class Assessment:
             moments.has_squares,
             tuple(without_each(aggregation)),
             misfits(aggregation),
+            _optimality(aggregation),
         )
 
     @property
@@ -103,6 +108,8 @@ class Assessment:
         if worst is not None:
             share = f"at least {worst.share_kept:.0%}" if worst.share_kept < 0.995 else "practically all"
             yield f"Without any one device, {share} of the rows of the others keep their cluster."
+        if self.optimality is not None:
+            yield text.sentence(self.optimality.conclusion().text)
 
     def advice(self) -> Iterator[str]:
         """What to do, the most pressing first."""
@@ -165,9 +172,18 @@ class Assessment:
                 "conclusion": self.conclusion().text,
                 "advice": list(self.advice()),
                 "explained": self.explained,
+                "most_over_best_cost": None if self.optimality is None else self.optimality.ratio,
                 "gaps": self.gaps,
                 "without": [one._asdict() for one in self.without],
                 "misfits": dict(zip(self.aggregation.messages.device_ids, self.misfits.tolist(), strict=True)),
             }
         )
         return found
+
+
+def _optimality(aggregation: Aggregation) -> Optimality | None:
+    """The bound of the cost, if devices sent what it takes."""
+    try:
+        return aggregation.optimality()
+    except InvalidInputError:
+        return None

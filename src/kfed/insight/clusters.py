@@ -29,6 +29,7 @@ def cluster_report(
     title: str,
     names: Mapping[int, str] | None = None,
     image_shape: tuple[int, int] | None = None,
+    profile: Profile | None = None,
 ) -> Report:
     """Describe the clusters of an aggregation for any output.
 
@@ -40,8 +41,10 @@ def cluster_report(
         Names of clusters; others are called by their number.
     image_shape : (height, width), optional
         The features are the pixels of such an image, row by row. Names such as pixel0, pixel1, ... say so, too.
+    profile : Profile, optional
+        Its profile in other units; see `Profile.in_units`.
     """
-    profile = aggregation.profile()
+    profile = profile or aggregation.profile()
     called = _names(names or {}, profile.n_clusters)
     shape = _shape(image_shape, profile)
     sections = [

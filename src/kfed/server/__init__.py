@@ -13,6 +13,7 @@ from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, withou
 from kfed.server.inbox import Inbox, read_messages
 from kfed.server.k_comparison import KComparison
 from kfed.server.model import ClusterModel
+from kfed.server.optimality import Optimality
 from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_traversal
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
@@ -30,6 +31,7 @@ __all__ = [
     "Inbox",
     "KChoice",
     "KComparison",
+    "Optimality",
     "Profile",
     "RowMoments",
     "Without",

@@ -21,6 +21,7 @@ from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import RULES, Grouping, group
 from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import KChoice, choose_k
+from kfed.server.optimality import Optimality, optimality
 from kfed.server.prediction import distances, predict
 from kfed.server.profile import Profile
 from kfed.server.shown import aggregation_blocks
@@ -253,6 +254,10 @@ class Aggregation(InNotebook, KfedFile):
     def profile(self) -> Profile:
         """What each cluster is: size, devices, and every column in the units of the tables, beside all rows."""
         return Profile.of(self.messages, self.center_labels, self.n_clusters)
+
+    def optimality(self) -> Optimality:
+        """How far the cost can be from the best possible; needs devices that sent their scatter (``--moments``)."""
+        return optimality(self.messages, self.center_labels, self.n_clusters)
 
     def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
         """Draw the device centers and the clusters; `path` and `ax` are as in `Certificate.plot`."""

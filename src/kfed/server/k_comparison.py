@@ -125,7 +125,7 @@ class KComparison(InNotebook):
         if not self._are_apart().any():
             return (
                 "at every k, clusters could be slices of one cloud: their silhouette is at most "
-                f"{max(self._above_one_cloud.max(), 0):.2f} above that of one, where "
+                f"{max(self._above_one_cloud.max(), 0):.3f} above that of one, where "
                 f"{ABOVE_ONE_CLOUD:g} would be clear"
             )
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +63,6 @@ class Profile(InNotebook):
     @classmethod
     def of(cls, batch: MessageBatch, labels: Array, n_clusters: int) -> Profile:
         """Describe the grouping that puts device center s in cluster ``labels[s]``."""
-        shifts, scales = _units(batch.schema)
         counts = batch.counts.astype(np.float64)
         observed, squares = _by_column(batch)
         members = np.zeros((n_clusters, len(labels)))
@@ -79,11 +78,21 @@ class Profile(InNotebook):
             sizes=sizes,
             device_ids=batch.device_ids,
             rows_on_devices=on_devices,
-            means=np.where(cells > 0, means * scales + shifts, np.nan),
-            spreads=None if squares is None else np.where(cells > 0, spreads * scales, np.nan),
-            overall_means=overall[0] * scales + shifts,
-            overall_spreads=spread_of_all[0] * scales,
+            means=np.where(cells > 0, means, np.nan),
+            spreads=None if squares is None else np.where(cells > 0, spreads, np.nan),
+            overall_means=overall[0],
+            overall_spreads=spread_of_all[0],
             is_share=_are_shares(batch.schema),
+        ).in_units(*_units(batch.schema))
+
+    def in_units(self, shifts: Array, scales: Array) -> Profile:
+        """The same for centers on a scale, back in the units of the tables: values times `scales` plus `shifts`."""
+        return replace(
+            self,
+            means=self.means * scales + shifts,
+            spreads=None if self.spreads is None else self.spreads * scales,
+            overall_means=self.overall_means * scales + shifts,
+            overall_spreads=self.overall_spreads * scales,
         )
 
     @property

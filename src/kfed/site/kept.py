@@ -20,6 +20,7 @@ from kfed._base.averages import means_by_label
 from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
+from kfed.site.moments import with_table_moments
 from kfed.site.read import open_table, read_columns, read_table
 from kfed.site.schema_file import read_schema
 from kfed.site.table import Table
@@ -200,6 +201,7 @@ def cluster_file(
     schema: str | os.PathLike[str] | None = None,
     as_is: bool | None = None,
     missing: str = "observed",
+    moments: bool = False,
     dtype: npt.DTypeLike | None = None,
     **reading: Any,
 ) -> LocalFile:
@@ -218,6 +220,8 @@ def cluster_file(
         files, and tables of more than 256 columns, whose spreads would make the message several times as large.
     missing : {"observed", "drop", "mean"}
         What to do with missing cells, see `read_columns`.
+    moments : bool
+        Whether the message also holds the scatter of all rows, see `with_moments`.
     dtype : {float32, float64}, optional
         With `scale` or `as_is`, the precision to compute and send in.
     **reading
@@ -232,9 +236,8 @@ def cluster_file(
     else:
         agreed = None if schema is None else read_schema(schema)
         table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
-    return cluster_table(
-        table, n_local_clusters, device_id, random_state=random_state, min_cluster_size=min_cluster_size
-    )
+    how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "moments": moments}
+    return cluster_table(table, n_local_clusters, device_id, **how)
 
 
 def _is_plain(path: Any, header: bool | None) -> bool:
@@ -248,6 +251,7 @@ def cluster_table(
     *,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    moments: bool = False,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
 
@@ -263,6 +267,8 @@ def cluster_table(
         Decides every random choice, together with the name of the site.
     min_cluster_size : int
         Clusters of fewer rows, or whose center could reveal a row, are not sent.
+    moments : bool
+        Whether the message also holds the scatter of all rows, see `with_moments`.
 
     Returns
     -------
@@ -286,4 +292,6 @@ def cluster_table(
         clustering = cluster_device(table, n_local_clusters, **how)
     else:
         clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
+    if moments:
+        clustering = with_table_moments(clustering, table)
     return LocalFile(device_id, clustering, table.row_ids, table.id_column, table.notices)
