@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import kfed
+from kfed._base.figures import new_figure
 from kfed.cli import app
-from kfed.insight import cluster_report, to_html, to_markdown
+from kfed.insight import cluster_report, plot_centers, to_html, to_markdown
 from kfed.wire import Column, Details
 
 SCHEMA = kfed.FeatureSchema.of_columns(
@@ -158,3 +159,11 @@ def test_a_cluster_without_centers_has_a_profile_too():
     sent = [kfed.DeviceMessage("a", [[1.0], [1.0], [1.0]], [5, 5, 5])]
     report = cluster_report(kfed.aggregate(sent, 2), "Same")
     assert b"not observed" in to_html(report) or b"near the average" in to_html(report)
+
+
+def test_the_picture_of_tables_is_on_their_common_scale(result):
+    """Income in thousands would be the only direction otherwise."""
+    ax = plot_centers(result, ax=new_figure(6, 5).add_subplot())
+    assert "%" in ax.get_xlabel()
+    dots = np.concatenate([drawn.get_offsets() for drawn in ax.collections])
+    assert np.ptp(dots[:, 0]) < 10

@@ -121,6 +121,8 @@ def test_a_range_prints_the_table_and_writes_only_the_picture(folder):
     assert result.exit_code == 0
     assert result.stdout.startswith("9 clusters: ")
     assert "stability" in result.stdout
+    table = [line for line in result.stdout.splitlines() if line.startswith(("│", "┃"))]
+    assert len(table) == 5, "a line for each k on a terminal of 80 columns"
     assert "run this again with -k 9 --rule robust" in result.stderr
     assert (folder / "k.png").stat().st_size > 10_000
     assert not (folder / "clusters.kfed").exists()

@@ -23,7 +23,7 @@ def test_every_result_has_a_view_in_notebooks(world, result):
         "DeviceMessage": (world.messages()[0], "&#x27;device-000&#x27;: 2 centers of 5 features"),
         "Certificate": (result.certificate(), "clusters, k"),
         "KChoice": (kfed.choose_n_clusters(world.messages()), "4 clusters"),
-        "KComparison": (kfed.compare_k(world.messages(), [2, 4], n_resamplings=2), "Calinski-Harabasz"),
+        "KComparison": (kfed.compare_k(world.messages(), [2, 4], n_resamplings=2), "Calinski-Harabasz index"),
         "Profile": (result.profile(), "what sets it apart"),
     }
     for name, (value, said) in shown.items():

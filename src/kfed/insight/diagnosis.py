@@ -105,7 +105,8 @@ class Diagnosis:
             return
         conclusion = found.conclusion()
         yield Section("", (replace(conclusion, meaning=(*conclusion.meaning, *filter(None, [self.evidence]))),))
-        todo = (*found.advice(), *self.warnings)
+        about_data = (warning for warning in self.warnings if "corollary" not in warning)  # the notes say it, too
+        todo = (*found.advice(), *about_data)
         if todo:
             yield Section("Look at this first", (Notes(todo, "warning"),))
         yield Section("How good the clusters are", tuple(found.tables()))

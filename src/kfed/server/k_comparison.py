@@ -25,7 +25,8 @@ ABOVE_ONE_CLOUD = 0.09
 """Least silhouette above that of one cloud. Uniform squares and stretched Gaussians have up to 0.06, the nine public
 sets that it was measured on 0.11 and more at their number of clusters."""
 
-HEADINGS = ("k", "cost", "explained", "silhouette", "of one cloud", "Calinski-Harabasz", "stability", "weakest")
+HEADINGS = ("k", "cost", "expl.", "silh.", "cloud", "C-H", "stability", "weakest")
+"""Short enough for a table on a terminal of 80 columns; `KComparison.notes` says what they mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,15 +147,15 @@ class KComparison(InNotebook):
         rows = []
         for at, k in enumerate(self.n_clusters.tolist()):
             mean, low, high = self.stability[at]
-            stability = "" if np.isnan(mean) else f"{mean:.2f} ({low:.2f} to {high:.2f})"
+            stability = "" if np.isnan(mean) else f"{mean:.2f} ({low:.2f}-{high:.2f})"
             rows.append(
                 (
                     f"{k} *" if k == best else str(k),
-                    f"{self.costs[at]:,.5g}",
+                    _short(self.costs[at]),
                     f"{self.explained[at]:.1%}",
                     f"{self.silhouettes[at]:.3f}",
                     f"{self.silhouettes_of_one_cloud[at]:.3f}",
-                    f"{self.calinski_harabasz[at]:,.4g}",
+                    _short(self.calinski_harabasz[at]),
                     stability,
                     "" if np.isnan(self.weakest[at]) else f"{self.weakest[at]:.2f}",
                 )
@@ -172,6 +173,10 @@ class KComparison(InNotebook):
         if len(self.n_clusters) > 2 and self.silhouettes.argmax() == len(self.n_clusters) - 1:
             yield f"the silhouette still rises at k = {last}, the largest that was compared; compare larger ones, too"
         resamplings = text.plural(self.agreements.shape[1], "resampling")
+        yield (
+            "expl. is the share of the variance that clusters explain, silh. the silhouette, cloud the silhouette of "
+            "one cloud without clusters, C-H the Calinski-Harabasz index"
+        )
         yield (
             f"stability is the agreement (adjusted Rand index) with {resamplings} of the devices, with the range of "
             "nine in ten of them; weakest is the cluster that comes back worst"
@@ -218,3 +223,8 @@ def _summary(agreements: Array) -> tuple[float, float, float]:
         return (float("nan"),) * 3
     low, high = np.quantile(known, [0.05, 0.95])
     return float(known.mean()), float(low), float(high)
+
+
+def _short(value: float) -> str:
+    """A number in at most eight characters."""
+    return f"{value:,.0f}" if 1_000 <= value < 1e6 else f"{value:.4g}"
