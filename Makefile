@@ -41,8 +41,10 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff format .
 
 bench: ARGS ?= --markdown docs/benchmarks.md
+bench: PICTURE ?= $(if $(filter docs/benchmarks.md,$(ARGS)),docs/images/scaling.png)
 bench: $(READY) ## Measure speed against competitors (ten minutes), into docs/benchmarks.md; or ARGS="W1 S1 --quick"
 	$(BIN)/python -m benchmarks speed $(ARGS)
+	$(if $(PICTURE),$(BIN)/python -m benchmarks scaling --picture $(PICTURE))
 
 scale: ARGS ?= --markdown docs/explanation-scale.md
 scale: $(READY) ## Measure what one device costs, and compute what a million would, into docs/explanation-scale.md

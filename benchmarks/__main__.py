@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks speed`` and ``python -m benchmarks scale``."""
+"""The command line of the benchmarks: ``python -m benchmarks speed``, ``scaling`` and ``scale``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from benchmarks import run
 from benchmarks import scale as scales
+from benchmarks import scaling as curves
 from benchmarks.figures import Figure
 from kfed import KFedError
 
@@ -60,6 +61,19 @@ def scale(quick: Quick = False, markdown: Page = None, as_json: Json = False) ->
         typer.echo(json.dumps(found, indent=2))
     elif markdown is None:
         Console().print(Markdown(page))
+
+
+@app.command()
+def scaling(
+    picture: Annotated[Path, typer.Option(metavar="FILE", help="The picture to write.")] = Path("scaling.png"),
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Draw time against points, features, clusters and devices, beside scikit-learn and faiss."""
+    measured = curves.measure(quick)
+    curves.save_picture(measured, picture)
+    if as_json:
+        typer.echo(json.dumps([one.facts() for one in measured], indent=2))
 
 
 def _table(figures: list[Figure]) -> Table:

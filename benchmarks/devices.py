@@ -49,8 +49,8 @@ def fleet(
         with threadpool_limits(1):
             their_cost = _mean_cost(looped, [(model.cluster_centers_, model.labels_) for model in theirs()])
         our_cost = _mean_cost(looped, [(local.centers, local.labels) for local in ours()[: len(looped)]])
-        contestants = {"kfed": ours, "scikit-learn": _alone(theirs), "measured": lambda: ours(measure_deviation=True)}
-        faiss_fit = _faiss_loop(looped, n_clusters)
+        contestants = {"kfed": ours, "scikit-learn": alone(theirs), "measured": lambda: ours(measure_deviation=True)}
+        faiss_fit = faiss_loop(looped, n_clusters)
         if faiss_fit is not None:
             contestants["faiss"] = faiss_fit
         seconds = race(contestants, rounds=5 if n_devices > 100 else 9)
@@ -75,7 +75,7 @@ def one_device(quick: bool) -> Iterator[Figure]:
     from sklearn.cluster import KMeans
 
     n_points, n_features, n_clusters = (100_000 if quick else 1_000_000), 32, 16
-    points = _mixture(np.random.default_rng(0), n_points, n_features, n_clusters)
+    points = mixture(np.random.default_rng(0), n_points, n_features, n_clusters)
 
     def ours(seed: int = 0) -> kfed.LocalClustering:
         return kfed.cluster_device(points, n_clusters, random_state=seed, measure_deviation=False)
@@ -105,7 +105,7 @@ def many_clusters(n_points: int, n_features: int, n_clusters: int) -> Callable[[
         from sklearn.cluster import KMeans
 
         size = n_points // 4 if quick else n_points
-        points = _mixture(np.random.default_rng(0), size, n_features, n_clusters)
+        points = mixture(np.random.default_rng(0), size, n_features, n_clusters)
         name = f"{size:,} x {n_features}, k = {n_clusters}"
 
         def ours(seed: int = 0) -> kfed.LocalClustering:
@@ -114,7 +114,7 @@ def many_clusters(n_points: int, n_features: int, n_clusters: int) -> Callable[[
         def theirs(seed: int = 0) -> Any:
             return KMeans(n_clusters, n_init=1, random_state=seed).fit(points)
 
-        seconds = race({"kfed": ours, "scikit-learn": _alone(theirs)}, rounds=3)
+        seconds = race({"kfed": ours, "scikit-learn": alone(theirs)}, rounds=3)
         detail = f"kfed {seconds['kfed']:.2f} s, scikit-learn {seconds['scikit-learn']:.2f} s, one thread each"
         yield Figure(
             name, "times as fast as scikit-learn", seconds["scikit-learn"] / seconds["kfed"], 1.5, True, detail
@@ -136,17 +136,18 @@ def _mean_cost(devices: list[Array], answers: list[tuple[Array, Array]]) -> floa
 def _mixtures(n_devices: int, n_points: int, n_features: int, n_clusters: int) -> list[Array]:
     """Devices that each hold points of a few of the components of one mixture."""
     rng = np.random.default_rng(0)
-    return [_mixture(rng, n_points, n_features, n_clusters) for _ in range(n_devices)]
+    return [mixture(rng, n_points, n_features, n_clusters) for _ in range(n_devices)]
 
 
-def _mixture(rng: np.random.Generator, n_points: int, n_features: int, n_clusters: int) -> Array:
+def mixture(rng: np.random.Generator, n_points: int, n_features: int, n_clusters: int) -> Array:
+    """Points of a mixture of Gaussians with means about `SEPARATION` standard deviations apart."""
     scale = SEPARATION / np.sqrt(2 * n_features)
     means = scale * np.random.default_rng(1).standard_normal((max(N_COMPONENTS, n_clusters), n_features))
     own = rng.choice(len(means), n_clusters, replace=False)[rng.integers(n_clusters, size=n_points)]
     return np.asarray(means[own] + rng.standard_normal((n_points, n_features)), dtype=np.float32)
 
 
-def _alone(function: Callable[[], object]) -> Callable[[], object]:
+def alone(function: Callable[[], object]) -> Callable[[], object]:
     """`function` with one thread, as suits many small fits."""
 
     def limited() -> object:
@@ -156,7 +157,7 @@ def _alone(function: Callable[[], object]) -> Callable[[], object]:
     return limited
 
 
-def _faiss_loop(devices: list[Array], n_clusters: int) -> Callable[[], object] | None:
+def faiss_loop(devices: list[Array], n_clusters: int) -> Callable[[], object] | None:
     """Faiss's k-means with one thread on each device, or None if it is not installed."""
     try:
         with warnings.catch_warnings():

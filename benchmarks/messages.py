@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from kfed import DeviceMessage
+from kfed.wire import MessageBatch
 
 
 def message(quick: bool) -> Iterator[Figure]:
@@ -25,6 +26,20 @@ def message(quick: bool) -> Iterator[Figure]:
             DeviceMessage.from_bytes(sent.to_bytes())
         rates.append(2_000 / (time.perf_counter() - started))
     yield Figure("message", "encoded and decoded a second", max(rates), 20_000, True, "best of several runs")
+
+
+def many(quick: bool) -> Iterator[Figure]:
+    """Messages of four centers of 64 features, read, checked and stacked at once, as a server does."""
+    centers = np.random.default_rng(0).standard_normal((4, 64), dtype=np.float32)
+    n_messages = 10_000 if quick else 100_000
+    payloads = [DeviceMessage(f"{i}", centers, np.full(4, 25), np.ones(4), 5.0).to_bytes() for i in range(n_messages)]
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        MessageBatch.of_bytes(payloads)
+        seconds.append(time.perf_counter() - started)
+    detail = f"{n_messages:,} messages, k=4, d=64"
+    yield Figure("messages", "µs to read one of many", 1e6 * min(seconds) / n_messages, 10, False, detail)
 
 
 def imports(quick: bool) -> Iterator[Figure]:

@@ -24,8 +24,12 @@ WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "S1": servers.small,
     "S2": servers.large("S2", 1_000_000, 64),
     "S3": servers.large("S3", 200_000, 784),
+    "S4": servers.choosing,
+    "S5": servers.robust("S5", 1_000_000, 500, target=15, gap=10.0),
+    "S6": servers.robust("S6", 80_000, 100, target=2, gap=0.0),
     "C1": servers.comparison,
     "message": messages.message,
+    "messages": messages.many,
     "import": messages.imports,
     "federated": federated.federated,
 }
@@ -71,14 +75,27 @@ def as_markdown(figures: Sequence[Figure]) -> str:
         verdict = "yes" if figure.reached else "**no**"
         cells = [figure.workload, figure.measure, f"{figure.value:,.4g}", f"{sign} {figure.target:g}", verdict]
         lines.append(f"| {' | '.join([*cells, figure.detail])} |")
-    return "\n".join(lines)
+    return "\n".join(lines if about is not _PAGE[0] else [*lines, *_PICTURE])
+
+
+_PICTURE = [
+    "",
+    "## How time grows",
+    "",
+    "Written by `make bench`, too (`python -m benchmarks scaling`). Both scales are logarithmic, so a straight line is",
+    "a power of the size, and a line that turns up is time that grows faster than before. faiss takes 25 steps from a",
+    "random start, whatever is left to do; kfed and scikit-learn run until nothing changes, and kfed measures the",
+    "spectral deviation.",
+    "",
+    "![Time against points, features, clusters and devices](images/scaling.png)",
+]
 
 
 _PAGE: tuple[list[str], list[str]] = (
     [
         "# Benchmarks",
         "",
-        "Written by `make bench`. Every figure is a size, or a ratio to a competitor in the same run.",
+        "Written by `make bench`. Every figure is a size, a ratio to a competitor in the same run, or seconds.",
         "Fleets and W4 are mixtures of Gaussians with means about 6 standard deviations apart. scikit-learn and faiss",
         "fit the devices of a fleet one after the other with one thread, kfed with all cores; `benchmarks/` says more.",
         '"As users call it" is with the spectral deviation, which kfed measures by default and others never; others',

@@ -1,4 +1,4 @@
-"""S1 to S3: Algorithm 2, against a textbook version and plain passes over the centers. C1: twelve values of k."""
+"""S1 to S3: Algorithm 2, against a textbook and against plain passes; S4 to S6 and C1: seconds, where no rival is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.figures import Figure, race
 from kfed._base import geometry
 from kfed._base.array import Array
-from kfed.server import compare_k, farthest_first
-from kfed.wire import DeviceMessage, MessageBatch
+from kfed.server import aggregate, choose_n_clusters, compare_k, farthest_first
+from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch
 
 N_START = 4
 
@@ -54,6 +54,48 @@ def comparison(quick: bool) -> Iterator[Figure]:
         seconds = time.perf_counter() - started
         detail = f"recommended: {found.recommended}"
         yield Figure(f"C1 {kind}", "seconds for twelve values of k", seconds, 10, False, detail)
+
+
+def choosing(quick: bool) -> Iterator[Figure]:
+    """S4: how long it takes to choose k."""
+    for n_features in (16, 64):
+        batch = _batch(100_000 if quick else 1_000_000, n_features, n_clusters=32)
+        seconds = race({"kfed": partial(choose_n_clusters, batch)}, rounds=3)["kfed"]
+        chosen = choose_n_clusters(batch)
+        detail = f"{len(batch.centers):,} centers of {n_features} features, k={chosen.n_clusters}"
+        yield Figure("S4", "seconds to choose k", seconds, 3, False, detail)
+
+
+def robust(name: str, n_centers: int, n_clusters: int, target: float, gap: float) -> Callable[[bool], Iterator[Figure]]:
+    """How long the robust rule takes."""
+
+    def workload(quick: bool) -> Iterator[Figure]:
+        batch = _batch(n_centers // 10 if quick else n_centers, 64, n_clusters, gap)
+        seconds = race({"kfed": partial(aggregate, batch, n_clusters, rule="robust")}, rounds=3)["kfed"]
+        kind = "separated" if gap else "no clusters at all"
+        detail = f"{len(batch.centers):,} centers of 64 features, k={n_clusters}, {kind}"
+        yield Figure(name, "seconds of the robust rule", seconds, target, False, detail)
+
+    return workload
+
+
+def _batch(n_centers: int, n_features: int, n_clusters: int, gap: float = 10.0) -> MessageBatch:
+    """Devices of four centers each; `gap` is the scale of the places of clusters, in deviations of their points."""
+    rng = np.random.default_rng(0)
+    n_devices, counts = n_centers // 4, rng.integers(20, 60, n_centers)
+    places = gap * rng.standard_normal((n_clusters, n_features), dtype=np.float32)
+    noise = rng.standard_normal((n_centers, n_features), dtype=np.float32) / np.sqrt(counts, dtype=np.float32)[:, None]
+    return MessageBatch(
+        device_ids=tuple(f"{i:07}" for i in range(n_devices)),
+        centers=places[rng.integers(n_clusters, size=n_centers)] + noise,
+        owners=np.repeat(np.arange(n_devices), 4),
+        counts=counts,
+        sums_of_squares=rng.chisquare((counts - 1) * n_features),
+        spectral_deviations=np.full(n_devices, np.nan),
+        is_named=np.zeros(n_devices, bool),
+        is_double=np.zeros(n_devices, bool),
+        schema=FeatureSchema(n_features),
+    )
 
 
 def _raced(centers: Array, n_clusters: int, rival: Callable[..., object], rounds: int) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from sklearn.metrics import calinski_harabasz_score
 
 import kfed
 from kfed._base import files
-from kfed.server import cost_curve, trust
+from kfed.server import cost_curve, farthest_first, trust
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
 from kfed.server.cost_curve import calinski_harabasz
 from kfed.wire import MessageBatch
@@ -479,7 +479,8 @@ def gathering(centers, variances, counts=None):
 
 def mixtures_of(*arguments):
     found = gathering(*arguments)
-    return trust.mixtures(found.centers, found.counts, CenterSpread.of(found)).tolist()
+    traversal = farthest_first(found.centers, len(found.centers), [int(found.counts.argmax())])
+    return trust.mixtures(found.centers, CenterSpread.of(found), traversal).tolist()
 
 
 def test_a_center_between_two_others_whose_spread_says_so_is_a_mixture():

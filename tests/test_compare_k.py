@@ -103,8 +103,17 @@ def test_values_above_the_number_of_centers_are_left_out(world):
 def test_without_spreads_the_table_says_that_costs_are_of_centers(world):
     plain = [kfed.DeviceMessage(one.device_id, one.centers, one.counts) for one in world.messages()]
     found = kfed.compare_k(plain, [2, 9], n_resamplings=2)
-    assert not found.has_squares
-    assert any("did not say how far their rows spread" in note for note in found.notes())
+    assert found.share_known == 0
+    assert any("those of the device centers" in note for note in found.notes())
+
+
+def test_a_few_devices_that_say_no_spread_are_taken_as_the_others(world):
+    sent = world.messages()
+    plain = kfed.DeviceMessage(sent[0].device_id, sent[0].centers, sent[0].counts)
+    every, most = (kfed.compare_k(own, [9], n_resamplings=2) for own in (sent, [plain, *sent[1:]]))
+    assert most.costs[0] == pytest.approx(every.costs[0], rel=0.05)
+    assert 0.8 < most.share_known < 1
+    assert any("taken to spread as the others" in note for note in most.notes())
 
 
 def test_agreement_is_the_adjusted_rand_index_of_the_rows():

@@ -194,7 +194,8 @@ def test_the_answer_is_a_fixed_point_of_lloyd(seed, shape, n_clusters, grid, kin
             patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
             patch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 256)
         given_points = scipy.sparse.csr_array(points) if kind == "sparse" else points
-        local = kfed.cluster_device(given_points, n_clusters, sample_weight=weights, random_state=seed)
+        options = {"sample_weight": weights, "random_state": seed, "min_cluster_size": 1}
+        local = kfed.cluster_device(given_points, n_clusters, **options)
     check_facts(local, points, weights)
     apart = np.linalg.norm(points[:, None] - local.centers, axis=2)
     own = apart[np.arange(len(points)), local.labels]
@@ -307,11 +308,23 @@ def test_many_clusters_of_many_points_are_a_fixed_point_of_lloyd_and_cost_what_s
     assert local.cost <= 1.02 * theirs
 
 
+def test_lloyd_starts_so_well_on_a_large_device_that_few_steps_are_left_whatever_the_seed():
+    rng = np.random.default_rng(0)
+    means = 0.75 * np.random.default_rng(1).standard_normal((16, 32))
+    own = rng.choice(16, 16, replace=False)[rng.integers(16, size=70_000)]
+    points = (means[own] + rng.standard_normal((70_000, 32))).astype(np.float32)
+    found = [kfed.cluster_device(points, 16, random_state=seed, measure_deviation=False) for seed in (0, 2, 5)]
+    assert max(local.n_iterations for local in found) <= 15
+    assert max(local.cost for local in found) <= 1.001 * min(local.cost for local in found)
+
+
 def test_work_and_not_bytes_alone_makes_a_device_large():
     points = np.zeros((200_000, 2), np.float32)
     assert kfed.device.batches.is_large(points, 100)
     assert not kfed.device.batches.is_large(points, 4)
     assert not kfed.device.batches.is_large(points, "auto")
+    assert kfed.device.batches.is_large(points[:30_000], 63)
+    assert not kfed.device.batches.is_large(points[:30_000], 32)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -434,7 +447,8 @@ def test_nothing_is_ever_not_a_number(dtype, seed):
     if rng.random() < 0.5:
         points = points[rng.integers(shape[0], size=shape[0])]
     weights = 10.0 ** rng.integers(-6, 6, shape[0]) if rng.random() < 0.5 else None
-    local = kfed.cluster_device(points.astype(dtype), int(rng.integers(1, 9)), sample_weight=weights, random_state=seed)
+    options = {"sample_weight": weights, "random_state": seed, "min_cluster_size": 1}
+    local = kfed.cluster_device(points.astype(dtype), int(rng.integers(1, 9)), **options)
     for array in (local.centers, local.counts, local.sums_of_squares, local.spectral_deviation):
         assert np.isfinite(array).all()
     assert local.to_message("a").n_features == shape[1]

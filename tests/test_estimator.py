@@ -175,7 +175,7 @@ def test_a_center_of_nothing_is_never_predicted():
             model.fit(X)
         assert set(model.predict(between)) <= set(model.labels_)
     with pytest.warns(ConvergenceWarning, match="2 distinct clusters"):
-        spread = KFed(4, 2, random_state=0).fit(X, groups=np.tile([0, 1], 10))
+        spread = KFed(4, 2, min_cluster_size=1, random_state=0).fit(X, groups=np.tile([0, 1], 10))
     assert set(spread.predict(np.concatenate([X, between]))) <= set(spread.labels_)
     assert len(spread.cluster_centers_) == spread.aggregation_.n_clusters
 

@@ -1,5 +1,7 @@
 """No raw row leaves a device: what a message may hold, and which file may know which."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -100,11 +102,213 @@ def test_a_row_that_occurs_too_rarely_is_not_in_the_bytes_of_a_message(seed, n_c
             assert place.astype(np.float64).tobytes() not in payload
 
 
-def test_a_row_that_occurs_often_may_be_sent_so_the_search_is_able_to_find_one():
+def test_a_row_of_enough_people_may_be_sent_so_the_search_is_able_to_find_one():
     points = np.repeat([[0.25, 0.5, 1.75], [7.7, 8.8, 9.9]], [4, 2], axis=0)
-    payload = kfed.cluster_device(points, 2, random_state=0).to_message("a").to_bytes()
+    payload = kfed.cluster_device(points, 2, ids=range(6), random_state=0).to_message("a").to_bytes()
     assert points[0].tobytes() in payload
     assert points[-1].tobytes() not in payload
+
+
+# Rows that are one row, and people ------------------------------------------------------------------------------
+
+
+@given(
+    points=crowded_points(),
+    n_clusters=st.integers(1, 5),
+    min_cluster_size=st.integers(2, 5),
+    seed=st.integers(0, 100),
+    kind=st.sampled_from(["dense", "float32", "sparse", "blocked"]),
+    alike=st.sampled_from([0.0, 1e-7]),
+)
+def test_a_cluster_that_is_sent_holds_enough_different_rows(points, n_clusters, min_cluster_size, seed, kind, alike):
+    points = points * (1 + alike * np.random.default_rng(seed).uniform(size=points.shape))
+    with pytest.MonkeyPatch.context() as patch:
+        if kind == "blocked":
+            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+        local = kfed.cluster_device(
+            form(points, kind), n_clusters, random_state=seed, min_cluster_size=min_cluster_size
+        )
+    for cluster in np.flatnonzero(~local.withheld):
+        members = points[local.labels == cluster]
+        rounded = np.round(members / np.abs(points).max(), 5)
+        assert len(np.unique(rounded, axis=0)) >= min_cluster_size
+
+
+@pytest.mark.parametrize("kind", ["batch", "blocked", "sparse", "fleet"])
+def test_different_rows_are_found_wherever_they_stand_among_copies(kind, monkeypatch):
+    if kind == "blocked":
+        monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+    points = np.repeat([[1.0, 5.0]], 9_000, axis=0)
+    points[[3_000, 8_990], 0] = 1.5, 1.7
+
+    def is_sent(made):
+        if kind == "fleet":
+            return not kfed.cluster_fleet([made, made], 1)[1].withheld[0]
+        return not kfed.cluster_device(scipy.sparse.csr_array(made) if kind == "sparse" else made, 1).withheld[0]
+
+    assert is_sent(points)
+    points[8_990] = points[0]
+    assert not is_sent(points)
+
+
+def test_three_visits_of_one_patient_count_as_one():
+    points = np.random.default_rng(0).normal(size=(12, 2))
+    visits = np.repeat([0, 1, 2, 3], 3)
+    assert not kfed.cluster_device(points, 1, min_cluster_size=4, ids=visits).withheld[0]
+    assert kfed.cluster_device(points, 1, min_cluster_size=5, ids=visits).withheld[0]
+    assert kfed.cluster_device(points, 1, min_cluster_size=4, ids=np.repeat(["a", "b", "c"], 4)).withheld[0]
+    assert not kfed.cluster_device(points, 1, min_cluster_size=5).withheld[0]
+
+
+def test_a_cluster_that_is_mostly_one_person_is_withheld():
+    points = np.random.default_rng(0).normal(size=(12, 2))
+    for own, withheld in ((6, False), (7, True)):
+        ids = np.maximum(np.arange(12) - own + 1, 0)
+        assert kfed.cluster_device(points, 1, min_cluster_size=3, ids=ids).withheld[0] == withheld
+
+
+def test_ids_must_be_one_for_each_point():
+    with pytest.raises(
+        kfed.InvalidInputError, match=r"ids must have one entry per point, shape \(3,\); got shape \(2,\)"
+    ):
+        kfed.cluster_device(np.zeros((3, 1)), 1, ids=[1, 2])
+
+
+# Sums of squares of few rows ------------------------------------------------------------------------------------
+
+
+def ways(n_rows, total, sum_of_squares, lowest=0, highest=99):
+    """Every choice of whole numbers between two bounds with this sum and sum of squares, in increasing order."""
+    if n_rows == 1:
+        return [(total,)] if lowest <= total <= highest and total**2 == sum_of_squares else []
+    return [
+        (first, *rest)
+        for first in range(lowest, total // n_rows + 1)
+        for rest in ways(n_rows - 1, total - first, sum_of_squares - first**2, first, highest)
+    ]
+
+
+def recovered(message):
+    """What whoever reads a message of one column of whole numbers finds out: the only rows that fit to a center."""
+    sums = message.sums_of_squares
+    found = []
+    for center, count, about_mean in zip(message.centers[:, 0], message.counts, sums, strict=True):
+        total = round(center * count)
+        squares = about_mean + count * center**2
+        fits = ways(int(count), total, round(squares)) if abs(squares - round(squares)) < 1e-6 else []
+        found += fits if len(fits) == 1 else []
+    return found
+
+
+def test_three_whole_numbers_are_recovered_from_an_exact_sum_of_squares_and_not_from_a_message():
+    rng = np.random.default_rng(0)
+    n_sent, by_exact, by_message = 0, 0, 0
+    for seed in range(60):
+        ages = np.concatenate([rng.integers(low, low + 15, 3) for low in (5, 30, 55, 80)]).astype(float)[:, None]
+        local = kfed.cluster_device(ages, 4, random_state=seed)
+        rows = {tuple(sorted(map(int, ages[local.labels == cluster, 0]))) for cluster in range(4)}
+        as_before = replace(local, sent=None).to_message("a")
+        n_sent += as_before.n_local_clusters
+        by_exact += len(rows.intersection(recovered(as_before)))
+        message = local.to_message("a")
+        by_message += 0 if message.sums_of_squares is None else len(rows.intersection(recovered(message)))
+    assert by_exact > n_sent / 3
+    assert by_message < n_sent / 50
+
+
+def test_few_rows_send_neither_sum_of_squares_nor_norm():
+    points = np.random.default_rng(0).normal(size=(9, 2))
+    assert kfed.cluster_device(points, 1).to_message("a").sums_of_squares is not None
+    message = kfed.cluster_device(points[:8], 1).to_message("a")
+    assert message.counts.tolist() == [8]
+    assert (message.sums_of_squares, message.spectral_deviation) == (None, None)
+
+
+@given(seed=st.integers(0, 10_000), min_cluster_size=st.integers(1, 6), weighted=st.booleans())
+def test_sums_of_squares_are_shared_out_within_a_device_and_large_clusters_keep_their_own(
+    seed, min_cluster_size, weighted
+):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(rng.integers(1, 120), 2)) + 9 * rng.integers(5, size=(1, 2))
+    weights = rng.uniform(0.5, 1, len(points)) if weighted else None
+    local = kfed.cluster_device(points, 5, sample_weight=weights, random_state=seed, min_cluster_size=min_cluster_size)
+    sent, n_rows = ~local.withheld, np.bincount(local.labels, minlength=5)
+    sums = local.to_message("a").sums_of_squares
+    least = 3 * min_cluster_size if min_cluster_size > 1 else 0
+    if not sent.any() or n_rows[sent].sum() < least:
+        assert sums is None
+        return
+    np.testing.assert_allclose(sums.sum(), local.sums_of_squares[sent].sum())
+    own = sums == local.sums_of_squares[sent]
+    assert n_rows[sent][~own].sum() == 0 or n_rows[sent][~own].sum() >= least
+    if (n_rows[sent] >= least).all():
+        assert own.all()
+
+
+def test_what_is_sent_of_small_clusters_is_kept_with_the_local_clustering():
+    points = np.random.default_rng(0).normal(size=(40, 2))
+    local = kfed.cluster_device(points, 5, random_state=0)
+    again = kfed.LocalClustering.from_bytes(local.to_bytes())
+    assert again.to_message("a") == local.to_message("a")
+    assert again.cost == local.cost
+    assert local.to_message("a") != replace(local, sent=None).to_message("a")
+
+
+# Clusters that borrow ---------------------------------------------------------------------------------------------
+
+
+def small_and_large(seed=0):
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.normal(size=(30, 2)), [[9.0, 0.0], [9.2, 0.3]], rng.normal((0, 30), size=(30, 2))])
+
+
+def test_a_small_cluster_borrows_the_nearest_rows_and_labels_stay():
+    points = small_and_large()
+    alone = kfed.cluster_device(points, 3, random_state=0)
+    local = kfed.cluster_device(points, 3, random_state=0, small_clusters="borrow")
+    np.testing.assert_array_equal(local.labels, alone.labels)
+    np.testing.assert_array_equal(local.centers, alone.centers)
+    small = local.labels[30]
+    assert alone.withheld.tolist() == [cluster == small for cluster in range(3)]
+    assert not local.withheld.any()
+    home = points[:30]
+    lent = ((home - points[30:32].mean(axis=0)) ** 2).sum(axis=1).argmin()
+    message = local.to_message("a")
+    np.testing.assert_allclose(message.centers[small], np.vstack([points[30:32], home[lent]]).mean(axis=0))
+    np.testing.assert_allclose(message.centers[local.labels[0]], np.delete(home, lent, axis=0).mean(axis=0))
+    assert message.n_points == len(points)
+    assert kfed.LocalClustering.from_bytes(local.to_bytes()).to_message("a") == message
+    (of_fleet,) = kfed.cluster_fleet([points], 3, random_state=0, small_clusters="borrow")
+    assert of_fleet.to_message("a") == message
+
+
+@given(
+    points=crowded_points(),
+    n_clusters=st.integers(1, 6),
+    min_cluster_size=st.integers(2, 4),
+    seed=st.integers(0, 100),
+    kind=st.sampled_from(["dense", "sparse", "blocked"]),
+)
+def test_clusters_that_borrow_keep_to_the_floor(points, n_clusters, min_cluster_size, seed, kind):
+    with pytest.MonkeyPatch.context() as patch:
+        if kind == "blocked":
+            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+        local = kfed.cluster_device(
+            form(points, kind),
+            n_clusters,
+            random_state=seed,
+            min_cluster_size=min_cluster_size,
+            small_clusters="borrow",
+        )
+    message = local.to_message("a")
+    assert (message.counts >= min_cluster_size).all()
+    assert message.n_points <= len(points)
+    for center in message.centers:
+        assert_not_a_rare_row(center, points, min_cluster_size)
+    if message.n_points == len(points):
+        np.testing.assert_allclose(
+            message.counts @ message.centers, points.sum(axis=0), atol=1e-9 * np.abs(points).sum() + 1e-300
+        )
 
 
 @given(

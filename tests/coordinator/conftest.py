@@ -60,7 +60,10 @@ def _one_at_a_time(kind):
     def run(address, **settings):
         while running:
             running.pop().stop()
-        running.append(kind(ServiceSettings(address, hashed(ADMIN), **{"open_to_loopback": True, **settings})))
+        limits = {"limits": settings.pop("limits")} if "limits" in settings else {}
+        made = ServiceSettings(address, hashed(ADMIN), **{"open_to_loopback": True, **settings})
+        running.append(kind(made, **limits))
+        running[0].client.app = running[0].app
         return running[0].client
 
     yield run

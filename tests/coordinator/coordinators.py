@@ -13,15 +13,15 @@ import subprocess
 import sysconfig
 import threading
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import numpy as np
-import uvicorn
 
 import kfed
-from kfed.coordinator.http import Address, create_app
+from kfed.coordinator.http import Address, Limits, create_app, make_server
 
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
 ADMIN = "an-admin-token-for-tests"
@@ -66,6 +66,10 @@ class Caller:
         for one in sent:
             assert self.put(one, name).status_code == 201
         return self.wait_until("aggregated", name)
+
+    def invite(self):
+        """The code of a link for watching, as `kfed serve` prints one; for coordinators in this process."""
+        return self.http.app.state.desk.viewers.invite()
 
     def path(self, device_id, name="clinics"):
         return f"/v1/federations/{name}/devices/{quote(device_id, safe='')}"
@@ -150,10 +154,11 @@ class _Bridge(httpx.BaseTransport):
 class OnSocket:
     """A coordinator in this process, on a socket of its own, and a client of it."""
 
-    def __init__(self, settings):
+    def __init__(self, settings, limits=None):
         self.app = create_app(settings)
-        listening = Address(port=0).listen()
-        self._server = uvicorn.Server(uvicorn.Config(self.app, log_level="warning", proxy_headers=False))
+        address = Address(port=0)
+        listening = address.listen()
+        self._server = make_server(self.app, address, limits or Limits())
         self._thread = threading.Thread(target=lambda: self._server.run(sockets=[listening]))
         self._thread.start()
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=30)
@@ -186,7 +191,8 @@ class Server:
             said += line
             if line.startswith("}"):
                 break
-        self.url = json.loads(said)["url"]
+        self.said = json.loads(said)
+        self.url = self.said["url"]
         self.port = int(self.url.rsplit(":", 1)[1])
         self.admin = token.read_text().strip()
 
@@ -229,6 +235,22 @@ class Postgres:
 
     def stop(self):
         self._run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop")
+
+    @contextmanager
+    def frozen(self):
+        """Stop all of its processes for a while: connections stay open, and nobody answers."""
+        first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        frozen = [first]
+        os.kill(first, signal.SIGSTOP)
+        for child in Path(f"/proc/{first}/task/{first}/children").read_text().split():
+            os.kill(int(child), signal.SIGSTOP)
+            frozen.append(int(child))
+        try:
+            yield
+        finally:
+            for one in frozen:
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGCONT)
 
     def _run(self, program, *arguments):
         command = [str(self.programs / program), *map(str, arguments)]

@@ -1,7 +1,9 @@
 """`kfed join`: the whole life of a device in one command, and no row of it on the wire."""
 
 import csv
+import io
 import json
+import re
 import socket
 import ssl
 import stat
@@ -64,7 +66,7 @@ def test_three_sites_join_and_wait_a_fourth_comes_late_and_all_agree(url):
     assert len(set.union(*found.values())) == 4
 
 
-def test_a_site_runs_the_same_command_again_without_a_second_effect_and_leaves_for_good(url):
+def test_a_site_runs_the_same_command_again_without_a_second_effect_and_leaves_for_good(url, monkeypatch):
     again = join_arguments(url, "north", "--no-wait")
     for _ in range(2):
         run(*again)
@@ -76,7 +78,12 @@ def test_a_site_runs_the_same_command_again_without_a_second_effect_and_leaves_f
     changed = [*join_arguments(url, "north", "--no-wait", "--force"), "--seed", 5, "--min-cluster-size", 20]
     Path("north.csv").write_text(Path("south.csv").read_text())
     assert "replace" in run(*changed, code=1)
-    run(*changed, "--replace")
+    for answer in ("n\n", ""):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        refused = run(*changed, "--replace", code=1)
+        assert "can subtract it from the new one" in refused
+        assert "nothing was sent; pass --yes" in refused
+    run(*changed, "--replace", "--yes")
     run("leave", "north.ticket")
     assert json.loads(run("federation", "show", "sites", "--url", url, "--json"))["n_devices"] == 0
 
@@ -213,6 +220,162 @@ def test_patience_ends(caller):
     with pytest.raises(CoordinatorError, match="no route"):
         line.request("GET", "/healthz")
     assert 1 <= len(pauses) < 100
+
+
+# What goes wrong at the edge -----------------------------------------------------------------------------------------
+
+
+def test_a_federation_that_was_mistyped_does_not_spoil_the_next_join(url):
+    wrong = [*join_arguments(url, "north", "--no-wait"), "--federation", "cites"]
+    assert "there is no federation 'cites'" in run(*wrong, code=1)
+    assert not list(Path().glob("north.[tl]*"))
+    run(*join_arguments(url, "north", "--no-wait"))
+    kept = Path("north.ticket").read_bytes()
+    assert "--force" in run(*wrong, code=1)
+    assert "there is no federation 'cites'" in run(*wrong, "--force", code=1)
+    assert Path("north.ticket").read_bytes() == kept
+    run("leave", "north.ticket")
+
+
+def test_a_ticket_of_another_federation_is_given_up_with_force(url):
+    run("federation", "create", "other", "--features", "x,y", "-k", 4, "--url", url)
+    run(*join_arguments(url, "north", "--no-wait"))
+    other = [*join_arguments(url, "north", "--no-wait"), "--federation", "other", "--token-file", "other.token"]
+    assert "give another file with --ticket" in run(*other, code=1)
+    run(*other, "--force")
+    assert json.loads(run("federation", "show", "other", "--url", url, "--json"))["n_devices"] == 1
+
+
+def test_labels_can_be_read_by_their_owner_only(url):
+    for site in ("north", "south"):
+        run(*join_arguments(url, site, "--no-wait"))
+    run(*join_arguments(url, "east", "-o", "labels.csv"))
+    run("label", "north.local", "--clusters", "north.ticket", "-o", "north-labels.csv")
+    for path in ("labels.csv", "north-labels.csv"):
+        assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+
+
+class LosingAnswers(httpx.BaseTransport):
+    """Passes requests on, and loses as many answers as it is told."""
+
+    def __init__(self, n_lost):
+        self._through, self._n_lost = httpx.HTTPTransport(), n_lost
+
+    def handle_request(self, request):
+        answer = self._through.handle_request(request)
+        if self._n_lost:
+            self._n_lost -= 1
+            answer.read()
+            raise httpx.ReadError("the answer was lost")
+        return answer
+
+    def close(self):
+        self._through.close()
+
+
+def test_a_site_whose_leaving_was_not_acknowledged_has_left(url, monkeypatch):
+    run(*join_arguments(url, "north", "--no-wait"))
+    before = Path("north.ticket").read_bytes()
+    real = httpx.Client
+
+    def losing(n_lost):
+        lossy = lambda **options: real(**{**options, "transport": LosingAnswers(n_lost), "mounts": None})  # noqa: E731
+        monkeypatch.setattr("kfed.coordinator.client.line.httpx.Client", lossy)
+
+    losing(1)
+    assert "north has left sites" in run("leave", "north.ticket")
+    Path("north.ticket").write_bytes(before)
+    losing(0)
+    run(*join_arguments(url, "north", "--no-wait"))
+    losing(100)
+    assert "no usable response" in run("leave", "north.ticket", "--patience", 0.1, code=1)
+    losing(0)
+    assert "north has left sites" in run("leave", "north.ticket")
+    assert json.loads(run("federation", "show", "sites", "--url", url, "--json"))["n_devices"] == 0
+
+
+def test_a_site_that_never_joined_is_told_so_when_it_leaves(url):
+    run(*join_arguments(url, "north", "--no-wait"))
+    facts = json.loads(Path("north.ticket").read_text())
+    Path("north.ticket").write_text(json.dumps({**facts, "federation": "cites"}))
+    for _ in range(2):
+        assert "refused (403)" in run("leave", "north.ticket", code=1)
+
+
+def test_a_name_with_a_space_and_zero_clusters_are_refused_in_words(url):
+    create = ["federation", "create", "--features", "x,y", "--url", url]
+    assert "name must be 1 to 63 letters, digits" in run(*create, "my clinics", code=1)
+    for wrong in (0, "many"):
+        said = " ".join(run(*create, "zero", "-k", wrong, code=2).replace("│", " ").split())
+        assert f"must be a whole number of at least 1, or auto; got '{wrong}'" in said
+
+
+def test_the_command_for_later_can_be_pasted(url):
+    Path("my site.csv").write_text(Path("north.csv").read_text())
+    arguments = join_arguments(url, "north", "--no-wait")
+    arguments[arguments.index("--data") + 1] = "my site.csv"
+    assert "kfed label 'my site.local' --clusters 'my site.ticket'" in run(*arguments)
+
+
+def test_loopback_is_reached_without_the_proxy_of_the_environment(url, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for host in (url, url.replace("127.0.0.1", "localhost")):
+        assert "sites" in run("federation", "list", "--url", host)
+
+
+def test_waiting_for_an_address_that_does_not_answer_is_not_mute():
+    told, pauses = [], []
+    line = Line("http://127.0.0.1:9", patience=300, sleep=pauses.append, tell=told.append)
+    monkey = iter([httpx.ConnectError("[Errno 111] Connection refused")] * 3)
+
+    def fail(*_, **__):
+        error = next(monkey, None)
+        if error is None:
+            return httpx.Response(200)
+        raise error
+
+    line._http.request = fail
+    line.request("GET", "/healthz")
+    assert len(pauses) == 3
+    assert len(told) == 1
+    assert re.fullmatch(r"no answer yet \(nothing listens at 127.0.0.1 port 9\); trying again until \d\d:\d\d", told[0])
+
+
+def reason(url, **options):
+    """What is said of an address that cannot be used, and how often it was tried."""
+    pauses = []
+    line = Line(url, patience=0.5, sleep=pauses.append, insecure=True, **options)
+    with pytest.raises(CoordinatorError) as refused:
+        line.request("GET", "/v1/federations")
+    line.close()
+    return str(refused.value), len(pauses)
+
+
+def test_what_is_wrong_with_an_address_is_said_in_plain_words(url, certificate):
+    port = url.rsplit(":", 1)[1].rstrip("/")
+    said, n_pauses = reason(f"https://127.0.0.1:{port}")
+    assert "does not use TLS; if this is meant, the URL must begin with http://" in said
+    assert n_pauses == 0
+    assert "nothing listens at 127.0.0.1 port 9" in reason("http://127.0.0.1:9")[0]
+    assert "no machine named nobody.invalid was found" in reason("http://nobody.invalid")[0]
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_an_encrypted_address_is_said_in_plain_words(serve, certificate):
+    server = serve("--certfile", certificate / "cert.pem", "--keyfile", certificate / "key.pem")
+    assert "if it uses TLS, the URL must begin with https://" in reason(f"http://127.0.0.1:{server.port}")[0]
+    said, n_pauses = reason(server.url)
+    assert "is not trusted (self-signed certificate" in said
+    assert "--cafile" in said
+    assert n_pauses == 0
+
+
+def test_a_password_of_the_database_is_in_no_output(postgres_address, tmp_path, serve):
+    with_password = postgres_address.replace("kfed@", "kfed:s3cret@")
+    server = serve(store=with_password)
+    assert server.said["store"] == postgres_address.replace("kfed@", "kfed:***@")
+    assert "s3cret" not in json.dumps(server.said)
 
 
 # Encryption -----------------------------------------------------------------------------------------------------

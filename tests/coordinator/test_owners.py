@@ -57,6 +57,21 @@ def test_a_store_is_free_as_soon_as_its_owner_has_closed_it(tmp_path):
         store.put([arrival("a")])
 
 
+def test_a_database_is_free_as_soon_as_its_owner_has_closed_it(postgres_address):
+    engine = create_engine(postgres_address.replace("://", "+psycopg://"), isolation_level="AUTOCOMMIT")
+    query = text(
+        "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database "
+        "WHERE locktype = 'advisory' AND datname = current_database()"
+    )
+    with engine.connect() as watching:
+        for _ in range(20):
+            store = Store(postgres_address)
+            assert watching.execute(query).scalar() == 1
+            store.close()
+            assert watching.execute(query).scalar() == 0
+    engine.dispose()
+
+
 # Fences ---------------------------------------------------------------------------------------------------------------
 
 
@@ -136,7 +151,7 @@ def assert_stopped(caller, one, reason, caplog):
     assert answer.status_code == 503
     assert reason in answer.json()["detail"]
     assert reason in caplog.text
-    assert caller.http.get("/healthz").status_code == 503
+    assert caller.http.get("/readyz").status_code == 503
 
 
 def test_nothing_is_acknowledged_into_a_deleted_file(caller, tmp_path, caplog):
@@ -209,7 +224,7 @@ def test_a_coordinator_that_lost_its_database_for_a_while_shows_what_the_one_in_
     between = Store(postgres_address)
     federation = between.read_back().federations[0]
     between.put([arrival("b")])
-    between.close_federation(federation.id)
+    between.change_federation(federation.id, closed=True)
     assert "in use by another coordinator" in caller.put(message("c")).json()["detail"]
     between.close()
     refused = caller.put(message("c"))

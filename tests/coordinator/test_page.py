@@ -147,10 +147,39 @@ def test_where_others_can_reach_it_it_takes_the_admin_token(run_server, tmp_path
     assert "hidden-one" not in page.content()
     page.get_by_label("Admin token").fill("a-wrong-token-that-is-long")
     page.keyboard.press("Enter")
-    page.get_by_text("This is not the admin token.").wait_for()
+    page.get_by_text("This is not the admin token").wait_for()
     page.get_by_label("Admin token").fill(ADMIN)
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="hidden-one").wait_for()
+
+
+def test_a_link_works_once_and_shows_without_letting_touch(run_server, tmp_path, open_page):
+    caller = Caller(run_server(str(tmp_path / "kfed.db"), open_to_loopback=False))
+    caller.create("hidden-one")
+    link = f"{caller.http.base_url}/#/link={caller.invite()}"
+    page = open_page(link)
+    page.get_by_role("heading", name="hidden-one").wait_for()
+    assert "link=" not in page.url
+    token = page.evaluate("sessionStorage.getItem('kfed-token')")
+    page.reload()
+    page.get_by_role("heading", name="hidden-one").wait_for()
+    other = open_page(link)
+    other.get_by_text("this link was used before or has expired").wait_for()
+    assert "hidden-one" not in other.content()
+    own = {"Authorization": f"Bearer {token}"}
+    assert caller.http.get("/v1/federations", headers=own).status_code == 200
+    assert caller.http.post("/v1/federations/hidden-one/close", headers=own).status_code == 403
+
+
+@pytest.mark.parametrize("hash_", ["#%E0%A4%A", "#/%", "#/nobody"])
+def test_an_address_that_names_nothing_shows_the_first_federation_and_asks_once(socket_caller, open_page, hash_):
+    socket_caller.create("alpha")
+    page = open_page(f"{socket_caller.http.base_url}/{hash_}")
+    page.get_by_role("heading", name="alpha").wait_for()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(1200)
+    assert not [url for url in asked if url.endswith("/v1/events")]
 
 
 def test_a_name_that_is_markup_is_text(socket_caller, open_page):

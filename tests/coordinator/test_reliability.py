@@ -254,7 +254,7 @@ def test_a_postgresql_that_goes_away_and_comes_back_is_a_503_that_passes(postgre
     try:
         answer = caller.put(message("during"))
         assert_not_now(answer)
-        assert caller.http.get("/healthz").status_code == 503
+        assert caller.http.get("/readyz").status_code == 503
     finally:
         postgres.start()
     until = time.monotonic() + 20

@@ -50,6 +50,15 @@ def squared_distances(points: Points, centers: Points) -> NDArray[np.float64]:
     return distances
 
 
+def squares_to_own(points: Points, centers: Points, labels: Rows) -> NDArray[np.float64]:
+    """Squared distance of each point to the center of its label, (n_points,), in blocks that fit the cache."""
+    squares = np.empty(len(points))
+    for block in pool.blocks(len(points), rows_per_block(1, centers.shape[1])):
+        differences = (points[block] - centers[labels[block]]).astype(np.float64)
+        np.einsum("nf,nf->n", differences, differences, out=squares[block])
+    return squares
+
+
 class Near(NamedTuple):
     """For each point some center, not always the nearest, and an upper bound on its distance."""
 

@@ -16,12 +16,12 @@ from kfed._base.report import (
     Conclusion,
     Finding,
     Findings,
+    GreyPictures,
     HeatTable,
     ImageFile,
     Notes,
     Origin,
     Paragraph,
-    Pictures,
     Plot,
     TextTable,
 )
@@ -117,7 +117,7 @@ def _table(block: TextTable, styles: list[list[str]]) -> str:
 
 
 @html_of.register
-def _(block: Pictures) -> str:
+def _(block: GreyPictures) -> str:
     shown = "".join(
         f'<figure><img src="data:image/png;base64,{base64.b64encode(grey_png(values)).decode()}" '
         f'alt="{escape(title)}"><figcaption>{escape(title)}</figcaption></figure>'

@@ -111,7 +111,7 @@ class HeatTable(TextTable):
 
 
 @dataclass(frozen=True)
-class Pictures:
+class GreyPictures:
     """Small grey pictures side by side, each with a title; values from 0 (black) to 1 (white), (height, width)."""
 
     pictures: tuple[tuple[str, Array], ...]
@@ -167,7 +167,7 @@ class Origin:
     command: str
 
 
-Block = Conclusion | Paragraph | Notes | TextTable | Pictures | Plot | ImageFile | Findings | Origin
+Block = Conclusion | Paragraph | Notes | TextTable | GreyPictures | Plot | ImageFile | Findings | Origin
 
 
 @dataclass(frozen=True)

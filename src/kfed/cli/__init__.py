@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 from kfed._version import __version__
-from kfed.cli import coordinator, demo, diagnose, export, federation, inspect, join, report, reproduce, server, site
+from kfed.cli import (
+    backup,
+    coordinator,
+    demo,
+    diagnose,
+    export,
+    federation,
+    inspect,
+    invitations,
+    join,
+    report,
+    reproduce,
+    schema,
+    server,
+    site,
+)
 from kfed.cli._terminal import Commands
 from kfed.errors import AggregationWarning
 
@@ -21,7 +36,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, site, server, inspect, diagnose, report, export, coordinator, federation, join, reproduce):
+for module in (
+    demo,
+    site,
+    server,
+    inspect,
+    schema,
+    diagnose,
+    report,
+    export,
+    coordinator,
+    backup,
+    federation,
+    invitations,
+    join,
+    reproduce,
+):
     module.register(app)
 
 

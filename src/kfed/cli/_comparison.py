@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.markup import escape
@@ -51,11 +52,11 @@ def compare(
 
 
 def aggregate_auto(
-    messages: Sequence[DeviceMessage], rule: str | None, first_device: str | None, plot: Path | None, *, as_json: bool
+    messages: Sequence[DeviceMessage], rule: str | None, plot: Path | None, *, as_json: bool, **how: Any
 ) -> Aggregation:
     """Aggregate with the number that the centers show, or that stands out among 2 to 12; exit with 1 if none does."""
     try:
-        return aggregate(messages, "auto", rule=rule or "paper", first_device=first_device)
+        return aggregate(messages, "auto", rule=rule or "paper", **how)
     except NoReliableKError:
         found = compare_k(messages, rule=rule or COMPARED_BY)
     if found.recommended is None:
@@ -64,4 +65,4 @@ def aggregate_auto(
         raise typer.Exit(1)
     if not as_json:
         say(*on_terminal(found.blocks()))
-    return aggregate(messages, found.recommended, rule=found.rule, first_device=first_device)
+    return aggregate(messages, found.recommended, rule=found.rule, **how)

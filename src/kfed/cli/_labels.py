@@ -20,8 +20,8 @@ from kfed.wire import Identity
 def write_labels(
     kept: LocalFile, answer: Aggregation | Identity, labels: Array, output: Path, *, force: bool, as_json: bool
 ) -> None:
-    """Write the labels to a CSV file, and say how many rows are in which cluster."""
-    files.write(output, kept.labels_csv(labels).encode(), overwrite=force)
+    """Write the labels to a CSV file that only its owner can read, and say how many rows are in which cluster."""
+    files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
     facts = label_facts(kept, answer, labels) | {"output": str(output)}
     print_json(facts) if as_json else say(*_label_text(facts))
 

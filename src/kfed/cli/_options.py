@@ -15,8 +15,7 @@ import typer
 
 from kfed._base import checks
 from kfed.cli._terminal import number_or_auto
-from kfed.device import MIN_CLUSTER_SIZE
-from kfed.site import LocalFile, cluster_file
+from kfed.site import MIN_TABLE_CLUSTER_SIZE, LocalFile, cluster_file
 
 TABLE_HELP = "The rows of this site: .csv (also .gz, .zst), .parquet, .feather, .xlsx or .npy."
 
@@ -64,7 +63,8 @@ class SiteOptions:
         Any, typer.Option(metavar="A,B,...", parser=column_names, help="Columns to cluster; by default all.")
     ] = None
     id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column that identifies the rows; it stays here.")
+        str | None,
+        typer.Option(metavar="NAME", help="Column that says whose a row is, to label and to count by; it stays here."),
     ] = None
     weight_column: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
@@ -88,8 +88,19 @@ class SiteOptions:
     ] = "observed"
     min_cluster_size: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Clusters of fewer rows, or whose center could reveal a row, stay here."),
-    ] = MIN_CLUSTER_SIZE
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Clusters of fewer different rows, or ids, stay here; so do those whose center is a row.",
+        ),
+    ] = MIN_TABLE_CLUSTER_SIZE
+    small_clusters: Annotated[
+        str,
+        typer.Option(
+            metavar="withhold|borrow",
+            help="What becomes of clusters with too few rows: not sent, or sent with the nearest rows of larger ones.",
+        ),
+    ] = "withhold"
     seed: Annotated[
         int, typer.Option(metavar="N", help="Decides every random choice, together with the name of the site.")
     ] = 0
@@ -118,6 +129,7 @@ class SiteOptions:
             self.name(data),
             random_state=self.seed,
             min_cluster_size=self.min_cluster_size,
+            small_clusters=self.small_clusters,  # type: ignore[arg-type]
             columns=self.columns,
             id_column=self.id_column,
             weight_column=self.weight_column,

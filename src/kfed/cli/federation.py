@@ -1,4 +1,7 @@
-"""`kfed federation`: create, show, close and aggregate the federations of a coordinator."""
+"""`kfed federation`: create, show, close and aggregate the federations of a coordinator.
+
+`cli.invitations` has its commands about who may join.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed.cli._options import CaFile, Insecure
-from kfed.cli._terminal import Force, Json, claim, plural, print_json, say, table
+from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, plural, print_json, say, table
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.errors import InvalidInputError
 
@@ -31,7 +34,10 @@ AdminTokenFile = Annotated[
 ]
 AdminToken = Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True)]
 
-app = typer.Typer(help="Create, list, show, close and aggregate federations of a coordinator.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create, show, aggregate, close and delete federations of a coordinator, and invite devices.",
+    no_args_is_help=True,
+)
 
 
 def register(commands: typer.Typer) -> None:
@@ -56,13 +62,13 @@ def _asking(
 
         token = admin_token if admin_token is not None else admin_token_file.read_text(encoding="utf-8").strip()
         path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
-        with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS) as line:
+        with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS, tell=note) as line:
             return line.request(method, path, token=token, **options).json()
 
     return ask
 
 
-def _administers(command: Callable[..., None]) -> Callable[..., None]:
+def administers(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `_asking` to a command, and pass it the function as `ask`."""
     shared = signature(_asking, eval_str=True).parameters
     own = {name: one for name, one in signature(command, eval_str=True).parameters.items() if name != "ask"}
@@ -82,7 +88,7 @@ def _administers(command: Callable[..., None]) -> Callable[..., None]:
     epilog="`kfed federation create clinics --features age,glucose -k 4 --quorum 3`\n\n"
     "`kfed federation create phones --n-features 64 -k auto --deadline 2026-12-01T18:00`"
 )
-@_administers
+@administers
 def create(
     ask: Ask,
     name: Name,
@@ -93,7 +99,8 @@ def create(
         int | None, typer.Option(metavar="N", min=1, help="Or the number of features, without names.")
     ] = None,
     n_clusters: Annotated[
-        str, typer.Option("-k", "--n-clusters", metavar="N", help="Shared clusters, or auto.")
+        Any,
+        typer.Option("-k", "--n-clusters", metavar="N|auto", parser=number_or_auto, help="Shared clusters, or auto."),
     ] = "auto",
     rule: Annotated[
         str,
@@ -111,6 +118,21 @@ def create(
     max_centers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Largest number of centers of a device.")
     ] = None,
+    max_count: Annotated[
+        float | None, typer.Option(metavar="N", help="Largest number of rows behind a center of a device.")
+    ] = None,
+    max_value: Annotated[
+        float | None, typer.Option(metavar="X", help="Largest size of a number in a center of a device.")
+    ] = None,
+    min_devices: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Devices that every cluster must rest on; centers of fewer are set aside."
+        ),
+    ] = None,
+    invited_only: Annotated[
+        bool, typer.Option("--invited-only", help="Devices join by `kfed federation invite` alone.")
+    ] = False,
     join_token_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File for the join token; default NAME.token."),
@@ -131,12 +153,16 @@ def create(
         "name": name,
         "n_features": n_features if names is None else len(names),
         "feature_names": names,
-        "n_clusters": _number_or_auto(n_clusters),
+        "n_clusters": n_clusters,
         "rule": rule,
         "quorum": quorum,
         "deadline": None if deadline is None else _seconds(deadline),
         "max_devices": max_devices,
         "max_centers": max_centers,
+        "max_count": max_count,
+        "max_value": max_value,
+        "min_devices": min_devices,
+        "invited_only": invited_only or None,
     }
     given = {key: value for key, value in terms.items() if value is not None}
     answer = ask("POST", json=given)
@@ -147,7 +173,7 @@ def create(
 
 
 @app.command("list")
-@_administers
+@administers
 def list_federations(
     ask: Ask,
     as_json: Json = False,
@@ -163,7 +189,7 @@ def list_federations(
 
 
 @app.command()
-@_administers
+@administers
 def show(
     ask: Ask,
     name: Name,
@@ -174,7 +200,7 @@ def show(
 
 
 @app.command()
-@_administers
+@administers
 def close(
     ask: Ask,
     name: Name,
@@ -185,7 +211,7 @@ def close(
 
 
 @app.command()
-@_administers
+@administers
 def aggregate(
     ask: Ask,
     name: Name,
@@ -214,16 +240,17 @@ def _state_text(state: dict[str, Any]) -> list[Any]:
         f"  {plural(state['n_features'], 'feature')}, n_clusters {state['n_clusters']}, rule {state['rule']}; "
         f"aggregates {' or '.join(when) or 'on request'}",
     ]
+    if state.get("invited_only"):
+        lines.append("  devices join by invitation")
+    if state["reason"]:
+        lines.append(f"  [green]found[/]  {escape(state['reason'])}")
     if state["remark"]:
-        lines.append(f"  [yellow]not aggregated:[/] {escape(state['remark'])}")
+        what = "damaged" if state["state"] == "damaged" else "not aggregated"
+        lines.append(f"  [yellow]{what}:[/] {escape(state['remark'])}")
     if state["cluster_sizes"] is not None:
         rows = [(str(cluster), f"{size:,g}") for cluster, size in enumerate(state["cluster_sizes"])]
         lines.append(table(None, ["cluster", "points"], rows))
     return lines
-
-
-def _number_or_auto(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
 
 
 def _seconds(text: str) -> float:

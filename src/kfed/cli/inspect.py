@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
@@ -17,9 +18,9 @@ from kfed.cli._terminal import Json, about, plural, print_json, printable, say, 
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile, read_scale, unscaled
-from kfed.wire import DeviceMessage, Identity, load
+from kfed.wire import Column, DeviceMessage, Identity, load
 
-FEW_ROWS = 3
+FEW_ROWS = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -90,15 +91,12 @@ def _(message: DeviceMessage) -> Description:
     if counts:
         holds.append(f"how many rows each group has: {sum(counts):,} in all, {min(counts):,} in the smallest")
     if message.sums_of_squares is not None:
-        holds.append("how far the rows of each group are from its center: one sum of squares for each group")
+        holds.append("how far the rows of each group are from its center: a sum of squares, shared out by small groups")
     if message.spectral_deviation is not None:
         holds.append("how far all rows are from their centers: one number, the largest singular value")
-    if message.details is not None and message.details.scatter is not None:
-        holds.append("how all rows together spread in every direction: their scatter, see --moments")
-    if message.feature_names is not None:
-        holds.append(f"the names of the columns: {_listed(message.feature_names)}")
+    holds += _columns_in_words(message)
     lacks = [
-        "any row",
+        "any row as such; the mean of a few rows does say something about each of them",
         "ids of rows, or the group of any row",
         "groups that the device withheld as too small",
     ]
@@ -116,10 +114,41 @@ def _(message: DeviceMessage) -> Description:
             "counts": counts,
             "smallest_count": min(counts, default=None),
             "feature_names": message.feature_names,
+            "schema": message.schema.facts(),
+            "fingerprint": message.schema.fingerprint,
+            "n_rows_unspoken": None if message.details is None else message.details.n_unspoken,
         },
         message.centers,
         message.feature_names,
     )
+
+
+def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
+    """What a message says of its columns."""
+    details = message.details
+    if message.schema.columns is not None:
+        yield f"what the columns are: {_listed(tuple(map(_column_in_words, message.schema.columns)))}"
+    elif message.feature_names is not None:
+        yield f"the names of the columns: {_listed(message.feature_names)}"
+    if details is None:
+        return
+    if details.observed is not None and details.squares is not None:
+        yield "of each column and group, how many cells were filled, and how far they are from the center on average"
+        hidden = int((details.observed == 0).sum())
+        if hidden:
+            yield f"nothing about {plural(hidden, 'average')} with too few filled cells behind it"
+    if details.scatter is not None:
+        yield "how all rows together spread in every direction: their scatter, as --moments asked for"
+    if details.codes is not None:
+        yield f"each center rounded to {8 * details.codes.itemsize} bits a number"
+    if details.n_unspoken:
+        yield f"how many rows no group speaks for: {details.n_unspoken:,}"
+
+
+def _column_in_words(column: Column) -> str:
+    if column.kind == "number":
+        return column.name
+    return f"{column.name} ({column.kind}{': ' + ', '.join(column.levels) if column.levels else ''})"
 
 
 @describe.register
@@ -184,20 +213,16 @@ def _(identity: Identity) -> Description:
 
 @describe.register
 def _(model: ClusterModel) -> Description:
-    names = model.schema.names
+    columns = [f"the names of the columns: {_listed(names)}"] if (names := model.schema.names) else []
+    holds = [f"{_centers(model.cluster_centers)}, those of the shared clusters", "how many rows each has"]
     return Description(
         f"a model of {plural(model.n_clusters, 'cluster')}, for labelling rows",
-        [
-            f"{_centers(model.cluster_centers)}, those of the shared clusters",
-            "how many rows each cluster has",
-            *([] if names is None else [f"the names of the columns: {_listed(names)}"]),
-        ],
+        holds + columns,
         ["any row", "names, counts or centers of devices, except where a cluster is that of one device alone"],
         [],
         {
             "kind": "model",
             "n_clusters": model.n_clusters,
-            "n_features": model.schema.n_features,
             "cluster_sizes": model.cluster_sizes.tolist(),
             "feature_names": names,
         },
@@ -252,7 +277,7 @@ def _warnings(counts: list[float]) -> list[str]:
     if counts and min(counts) < 2:
         return ["a group has one row, so its center is that row; do not send this file"]
     if counts and min(counts) < FEW_ROWS:
-        return ["a group has two rows, so its center says much about each of them"]
+        return [f"a group has {int(min(counts))} rows, so its center says much about each of them"]
     return []
 
 

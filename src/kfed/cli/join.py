@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -60,7 +61,11 @@ def join(
         typer.Option(metavar="SECONDS", min=0, help="How long to wait for the clusters; by default for ever."),
     ] = None,
     patience: Patience = 300.0,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace what this site sent before.")] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace what this site sent before; the difference can reveal single rows."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --replace, do not ask.")] = False,
     cafile: CaFile = None,
     insecure: Insecure = False,
     force: Force = False,
@@ -68,7 +73,9 @@ def join(
 ) -> None:
     """Cluster the rows of this site, send a few centers to a coordinator, wait, and label the rows.
 
-    No row leaves this machine. The command may be stopped and run again at any time: nothing is sent twice.
+    No row is sent as such. What is sent says something about groups of rows, each of at least --min-cluster-size: their
+    mean and how many they are; `kfed device` and `kfed inspect` show it first. The command may be stopped and run again
+    at any time: nothing is sent twice.
     """
     from kfed.coordinator.client import Ticket
 
@@ -76,20 +83,22 @@ def join(
     local_path = ticket_path.with_suffix(".local")
     if wait and output is None:
         raise InvalidInputError("give a file for the labels with -o, or do not wait for them (--no-wait)")
+    if replace and not yes:
+        _ask_to_replace()
     inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
     claim([] if wait else [local_path], inputs=inputs, force=force or ticket_path.exists())
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
-    with asked.line(patience) as line:
+    with asked.line(patience, tell=note) as line:
         kept = site.cluster(data, as_is=True)
-        ticket = Ticket.for_device(ticket_path, asked)
+        with Ticket.for_device(ticket_path, asked, force=force) as ticket:
+            client = ticket.client(line)
+            answer = client.send(kept.to_message(), join_token, replace=replace)
         if not wait:
             files.write(local_path, kept.to_bytes(), private=True)
-        client = ticket.client(line)
-        answer = client.send(kept.to_message(), join_token, replace=replace)
-        if not isinstance(answer, Identity) and wait:
+        elif not isinstance(answer, Identity):
             answer = _wait(client, answer, timeout)
     if isinstance(answer, Identity) and output is not None:
         write_labels(kept, answer, kept.labels(answer), output, force=force, as_json=as_json)
@@ -106,10 +115,24 @@ def leave(
     from kfed.coordinator.client import CLUSTERING_SECONDS, Ticket
 
     kept = Ticket.load(ticket)
-    with kept.line(patience, CLUSTERING_SECONDS) as line:
-        kept.client(line).leave()
+    with kept.line(patience, CLUSTERING_SECONDS, note) as line:
+        kept.leave(ticket, line)
     facts = {"device_id": kept.device_id, "federation": kept.federation, "left": True}
     print_json(facts) if as_json else say(f"{escape(kept.device_id)} has left {escape(kept.federation)}")
+
+
+def _ask_to_replace() -> None:
+    """Say what a second message may reveal, and stop unless the caller agrees."""
+    note(
+        "whoever has the message from before can subtract it from the new one: if few rows were added, changed or "
+        "removed since, the difference of the means and counts is about those rows"
+    )
+    try:
+        agreed = typer.confirm("Replace the message?", default=False, err=True)
+    except typer.Abort:  # nobody to ask
+        agreed = False
+    if not agreed:
+        raise InvalidInputError("nothing was sent; pass --yes to replace without being asked")
 
 
 def _token(token: str | None, file: Path | None) -> str:
@@ -144,8 +167,9 @@ def _say_sent(kept: LocalFile, answer: Any, ticket: Path, local: Path, *, as_jso
     if as_json:
         print_json({"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)})
         return
+    later = f"kfed label {quote(str(local))} --clusters {quote(str(ticket))} -o labels.csv"
     words = "there are clusters already" if isinstance(answer, Identity) else answer.in_words
     say(
         f"sent the centers of {escape(repr(kept.device_id))}; {escape(words)}",
-        f"  [yellow]later[/]  kfed label {escape(str(local))} --clusters {escape(str(ticket))} -o labels.csv",
+        f"  [yellow]later[/]  {escape(later)}",
     )

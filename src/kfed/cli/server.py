@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
         epilog="`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
         "`kfed aggregate *.kfed -k 2-12 --plot k.png`   to see how many clusters there are\n\n"
         "`kfed aggregate *.kfed -k auto --rule robust`   if k is not known and some rows are bad\n\n"
+        "`kfed aggregate *.kfed -k 16 --rule robust --min-devices 2`   no site makes a cluster of its own\n\n"
         "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
         "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region, as one device\n\n"
         "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and the parent server of the regions\n\n"
@@ -83,6 +84,15 @@ def aggregate(
         str | None,
         typer.Option(metavar="NAME", help="The device to start from; by default the one with the most rows."),
     ] = None,
+    min_devices: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Sites that every cluster must rest on; centers of fewer sites are set aside, and named. By default "
+            "1, or 2 if 30 sites or more sent centers and the rule is robust or k is auto.",
+        ),
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out files that are not valid, and name them.")
     ] = False,
@@ -116,10 +126,11 @@ def aggregate(
     }
     outputs = [path for path in (output, message, plot) if path is not None]
     _claim_all(outputs, identities, list(answers.values()), inbox, force=force)
+    how: dict[str, Any] = {"first_device": first_device, "min_devices": min_devices}
     if n_clusters == "auto":
-        result = aggregate_auto(inbox.messages, rule, first_device, plot, as_json=as_json)
+        result = aggregate_auto(inbox.messages, rule, plot, as_json=as_json, **how)
     else:
-        result = aggregate_messages(inbox.messages, n_clusters, rule=rule or "paper", first_device=first_device)
+        result = aggregate_messages(inbox.messages, n_clusters, rule=rule or "paper", **how)
     for warning in result.warnings:
         note(f"warning: {warning}")
     summary = None if message is None else result.to_message(message.stem).to_bytes()
@@ -200,6 +211,7 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
         "n_devices": result.messages.n_devices,
         "n_device_centers": len(result.messages.centers),
         "rule": result.rule,
+        "min_devices": result.min_devices,
         "k_choice": None if result.k_choice is None else str(result.k_choice),
         "warnings": list(result.warnings),
         "cluster_sizes": result.cluster_sizes.tolist(),

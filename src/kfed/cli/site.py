@@ -12,7 +12,7 @@ from rich.markup import escape
 from kfed._base.text import listed
 from kfed.cli._labels import label_facts, write_labels, write_new_labels
 from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
-from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, printable, say
+from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, printable, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile, is_table_name, label_rows
@@ -52,8 +52,8 @@ def device(
 ) -> None:
     """Cluster the rows of this site; write a small file to send and a file to keep.
 
-    The message (.kfed) holds centers and counts, and no row. The local file (.local) stays here: it labels
-    the rows when the answer comes.
+    The message (.kfed) holds the mean, the size and the spread of groups of rows, and no row as such. The local file
+    (.local) stays here: it labels the rows when the answer comes.
     """
     message_path = Path(f"{data.stem}.kfed") if output is None else output
     local_path = message_path.with_name(f"{message_path.name.removesuffix('.kfed')}.local")
@@ -148,7 +148,7 @@ def _ask(path: Path) -> Identity:
     from kfed.coordinator.client import CoordinatorError, Ticket
 
     ticket = Ticket.load(path)
-    with ticket.line(patience=30) as line:
+    with ticket.line(patience=30, tell=note) as line:
         answer = ticket.client(line).identity()
     if not isinstance(answer, Identity):
         raise CoordinatorError(f"{answer.in_words}; try again later")
@@ -183,7 +183,7 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
     if withheld:
         lines.insert(
             1,
-            f"  {plural(withheld, 'cluster')} withheld, as the center could reveal a row: no center speaks for "
+            f"  {plural(withheld, 'cluster')} withheld, as too small or too near to one row: no center speaks for "
             f"{plural(facts['n_rows_unspoken'], 'row')}, which get labels, too",
         )
     return [*lines, *(f"  [yellow]note[/]  {escape(warning['text'])}" for warning in facts["warnings"])]

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
+import numpy as np
+
 from kfed._base import checks
+from kfed._base.array import Array
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
 from kfed.server import RULES
@@ -37,8 +40,14 @@ class Federation:
         Aggregate at this time, in seconds since 1970. Without a quorum and a deadline the administrator aggregates.
     max_devices, max_centers : int
         Largest number of devices, and of centers of one device.
+    max_count, max_value : float, optional
+        Largest count of a center, and largest size of a coordinate, that a device may send.
+    min_devices : int, optional
+        Devices that every cluster must rest on, see `kfed.aggregate`.
     closed : bool
         Whether new devices are turned away.
+    invited_only : bool
+        Whether a device joins by an invitation in its name; the join token is not enough.
     """
 
     id: int
@@ -52,7 +61,11 @@ class Federation:
     deadline: float | None = None
     max_devices: int = MAX_DEVICES
     max_centers: int = MAX_CENTERS
+    max_count: float | None = None
+    max_value: float | None = None
+    min_devices: int | None = None
     closed: bool = False
+    invited_only: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -60,10 +73,14 @@ class Federation:
                 "the name of a federation must be 1 to 63 letters, digits, dots, dashes or underscores, "
                 "and begin with a letter or digit"
             )
+        checks.positive_integer(self.schema.n_features, "n_features")
         checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
         checks.one_of(self.rule, list(RULES), "rule")
-        if self.deadline is not None:
-            checks.positive_number(self.deadline, "deadline")
+        if self.min_devices is not None:
+            checks.positive_integer(self.min_devices, "min_devices")
+        for name in ("deadline", "max_count", "max_value"):
+            if getattr(self, name) is not None:
+                checks.positive_number(getattr(self, name), name)
 
     @property
     def max_bytes(self) -> int:
@@ -111,6 +128,8 @@ class Admission(Enum):
     CLOSED = "closed"
     FULL = "full"
     OTHER_FEATURES = "other features"
+    NOT_INVITED = "not invited"
+    GONE = "gone"
 
     @property
     def is_kept(self) -> bool:
@@ -141,6 +160,13 @@ def check_message(federation: Federation, device_id: str, message: DeviceMessage
             f"a device may send at most {plural(federation.max_centers, 'center')}; got {message.n_local_clusters:,}; "
             "look for fewer local clusters"
         )
+    _check_size("count of a center", message.counts, federation.max_count)
+    _check_size("value of a center", message.centers, federation.max_value)
+
+
+def _check_size(what: str, values: Array, limit: float | None) -> None:
+    if limit is not None and np.abs(values).max(initial=0) > limit:
+        raise InvalidInputError(f"a {what} may be at most {limit:,g} in this federation; this message has a larger one")
 
 
 def is_due(federation: Federation, tally: Tally, now: float) -> bool:

@@ -15,9 +15,13 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    408: "The request took too long",
     409: "Conflict",
     413: "The request is too large",
+    421: "Another host was asked for",
     422: "Invalid request",
+    429: "Too many requests",
+    431: "The head of the request is too large",
     500: "The coordinator failed",
     503: "The store is not available",
 }

@@ -2,7 +2,8 @@
 
 Three rights are three different secrets. The *admin token* creates and closes federations, the *join token* of one lets
 a device send its message, and a *device secret*, which the device itself chooses, lets it replace or remove that
-message. Tokens are long and random and cannot be guessed, so one round of SHA-256 is enough.
+message. An *invitation* is a join token for one device, and works once. Tokens are long and random and cannot be
+guessed, so one round of SHA-256 is enough.
 """
 
 from __future__ import annotations

@@ -31,13 +31,15 @@ from kfed.device.rows import Rows
 N_TRIES = 4
 """Seedings to try; the cheapest is kept. One try fails on some devices where four do not."""
 
-SAMPLE_PER_CLUSTER = 64
-"""With many clusters, points of a large device to seed from for each of them; then one try costs what few do."""
-
-MANY_POLISHING_STEPS = 100
-
 N_POLISHING_STEPS = 1
 """Lloyd steps of each try among the projected points; one costs far less than the step on all features it saves."""
+
+N_SAMPLE_STEPS, MAX_SAMPLE_STEPS = 10, 100
+"""Lloyd steps of each try, and of the cheapest, among a sample of a large device: a step on all points costs far more.
+With one step of each try, half of the seeds of W4 took 50 to 250 steps on all points; with ten, all took nine."""
+
+SAMPLE_PER_CLUSTER = 64
+"""With many clusters, points of a large device to seed from for each of them; then one try costs what few do."""
 
 
 def local_kmeans(rows: Rows, n_clusters: int, keys: npt.NDArray[np.uint64], max_iterations: int) -> Solution:
@@ -64,11 +66,11 @@ class Draws:
 def approximate_centers(rows: Rows, projected: Array, n_clusters: int, draws: Draws) -> Array:
     """Centers nu of the projected points, (n_devices, n_clusters, k).
 
-    Each of several tries is a greedy k-means++ seeding and one Lloyd step among the projected points; the try of the
-    lowest cost is kept.
+    Each of several tries is a greedy k-means++ seeding and a Lloyd step among the projected points; the try of the
+    lowest cost is kept. A large device is seeded from a sample, on which Lloyd runs until nothing changes.
     """
-    if n_clusters > FEW_CENTERS and isinstance(rows, BlockedRows):
-        return _polished_try(rows, projected, n_clusters, draws)
+    if isinstance(rows, BlockedRows):
+        return _from_sample(rows, projected, n_clusters, draws)
     sample = seeding.coreset(projected, rows.weights, draws.keys)
     return cheapest_try(*sample, n_clusters, draws.seeds, N_POLISHING_STEPS, n_tries(n_clusters))
 
@@ -78,12 +80,17 @@ def n_tries(n_clusters: int) -> int:
     return N_TRIES if n_clusters <= FEW_CENTERS else 1
 
 
-def _polished_try(rows: Rows, projected: Array, n_clusters: int, draws: Draws) -> Array:
-    """Seed a large device from a sample and run Lloyd there, where a step costs far less than on all points."""
-    sample, weights = seeding.coreset(projected, rows.weights, draws.keys, SAMPLE_PER_CLUSTER * n_clusters)
-    picks = seeding.greedy_seeds(sample, weights, n_clusters, 1, draws.seeds)[:, 0]
+def _from_sample(rows: Rows, projected: Array, n_clusters: int, draws: Draws) -> Array:
+    """Seed one large device from a sample and run Lloyd there, (1, n_clusters, k)."""
+    if n_clusters <= FEW_CENTERS:
+        sample, weights = seeding.coreset(projected, rows.weights, draws.keys)
+        start = cheapest_try(sample, weights, n_clusters, draws.seeds, N_SAMPLE_STEPS)
+    else:
+        sample, weights = seeding.coreset(projected, rows.weights, draws.keys, SAMPLE_PER_CLUSTER * n_clusters)
+        picks = seeding.greedy_seeds(sample, weights, n_clusters, 1, draws.seeds)[:, 0]
+        start = seeding.points_at(sample, picks)
     small = BlockedRows(np.ascontiguousarray(sample[0, :-2].T), weights, 1, n_clusters)
-    return bounded_lloyd(small, seeding.points_at(sample, picks), MANY_POLISHING_STEPS).centers
+    return bounded_lloyd(small, start, MAX_SAMPLE_STEPS).centers
 
 
 def cheapest_try(

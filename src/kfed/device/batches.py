@@ -11,6 +11,7 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.dense_rows import DenseRows
+from kfed.device.lloyd_step import FEW_CENTERS
 from kfed.device.rows import Rows
 from kfed.device.sparse_rows import SparseRows
 
@@ -19,6 +20,9 @@ LARGE_BYTES = 2**23
 
 LARGE_WORK = 2**21
 """So is a device with more distances between points and centers than this."""
+
+LARGE_WORK_OF_MANY = 2**19
+"""The same for many clusters, for which bounds pay sooner: at 30,000 points and k = 63 they halve the time."""
 
 
 def rows_of_one(
@@ -37,8 +41,10 @@ def is_large(points: Any, n_clusters: int | Literal["auto"]) -> bool:
     """Whether all workers share this device, block by block; its size decides, and the work if that is known."""
     if checks.is_sparse(points):
         return False
-    n_distances = 0 if n_clusters == "auto" else points.shape[0] * n_clusters
-    return bool(points.nbytes > LARGE_BYTES or n_distances > LARGE_WORK)
+    if points.nbytes > LARGE_BYTES or n_clusters == "auto":
+        return bool(points.nbytes > LARGE_BYTES)
+    most = LARGE_WORK if n_clusters <= FEW_CENTERS else min(LARGE_WORK, LARGE_WORK_OF_MANY)
+    return bool(points.shape[0] * n_clusters > most)
 
 
 def padded_size(n_points: int) -> int:

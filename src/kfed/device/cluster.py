@@ -10,16 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks, pool, random
-from kfed._base.array import readonly
+from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
 from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
+from kfed.device.borrowing import with_borrowed
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS, choose_local_k
-from kfed.device.clustering import LocalClustering
+from kfed.device.clustering import LocalClustering, SentClusters
 from kfed.device.far_rows import are_far, in_double, rounded
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
 from kfed.device.withholding import measure
+from kfed.errors import InvalidInputError
 
 
 def cluster_device(
@@ -28,9 +30,11 @@ def cluster_device(
     *,
     max_local_clusters: int = MAX_LOCAL_CLUSTERS,
     sample_weight: Any = None,
+    ids: Any = None,
     random_state: RandomState = None,
     device_id: str = "",
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
     max_iterations: int = MAX_ITERATIONS,
     measure_deviation: bool = True,
     n_jobs: int | None = None,
@@ -49,13 +53,22 @@ def cluster_device(
         The largest number of clusters that ``"auto"`` tries.
     sample_weight : array of shape (n_points,), optional
         Weights of the points; a weight of N equals N copies of the point.
+    ids : array of shape (n_points,), optional
+        Whose each point is, as numbers or text. They are used to count, and are neither sent nor kept.
     random_state : int, Generator, RandomState or None
         The seed. Together with `device_id` it determines every random choice.
     device_id : str
         Devices that share a seed but not an id make different random choices.
     min_cluster_size : int
-        A cluster is withheld from the message if it has fewer points than this, if a single row holds more than
-        ``1 / min_cluster_size`` of its weight, or if its center equals a row that occurs fewer times than this.
+        A cluster is withheld from the message if it has fewer different points than this, if a single row holds more
+        than ``1 / min_cluster_size`` of its weight, or if its center equals a row that occurs fewer times than this.
+        With `ids`, it is withheld if it has points of fewer ids than this, or more than half of it is of one id.
+        Sums of squares are sent over at least three times as many points: those of smaller clusters are shared out
+        among them, and a device with fewer points than that sends no sum of squares and no deviation.
+    small_clusters : {"withhold", "borrow"}
+        With ``"borrow"``, a cluster of fewer than `min_cluster_size` points takes in the nearest points of clusters
+        that can spare them, and what is sent is the mean of all these. Labels, centers and counts here stay as they
+        are. It helps where many clusters are small; a single point far from all others is better withheld.
     max_iterations : int
         The largest number of Lloyd steps; they end earlier once nothing changes.
     measure_deviation : bool
@@ -99,6 +112,7 @@ def cluster_device(
     n_local_clusters = checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters")
     weights = checks.sample_weight(sample_weight, points)
     checks.finite(points, "points", weights)
+    whose = None if ids is None else _numbered(ids, points.shape[0])
     checks.device_ids([device_id])
     settings = DeviceSettings.checked(
         max_local_clusters=max_local_clusters,
@@ -106,11 +120,20 @@ def cluster_device(
         max_iterations=max_iterations,
         measure_deviation=measure_deviation,
         weighted=sample_weight is not None,
+        small_clusters=small_clusters,
     )
     keys = random.device_keys(random.as_seed(random_state), [device_id])
     with pool.one_blas_thread():
         rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
-        return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names])[0]
+        return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+
+
+def _numbered(ids: Any, n_points: int) -> Array:
+    """Whose each point is, as whole numbers from 0."""
+    given = np.asarray(ids)
+    if given.shape != (n_points,):
+        raise InvalidInputError(f"ids must have one entry per point, shape ({n_points},); got shape {given.shape}")
+    return np.asarray(np.unique(given, return_inverse=True)[1].reshape(-1))
 
 
 def cluster_rows(
@@ -120,9 +143,10 @@ def cluster_rows(
     settings: DeviceSettings,
     sizes: Sequence[int],
     names: Sequence[tuple[str, ...] | None],
+    ids: Array | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on a batch, one result per device; `sizes` are their numbers of points without padding."""
-    devices = _Devices(keys, sizes, names, rows.dtype)
+    devices = _Devices(keys, sizes, names, rows.dtype, ids)
     far = are_far(rows)
     if not far.any():
         return _cluster(rows, n_clusters, settings, devices)
@@ -142,11 +166,12 @@ class _Devices:
     sizes: Sequence[int]  # numbers of points without padding
     names: Sequence[tuple[str, ...] | None]
     dtype: np.dtype[Any]  # of what is reported
+    ids: Array | None = None  # whose each row is, of a single device
 
     def select(self, some: npt.NDArray[np.intp]) -> _Devices:
         """Only these devices."""
         sizes, names = ([of[device] for device in some.tolist()] for of in (self.sizes, self.names))
-        return _Devices(self.keys[some], sizes, names, self.dtype)
+        return _Devices(self.keys[some], sizes, names, self.dtype, self.ids)
 
 
 def _cluster(
@@ -157,21 +182,32 @@ def _cluster(
     solution = local_kmeans(rows, n_clusters, devices.keys, settings.max_iterations)
     if rows.dtype != devices.dtype:
         solution = rounded(rows, solution, devices.dtype)
-    facts = measure(rows, solution, n_clusters, settings, devices.keys)
+    spoken = with_borrowed(rows, solution, settings.min_cluster_size) if settings.borrows else solution
+    told = measure(rows, spoken, n_clusters, settings, devices.keys, devices.ids)
+    own = told
+    if settings.borrows:
+        own = measure(rows, solution, n_clusters, replace(settings, measure_deviation=False), devices.keys, devices.ids)
     labels = readonly(solution.labels.astype(np.int32))
-    by_device = zip(
-        (own[:size] for own, size in zip(labels, devices.sizes, strict=True)),
-        readonly(solution.centers.astype(devices.dtype, copy=False)),
-        facts.counts,
-        readonly(facts.sums_of_squares.astype(devices.dtype, copy=False)),
-        facts.withheld,
-        facts.deviations,
-        solution.n_iterations.tolist(),
-        devices.names,
-        solution.settled.tolist(),
-        strict=True,
+    centers, sums, told_centers, told_sums = (
+        readonly(of.astype(devices.dtype, copy=False))
+        for of in (solution.centers, own.sums_of_squares, spoken.centers, told.sent_sums_of_squares)
     )
-    return [LocalClustering(*own) for own in by_device]
+    differ = (sums != told_sums).any(axis=1) | (own.counts != told.counts).any(axis=1)
+    return [
+        LocalClustering(
+            labels=labels[device, :size],
+            centers=centers[device],
+            counts=own.counts[device],
+            sums_of_squares=sums[device],
+            withheld=told.withheld[device],
+            spectral_deviation=told.deviations[device],
+            n_iterations=int(solution.n_iterations[device]),
+            feature_names=devices.names[device],
+            converged=bool(solution.settled[device]),
+            sent=SentClusters(told_centers[device], told.counts[device], told_sums[device]) if differs else None,
+        )
+        for device, (size, differs) in enumerate(zip(devices.sizes, differ.tolist(), strict=True))
+    ]
 
 
 def _cluster_by_choice(rows: Rows, settings: DeviceSettings, devices: _Devices) -> list[LocalClustering]:

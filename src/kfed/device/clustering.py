@@ -18,6 +18,7 @@ from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
 _CELLS = ("observed", "squares")
+_SENT_TENSORS = ("centers", "counts", "sums_of_squares")
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
 
@@ -47,6 +48,23 @@ class ColumnFacts:
         """What the message says of the clusters that are sent."""
         observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
         return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken)
+
+
+@dataclass(frozen=True, eq=False)
+class SentClusters:
+    """Local clusters as a message tells them, where that is not as they are (`docs/decisions/0001`).
+
+    Attributes
+    ----------
+    centers : array of shape (n_local_clusters, n_features)
+    counts : array of shape (n_local_clusters,)
+    sums_of_squares : array of shape (n_local_clusters,)
+        NaN where they are left out.
+    """
+
+    centers: Array
+    counts: Array
+    sums_of_squares: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +98,9 @@ class LocalClustering(KfedFile):
         not tell how many there are. It stays on the device.
     columns : ColumnFacts or None
         What is known of the columns, if the points are the rows of a table.
+    sent : SentClusters or None
+        What `to_message` says of the clusters, where that is not as they are: sums of squares of small clusters are
+        shared out or left out, and small clusters may have borrowed points; see `cluster_device`.
     scatter : array of shape (n_rows, n_features) or None
         How the points spread in every direction, if that is to be sent; see `with_moments`.
     """
@@ -98,6 +119,7 @@ class LocalClustering(KfedFile):
     converged: bool = True
     is_summary: bool = False
     columns: ColumnFacts | None = None
+    sent: SentClusters | None = None
     scatter: Array | None = None
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
@@ -119,14 +141,15 @@ class LocalClustering(KfedFile):
 
     def to_message(self, device_id: str) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
-        sent = ~self.withheld
+        sent, said = ~self.withheld, self if self.sent is None else self.sent
         if self.columns is not None:
             return self._table_message(device_id, self.columns, sent)
+        sums = said.sums_of_squares[sent]
         return DeviceMessage(
             device_id,
-            self.centers[sent],
-            self.counts[sent],
-            self.sums_of_squares[sent],
+            said.centers[sent],
+            said.counts[sent],
+            None if np.isnan(sums).any() else sums,
             self.spectral_deviation,
             self.feature_names,
             details=None if self.scatter is None else Details(scatter=self.scatter),
@@ -206,6 +229,8 @@ class LocalClustering(KfedFile):
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
+        if self.sent is not None:
+            tensors |= {f"sent_{name}": getattr(self.sent, name) for name in _SENT_TENSORS}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
         facts = {name: getattr(self, name) for name in _FACTS} | unusual
         if self.columns is not None:
@@ -219,6 +244,8 @@ class LocalClustering(KfedFile):
         arrays: dict[str, Any] = {name: frozen(tensors[name]) for name in _TENSORS}
         arrays["withheld"] = frozen(tensors["withheld"].astype(bool))
         names = checks.feature_names(facts["feature_names"], arrays["centers"].shape[1])
+        if "sent_centers" in tensors:
+            arrays["sent"] = SentClusters(*(frozen(tensors[f"sent_{name}"]) for name in _SENT_TENSORS))
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
         scatter = frozen(tensors["scatter"]) if "scatter" in tensors else None
@@ -228,7 +255,9 @@ class LocalClustering(KfedFile):
 
     def _check_sound(self) -> None:
         """Raise unless the arrays of a file are consistent."""
-        columns = (self.counts, self.sums_of_squares, self.withheld)
+        columns = [self.counts, self.sums_of_squares, self.withheld]
+        if self.sent is not None:
+            columns += [self.sent.counts, self.sent.sums_of_squares, self.sent.centers[:, 0]]
         if self.centers.ndim != 2 or self.labels.ndim != 1 or any(c.shape != self.centers.shape[:1] for c in columns):
             raise InvalidInputError("the shapes of its arrays do not match")
         if self.labels.dtype.kind != "i" or not np.isfinite(self.centers).all():

@@ -17,14 +17,16 @@ from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import ColumnFacts, LocalClustering
+from kfed.device.distinct_rows import have_enough_ids
+from kfed.device.pooled_sums import sent_sums
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.wire import CommonScale, FeatureSchema, features_by_column
 
 LEAST_OBSERVED = 0.5
 """A row with a smaller share of its columns observed is labelled, but not counted."""
 
-_ROBUST_SD = 1.349
-"""The interquartile range of a normal distribution, in standard deviations."""
+FAR_CELLS = 3.0
+"""Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
 
 
 def cluster_columns(
@@ -33,6 +35,7 @@ def cluster_columns(
     n_local_clusters: int | Literal["auto"],
     *,
     sample_weight: Array | None = None,
+    ids: Any = None,
     random_state: RandomState = None,
     device_id: str = "",
     min_cluster_size: int = MIN_CLUSTER_SIZE,
@@ -46,7 +49,7 @@ def cluster_columns(
         The features of `schema`, in the units of the table; NaN where a cell is missing.
     schema : FeatureSchema
         With an agreed scale, centers are on that scale; otherwise in the units of the table.
-    n_local_clusters, sample_weight, random_state, device_id, min_cluster_size, **options
+    n_local_clusters, sample_weight, ids, random_state, device_id, min_cluster_size, **options
         As in `cluster_device`.
 
     Returns
@@ -57,10 +60,12 @@ def cluster_columns(
     scale = own_scale(values, schema)
     cells = _Cells.of(scale.apply(values), sample_weight)
     counted = _is_counted(cells.is_there, schema)
+    whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     found = cluster_device(
         cells.filled[counted],
         n_local_clusters,
         sample_weight=None if sample_weight is None else cells.weights[counted],
+        ids=None if whose is None else whose[counted],
         random_state=random_state,
         device_id=device_id,
         min_cluster_size=min_cluster_size,
@@ -72,7 +77,10 @@ def cluster_columns(
     tally = _tally(in_units, cells, np.where(counted, labels, -1), found.n_local_clusters)
     withheld = found.withheld
     if not cells.are_complete:
-        withheld = _too_few(cells, counted, labels, tally.counts, min_cluster_size)
+        withheld = _too_few(cells, counted, labels, tally.counts, min_cluster_size, whose)
+    hidden = withheld[:, None] | (tally.observed < min_cluster_size)
+    squares = sent_sums(tally.squares.T, tally.observed.T, ~hidden.T, min_cluster_size).T
+    hidden |= np.isnan(squares)  # a column with so few cells in all that its spread would tell them
     return replace(
         found,
         labels=readonly(labels),
@@ -81,21 +89,21 @@ def cluster_columns(
         sums_of_squares=readonly(tally.squares.sum(axis=1)),
         withheld=readonly(withheld),
         feature_names=schema.names,
+        sent=None,
         columns=ColumnFacts(
             schema=schema,
             observed=readonly(tally.observed),
-            squares=readonly(tally.squares),
-            withheld=readonly(tally.observed < min_cluster_size),
+            squares=readonly(np.where(hidden, 0, squares)),
+            withheld=readonly(hidden),
             n_unspoken=int(np.count_nonzero(~counted | withheld[labels])),
         ),
     )
 
 
 def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
-    """The agreed scale, or what this device's cells show: median and interquartile range, which outliers do not move.
+    """The agreed scale, or what this device's cells show: mean and standard deviation, unmoved by a few far cells.
 
-    Where half of a column is one value, its standard deviation is taken instead. Flags and categories have the scale
-    that `CommonScale.pooled` gives them. A constant column has no say.
+    Flags and categories have the scale that `CommonScale.pooled` gives them. A constant column has no say.
     """
     columns = schema.columns or ()
     shift, scale = np.zeros(schema.n_features), np.ones(schema.n_features)
@@ -108,14 +116,16 @@ def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
 
 
 def _spread(cells: Array, is_number: bool) -> tuple[Array, float]:
-    """Where the cells of one column lie, (n_features,), and how far they spread; 1 if they do not."""
+    """Mean of the cells of one column, (n_features,), and how far they spread; 1 if they do not."""
     known = cells[~np.isnan(cells).any(axis=1)]
     if not known.size:
         return np.zeros(cells.shape[1]), 1.0
-    low, middle, high = np.quantile(known, [0.25, 0.5, 0.75], axis=0) if is_number else [known.mean(axis=0)] * 3
-    spread = float((high - low).sum()) / _ROBUST_SD or float(np.sqrt(known.var(axis=0).sum()))
-    is_constant = not np.ptp(known, axis=0).any()
-    return middle, 1.0 if is_constant else spread
+    if is_number:
+        low, middle, high = np.quantile(known, [0.25, 0.5, 0.75])
+        reach = FAR_CELLS * (high - low)
+        known = np.clip(known, middle - reach, middle + reach) if reach > 0 else known
+    spread = float(np.sqrt(known.var(axis=0).sum()))
+    return known.mean(axis=0), spread if spread > 0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -197,9 +207,15 @@ def _tally(values: Array, cells: _Cells, labels: Array, n_clusters: int) -> _Cel
     return tally
 
 
-def _too_few(cells: _Cells, counted: Array, labels: Array, counts: Array, min_cluster_size: int) -> Array:
-    """Clusters of fewer distinct rows than may be sent, or that one row dominates, (n_clusters,)."""
+def _too_few(
+    cells: _Cells, counted: Array, labels: Array, counts: Array, min_cluster_size: int, whose: Array | None
+) -> Array:
+    """Clusters of fewer distinct rows, or ids, than may be sent, or that one row dominates, (n_clusters,)."""
     withheld = np.ones(len(counts), bool)
+    if whose is not None:
+        own_labels, weights = labels[counted], cells.weights[counted]
+        enough = have_enough_ids(whose[counted], weights, own_labels, len(counts), min_cluster_size)
+        return ~np.asarray(enough).reshape(-1)
     for cluster in np.unique(labels[counted]):
         own = cells.select(counted & (labels == cluster))
         rows = np.column_stack([own.filled, own.is_there])

@@ -30,16 +30,29 @@ N_EXAMINED = 32
 
 def are_far(rows: Rows) -> npt.NDArray[np.bool_]:
     """Which devices of a batch hold float32 points far from the origin, judged by a few of them, (n_devices,)."""
+    found = np.zeros(rows.n_devices, bool)
     if rows.dtype != np.float32 or not isinstance(rows, DenseRows | BlockedRows):
-        return np.zeros(rows.n_devices, bool)
+        return found
     points = rows.points.reshape(rows.n_devices, rows.n_points, rows.n_features)
     some = points[:, :: max(1, rows.n_points // N_EXAMINED)]
+    may_be = np.flatnonzero(_may_be_far(some))
+    some = some[may_be]
     means = some.mean(axis=1, dtype=np.float64, keepdims=True)
-    offsets = np.einsum("bnd,bnd->b", means, means)
-    if not offsets.any():
-        return np.zeros(rows.n_devices, bool)
     centered = some - means
-    return np.asarray(offsets * some.shape[1] > FAR**2 * np.einsum("bnd,bnd->b", centered, centered))
+    offsets = np.einsum("bnd,bnd->b", means, means) * some.shape[1]
+    found[may_be] = offsets > FAR**2 * np.einsum("bnd,bnd->b", centered, centered)
+    return found
+
+
+def _may_be_far(points: Array) -> Array:
+    """Tell by two points of each device whether it is worth looking at all of them, (n_devices,)."""
+    # Let S be the sum of |x - mean|^2 over the m points. If they are far, m |mean|^2 > FAR^2 S. Then every point a is
+    # within sqrt(S) < |mean| sqrt(m) / FAR <= |mean| / 16 of the mean, as m < 64, so |mean|^2 < 2 |a|^2. And for every
+    # two of them S >= |a - b|^2 / 2. Together: 2 m |a|^2 > FAR^2 |a - b|^2 / 2.
+    one, other = points[:, 0].astype(np.float64), points[:, -1].astype(np.float64)
+    apart = one - other
+    lengths = np.einsum("bd,bd->b", one, one)
+    return np.asarray(2 * lengths * points.shape[1] > FAR**2 * np.einsum("bd,bd->b", apart, apart) / 2)
 
 
 def in_double(rows: Rows) -> Rows:

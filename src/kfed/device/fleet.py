@@ -42,6 +42,7 @@ def cluster_fleet(
     sample_weights: Sequence[Any] | None = None,
     random_state: RandomState = None,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
     max_iterations: int = MAX_ITERATIONS,
     measure_deviation: bool = True,
     n_jobs: int | None = None,
@@ -61,7 +62,7 @@ def cluster_fleet(
         Weights of each device's points.
     progress : bool, optional
         Whether to show a progress bar. By default it is shown on a terminal if the work takes a while.
-    max_local_clusters, random_state, min_cluster_size, max_iterations, measure_deviation, n_jobs
+    max_local_clusters, random_state, min_cluster_size, small_clusters, max_iterations, measure_deviation, n_jobs
         As in `cluster_device`.
 
     Returns
@@ -90,6 +91,7 @@ def cluster_fleet(
         min_cluster_size=min_cluster_size,
         max_iterations=max_iterations,
         measure_deviation=measure_deviation,
+        small_clusters=small_clusters,
     )
     checks.device_ids(ids)
     tables = [_table(position, own) for position, own in enumerate(points)]

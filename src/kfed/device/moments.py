@@ -41,6 +41,10 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
             f"points must be the {local.n_points} points of {local.n_features} features that were clustered; "
             f"got shape {rows.shape}"
         )
+    if local.sent is not None and not np.array_equal(local.sent.counts, local.counts):
+        raise InvalidInputError(
+            "moments are those of rows that count once; some were borrowed: withhold small clusters"
+        )
     weights = checks.sample_weight(sample_weight, rows)
     spoken = ~local.withheld[local.labels]
     dense = (rows[spoken].toarray() if checks.is_sparse(rows) else rows[spoken]).astype(np.float64)

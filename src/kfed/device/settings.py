@@ -21,6 +21,7 @@ class DeviceSettings:
     max_iterations: int = MAX_ITERATIONS
     measure_deviation: bool = True
     weighted: bool = False
+    borrows: bool = False
 
     @classmethod
     def checked(
@@ -31,6 +32,7 @@ class DeviceSettings:
         max_iterations: Any,
         measure_deviation: bool,
         weighted: bool = False,
+        small_clusters: Any = "withhold",
     ) -> DeviceSettings:
         """Check a caller's settings: the numbers must be whole and at least 1."""
         return cls(
@@ -39,4 +41,5 @@ class DeviceSettings:
             max_iterations=checks.positive_integer(max_iterations, "max_iterations"),
             measure_deviation=measure_deviation,
             weighted=weighted,
+            borrows=checks.one_of(small_clusters, ["withhold", "borrow"], "small_clusters") == "borrow",
         )

@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from kfed._base.array import Array, readonly
 from kfed.device.deviation import deviation_bound
+from kfed.device.distinct_rows import have_enough_ids, have_enough_rows
 from kfed.device.lloyd import Solution
 from kfed.device.lloyd_step import comparisons, memberships, nearest
+from kfed.device.pooled_sums import sent_sums
 from kfed.device.rows import Rows
 from kfed.device.settings import DeviceSettings
 
@@ -22,21 +24,41 @@ class ClusterFacts:
 
     counts: Array
     sums_of_squares: Array
+    sent_sums_of_squares: Array
     withheld: Array
     deviations: Sequence[float | None]
 
 
 def measure(
-    rows: Rows, solution: Solution, n_clusters: int, settings: DeviceSettings, keys: npt.NDArray[np.uint64]
+    rows: Rows,
+    solution: Solution,
+    n_clusters: int,
+    settings: DeviceSettings,
+    keys: npt.NDArray[np.uint64],
+    ids: Array | None = None,
 ) -> ClusterFacts:
-    """Measure the clusters, decide which of them must not leave the device, and measure the deviation of the rest."""
+    """Measure the clusters, decide which of them must not leave the device, and measure the deviation of the rest.
+
+    `ids` (n_points,) say whose each row of a single device is, as whole numbers from 0.
+    """
     tally = _tally(rows, solution, n_clusters)
     withheld = _is_withheld(tally, settings.min_cluster_size)
+    withheld |= ~_are_of_enough(rows, solution, ~withheld, settings.min_cluster_size, ids)
     counts: Array = tally.weights if settings.weighted else np.rint(tally.weights).astype(np.int64)
+    n_rows = _n_rows(rows, solution, n_clusters) if settings.weighted else counts
+    to_send = sent_sums(tally.spread, n_rows, ~withheld, settings.min_cluster_size)
     deviations: Sequence[float | None] = [None] * rows.n_devices
     if settings.measure_deviation:
-        deviations = _deviations(rows, solution, tally.spread, withheld, keys)
-    return ClusterFacts(readonly(counts), readonly(tally.spread.astype(rows.dtype)), readonly(withheld), deviations)
+        measured = _deviations(rows, solution, tally.spread, withheld, keys)
+        too_few = np.isnan(to_send[:, 0])
+        deviations = [None if few else norm for few, norm in zip(too_few, measured, strict=True)]
+    return ClusterFacts(
+        counts=readonly(counts),
+        sums_of_squares=readonly(tally.spread.astype(rows.dtype)),
+        sent_sums_of_squares=readonly(to_send.astype(rows.dtype)),
+        withheld=readonly(withheld),
+        deviations=deviations,
+    )
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,22 @@ def _is_withheld(tally: _Tally, min_cluster_size: int) -> Array:
     for on_center in (tally.near_center, tally.equal_center):
         withheld |= (on_center > 0) & (on_center < min_cluster_size)
     return np.asarray(withheld)
+
+
+def _are_of_enough(rows: Rows, solution: Solution, asked: Array, least: int, ids: Array | None) -> Array:
+    """Tell which of the `asked` clusters hold enough different rows, or ids if they are known."""
+    if least == 1 or not asked.any():
+        return asked
+    if ids is not None:
+        weights, labels = rows.weights[0, : len(ids)], solution.labels[0, : len(ids)]
+        return asked & have_enough_ids(ids, weights, labels, asked.shape[1], least)
+    return have_enough_rows(rows, solution.centers, solution.labels, asked, least)
+
+
+def _n_rows(rows: Rows, solution: Solution, n_clusters: int) -> Array:
+    """Rows of each cluster that weigh anything, (n_devices, n_clusters)."""
+    is_there = (rows.weights > 0).astype(float)
+    return np.stack([np.bincount(*own, minlength=n_clusters) for own in zip(solution.labels, is_there, strict=True)])
 
 
 def _tally(rows: Rows, solution: Solution, n_clusters: int) -> _Tally:

@@ -36,6 +36,8 @@ class KFed(NearestCenter):
         the square root of `n_clusters`, rounded up: the heterogeneous case that the paper is about.
     rule : {"paper", "robust"}
         How the server groups device centers, see `kfed.aggregate`.
+    min_devices : int, optional
+        Devices that every global cluster must rest on, see `kfed.aggregate`.
     min_cluster_size : int
         A device withholds smaller clusters, see `kfed.cluster_device`.
     random_state : int, Generator, RandomState or None
@@ -80,9 +82,9 @@ class KFed(NearestCenter):
     -----
     A table without `groups` is one device, the centralized special case. Then the model is that of
     `LocalKMeans`: the device looks for `n_clusters` clusters, `labels_` is what `predict` gives, and
-    `n_local_clusters`, `rule` and `min_cluster_size` do not apply, since nothing is sent to anyone; a warning says so
-    if one of them was set. `GridSearchCV` and `cross_validate` keep `groups` for their splitter and fit this special
-    case, unless metadata routing is enabled and ``set_fit_request(groups=True)`` was called.
+    `n_local_clusters`, `rule`, `min_devices` and `min_cluster_size` do not apply, since nothing is sent to anyone; a
+    warning says so if one of them was set. `GridSearchCV` and `cross_validate` keep `groups` for their splitter and fit
+    this special case, unless metadata routing is enabled and ``set_fit_request(groups=True)`` was called.
 
     References
     ----------
@@ -107,6 +109,7 @@ class KFed(NearestCenter):
         **NearestCenter._parameter_constraints,
         "n_local_clusters": [None, AT_LEAST_ONE, "array-like", Mapping],
         "rule": [StrOptions({"paper", "robust"})],
+        "min_devices": [None, AT_LEAST_ONE],
         "min_cluster_size": [AT_LEAST_ONE],
         "measure_deviation": ["boolean"],
         "progress": [None, "boolean"],
@@ -118,6 +121,7 @@ class KFed(NearestCenter):
         n_local_clusters: int | Sequence[int] | Mapping[Any, int] | None = None,
         *,
         rule: str = "paper",
+        min_devices: int | None = None,
         min_cluster_size: int = MIN_CLUSTER_SIZE,
         random_state: RandomState = None,
         max_iter: int = MAX_ITERATIONS,
@@ -128,6 +132,7 @@ class KFed(NearestCenter):
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
         self.rule = rule
+        self.min_devices = min_devices
         self.min_cluster_size = min_cluster_size
         self.random_state = random_state
         self.max_iter = max_iter
@@ -184,6 +189,7 @@ class KFed(NearestCenter):
         unused = {
             "n_local_clusters": self.n_local_clusters is not None,
             "rule": self.rule != "paper",
+            "min_devices": self.min_devices is not None,
             "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
         }
         given = [name for name, is_given in unused.items() if is_given]
@@ -234,6 +240,7 @@ class KFed(NearestCenter):
             self.n_clusters,
             devices.one_each(n_local_clusters, "n_local_clusters"),
             rule=self.rule,
+            min_devices=self.min_devices,
             n_jobs=self._n_threads,
             feature_names=self._feature_names,
             sample_weights=None if sample_weight is None else devices.weights(sample_weight),

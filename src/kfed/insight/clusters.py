@@ -11,7 +11,7 @@ from math import isqrt
 import numpy as np
 
 from kfed._base import text
-from kfed._base.report import Block, HeatTable, Notes, Paragraph, Pictures, Report, Section
+from kfed._base.report import Block, GreyPictures, HeatTable, Notes, Paragraph, Report, Section
 from kfed._version import __version__
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, Profile, RowMoments
@@ -208,12 +208,12 @@ def _spread(profile: Profile, cluster: int, feature: int) -> str:
     return profile.shown(profile.spreads[cluster, feature], feature)
 
 
-def _images(profile: Profile, called: Sequence[str], shape: tuple[int, int]) -> Pictures:
+def _images(profile: Profile, called: Sequence[str], shape: tuple[int, int]) -> GreyPictures:
     means = np.nan_to_num(profile.means)
     low, high = float(means.min()), float(means.max())
     pictures = ((means - low) / max(high - low, 1e-300)).reshape(len(means), *shape)
     titles = [f"{name} ({_percent(share)})" for name, share in zip(called, profile.shares, strict=True)]
-    return Pictures(tuple(zip(titles, pictures, strict=True)), "The mean of all rows of each cluster, as an image.")
+    return GreyPictures(tuple(zip(titles, pictures, strict=True)), "The mean of all rows of each cluster, as an image.")
 
 
 def _percent(share: float) -> str:

@@ -136,7 +136,7 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     (3, True)
     """
     certificate = aggregation.certificate(required_ratio)
-    choice = aggregation.k_choice or choose_k(aggregation.messages.rescaled)
+    choice = aggregation.k_choice or choose_k(aggregation.messages.rescaled, None, aggregation.min_devices)
     doubts = tuple(_doubts_about_k(aggregation, choice))
     assessment = Assessment.of(aggregation)
     return Diagnosis(

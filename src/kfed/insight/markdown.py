@@ -117,7 +117,7 @@ def _(block: parts.TextTable) -> Iterator[str]:
 
 
 @_markdown.register
-def _(block: parts.Pictures) -> Iterator[str]:
+def _(block: parts.GreyPictures) -> Iterator[str]:
     yield from _lines(f"(pictures: {', '.join(_escaped(title) for title, _ in block.pictures)})")
 
 

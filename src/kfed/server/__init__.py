@@ -6,11 +6,12 @@ It knows devices by their messages alone; the import contract keeps it from ever
 from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
 from kfed.server.answers import Clustered, answer, assign
-from kfed.server.auto_k import KChoice, choose_k
+from kfed.server.auto_k import choose_k
 from kfed.server.comparing import compare_k
 from kfed.server.door import aggregate, choose_n_clusters
 from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, without_each
 from kfed.server.inbox import Inbox, read_messages
+from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality

@@ -8,8 +8,8 @@ import numpy as np
 
 from kfed._base import geometry, text
 from kfed._base.array import Array
-from kfed.server.auto_k import KChoice
 from kfed.server.center_spread import CenterSpread
+from kfed.server.k_choice import KChoice
 from kfed.theory import Presence
 from kfed.wire import MessageBatch
 
@@ -44,7 +44,7 @@ def advice(
         rest = "cluster rests" if len(lone) == 1 else "clusters rest"
         yield (
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
-            f"({text.listed(list(map(str, lone)))}), which one stray center is enough for; "
+            f"({text.listed(list(map(str, lone)))}); a single outlier can cause that: "
             f"look at them{'' if rule == 'robust' else ', use the robust rule,'} or ask for fewer clusters"
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks
 from kfed._base.array import Array, Length, readonly
-from kfed._base.notebook import InNotebook
-from kfed._base.report import Block
 from kfed.errors import InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
-from kfed.server.algorithm2 import RULES, Grouping, group
+from kfed.server.algorithm2 import RULES, group
 from kfed.server.answers import answer, assign, identity_of
-from kfed.server.auto_k import KChoice, choose_k
-from kfed.server.optimality import Optimality, optimality
-from kfed.server.prediction import distances, predict
-from kfed.server.profile import Profile
-from kfed.server.shown import aggregation_blocks
-from kfed.server.summary import summarize
+from kfed.server.auto_k import choose_k
+from kfed.server.column_advice import column_advice
+from kfed.server.grouping import Grouping
+from kfed.server.k_choice import KChoice
+from kfed.server.questions import Questions
+from kfed.server.summary import summarize, total_counts
+from kfed.server.support import set_aside_text
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 @dataclass(frozen=True, eq=False)
-class Aggregation(InNotebook, KfedFile):
+class Aggregation(Questions, KfedFile):
     """The global clusters of many devices. Made by `aggregate`; never changes.
 
     Attributes
@@ -47,6 +42,8 @@ class Aggregation(InNotebook, KfedFile):
         The device that the traversal was asked to start from.
     k_choice : KChoice or None
         How `n_clusters` was found, if it was "auto".
+    min_devices : int or None
+        How many devices every cluster was asked to rest on, if that was asked.
     """
 
     KIND: ClassVar[str] = "aggregation"
@@ -56,6 +53,7 @@ class Aggregation(InNotebook, KfedFile):
     first_device: str | None
     _grouping: Grouping
     k_choice: KChoice | None = None
+    min_devices: int | None = None
 
     @classmethod
     def of(
@@ -65,12 +63,14 @@ class Aggregation(InNotebook, KfedFile):
         rule: str,
         first_device: str | None = None,
         n_jobs: int | None = None,
+        min_devices: int | None = None,
     ) -> Self:
         """`kfed.aggregate` behind its checks, and without its warnings."""
         on_scale = messages.rescaled
-        choice = choose_k(on_scale, n_jobs) if n_clusters == "auto" else None
+        choice = choose_k(on_scale, n_jobs, min_devices) if n_clusters == "auto" else None
         k = choice.reliable_n_clusters() if choice else int(n_clusters)
-        return cls(messages, rule, first_device, group(on_scale, k, rule, first_device, n_jobs), choice)
+        grouping = group(on_scale, k, rule, first_device, n_jobs, min_devices)
+        return cls(messages, rule, first_device, grouping, choice, min_devices)
 
     def __post_init__(self) -> None:
         for array in vars(self._grouping).values():
@@ -114,16 +114,29 @@ class Aggregation(InNotebook, KfedFile):
     @property
     def cluster_sizes(self) -> Array:
         """Points (or weight) behind each global cluster, (n_clusters,)."""
-        counts = self.messages.counts
-        sizes = np.bincount(self.center_labels, weights=counts, minlength=self.n_clusters)
-        return readonly(sizes.astype(counts.dtype))
+        return readonly(total_counts(self.messages.counts, self.center_labels, self.n_clusters))
+
+    @property
+    def set_aside(self) -> Array:
+        """Rows of the device centers that chose no cluster, since fewer than `min_devices` devices have one there."""
+        return self._grouping.set_aside
+
+    @cached_property
+    def about_set_aside(self) -> str:
+        """The devices whose centers were set aside, in a sentence; empty if there are none."""
+        if len(self.set_aside) == 0:
+            return ""
+        kept = np.setdiff1d(np.arange(len(self.center_labels)), self.set_aside, assume_unique=True)
+        return set_aside_text(self.messages, kept, self.min_devices or 2)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What to look at before relying on these clusters."""
         about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
         mixtures = mixed_up(self.messages.rescaled, self._grouping.cluster_centers, self.rule)
-        return (*off_scale(self.messages.rescaled), *mixtures, *advice(*about))
+        alone = [self.about_set_aside] if self.about_set_aside else []
+        columns = column_advice(self.messages)
+        return (*alone, *columns, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
 
     def __repr__(self) -> str:
         messages = self.messages
@@ -219,7 +232,9 @@ class Aggregation(InNotebook, KfedFile):
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
-        return Aggregation.of(self.messages.without(device_id), n_clusters, self.rule, first_device, n_jobs)
+        return Aggregation.of(
+            self.messages.without(device_id), n_clusters, self.rule, first_device, n_jobs, self.min_devices
+        )
 
     def renumbered(self, cluster_ids: npt.ArrayLike) -> Aggregation:
         """The same clusters under other ids: cluster r becomes ``cluster_ids[r]``, a permutation of 0 to k - 1."""
@@ -228,45 +243,17 @@ class Aggregation(InNotebook, KfedFile):
             raise InvalidInputError(f"cluster_ids must be the numbers 0 to {self.n_clusters - 1} in some order")
         old, order = self._grouping, np.argsort(new_ids)
         grouping = Grouping(
-            old.initial_centers[order], old.traversal.copy(), new_ids[old.center_labels], old.cluster_centers[order]
+            old.initial_centers[order],
+            old.traversal.copy(),
+            new_ids[old.center_labels],
+            old.cluster_centers[order],
+            old.set_aside.copy(),
         )
         return replace(self, _grouping=grouping)
 
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
         return Certificate.of(self.messages.rescaled, self.center_labels, self.n_clusters, required_ratio)
-
-    def predict(self, X: Any) -> Array:
-        """The cluster of rows that need not come from any device, (n_rows,): the nearest mean mu(tau_r).
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_features)
-            In the units of `cluster_centers`. The columns of a data frame are taken by their names, where devices
-            named theirs.
-        """
-        return predict(self, X)
-
-    def transform(self, X: Any) -> Array:
-        """Distance of each row to each cluster, (n_rows, n_clusters), on `scale` if there is one; `X` is as before."""
-        return distances(self, X)
-
-    def profile(self) -> Profile:
-        """What each cluster is: size, devices, and every column in the units of the tables, beside all rows."""
-        return Profile.of(self.messages, self.center_labels, self.n_clusters)
-
-    def optimality(self) -> Optimality:
-        """How far the cost can be from the best possible; needs devices that sent their scatter (``--moments``)."""
-        return optimality(self.messages, self.center_labels, self.n_clusters)
-
-    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the device centers and the clusters; `path` and `ax` are as in `Certificate.plot`."""
-        from kfed.server.plots import plot_centers
-
-        return plot_centers(self, path, ax)
-
-    def _shown(self) -> Iterable[Block]:
-        return aggregation_blocks(self)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors, choice = aggregation_file.columns(self.messages, self._grouping), self.k_choice
@@ -275,6 +262,7 @@ class Aggregation(InNotebook, KfedFile):
             "first_device": self.first_device,
             "feature_names": self.schema.names,
             "k_choice": choice.facts() if choice else None,
+            **({} if self.min_devices is None else {"min_devices": self.min_devices}),
         }
         return tensors | (choice.tensors() if choice else {}), facts
 
@@ -286,4 +274,7 @@ class Aggregation(InNotebook, KfedFile):
         rule = checks.one_of(facts["rule"], list(RULES), "rule")
         said = facts.get("k_choice")
         choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
-        return cls(messages, rule, facts["first_device"], grouping, choice)
+        min_devices = facts.get("min_devices")
+        if min_devices is not None:
+            checks.positive_integer(min_devices, "min_devices")
+        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices)

@@ -11,7 +11,7 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array, frozen
 from kfed.errors import InvalidInputError
-from kfed.server.algorithm2 import Grouping
+from kfed.server.grouping import Grouping
 from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage, FeatureSchema, MessageBatch
 
 
@@ -33,11 +33,13 @@ def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
 
 
 def _clusters(grouping: Grouping) -> dict[str, Array]:
+    set_aside = {"set_aside": grouping.set_aside} if len(grouping.set_aside) else {}
     return {
         "initial_centers": grouping.initial_centers,
         "traversal": grouping.traversal,
         "center_labels": grouping.center_labels.astype(np.int64),
         "cluster_centers": grouping.cluster_centers,
+        **set_aside,
     }
 
 
@@ -75,6 +77,7 @@ def restored(tensors: dict[str, Array], feature_names: Any) -> tuple[MessageBatc
         traversal=frozen(tensors["traversal"]),
         center_labels=frozen(tensors["center_labels"]),
         cluster_centers=frozen(tensors["cluster_centers"]),
+        set_aside=frozen(tensors.get("set_aside", np.empty(0, np.int64))),
     )
     _check_shapes(batch, grouping)
     _check_devices(batch)
@@ -98,6 +101,7 @@ def _check_shapes(batch: MessageBatch, grouping: Grouping) -> None:
         (grouping.cluster_centers, "f", (max(1, n_clusters), n_features), None),
         (grouping.initial_centers, "f", (n_clusters, n_features), None),
         (grouping.traversal, "f", (grouping.traversal.size,), None),
+        (grouping.set_aside, "i", (grouping.set_aside.size,), n_centers),
     ]
     for array, kinds, shape, n_values in expected:
         if array.shape != shape or array.dtype.kind not in kinds:

@@ -6,7 +6,7 @@ A rule takes the messages, k and the rows that M starts from, and returns a `Gro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,19 +14,10 @@ from kfed._base import geometry, text
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.errors import InvalidInputError, TooFewCentersError
-from kfed.server import robust
+from kfed.server import company, robust, support
+from kfed.server.grouping import Grouping
 from kfed.server.traversal import farthest_first
 from kfed.wire import MessageBatch
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """What a rule answers."""
-
-    initial_centers: Array  # M: (n_clusters, n_features)
-    traversal: Array  # farthest-first distances, (n_clusters - n_start,)
-    center_labels: Array  # tau: (n_device_centers,)
-    cluster_centers: Array  # mu(tau): (n_clusters, n_features)
 
 
 def paper_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
@@ -69,15 +60,65 @@ RULES: dict[str, Callable[[MessageBatch, int, Array, int | None], Grouping]] = {
 }
 
 
-def group(batch: MessageBatch, n_clusters: int, rule: str, first_device: str | None, n_jobs: int | None) -> Grouping:
-    """Group the device centers of a batch into `n_clusters` global clusters, by the rule of this name."""
+def group(
+    batch: MessageBatch,
+    n_clusters: int,
+    rule: str,
+    first_device: str | None,
+    n_jobs: int | None,
+    min_devices: int | None = None,
+) -> Grouping:
+    """Group the device centers of a batch into `n_clusters` global clusters, by the rule of this name.
+
+    Without `min_devices`, only the robust rule asks for more than one device behind a cluster, see
+    `support.usual_min_devices`, and only if there are as many such clusters.
+    """
     if len(batch.centers) < n_clusters:
         sent = f"{text.plural(len(batch.device_ids), 'device')} sent {text.plural(len(batch.centers), 'center')}"
         raise TooFewCentersError(
             f"n_clusters must be at most the number of device centers; got {n_clusters}, but {sent}: ask for fewer "
             "clusters, wait for more devices, or let devices look for more local clusters"
         )
+    usual = support.usual_min_devices(batch) if rule == "robust" else 1
+    if (min_devices or usual) > 1:
+        found = _supported(batch, n_clusters, rule, first_device, n_jobs, min_devices or usual)
+        if found is not None:
+            return found
+    if (min_devices or 1) > 1:
+        raise TooFewCentersError(
+            f"min_devices={min_devices} leaves fewer than {text.plural(n_clusters, 'cluster')} that rest on as many "
+            "devices: ask for fewer clusters or fewer devices behind each, or wait for more devices"
+        )
     return RULES[rule](batch, n_clusters, _start(batch, n_clusters, first_device), n_jobs)
+
+
+def _supported(
+    batch: MessageBatch, n_clusters: int, rule: str, first_device: str | None, n_jobs: int | None, min_devices: int
+) -> Grouping | None:
+    """Group so that every cluster rests on `min_devices` devices; None if there are not as many such clusters.
+
+    No device chooses where M starts, since one that starts with k centers would choose all clusters. Centers that were
+    set aside are labelled like those of late devices.
+    """
+    first = None if first_device is None else batch.position(first_device)
+
+    def regroup(part: MessageBatch) -> Grouping:
+        if rule == "paper" and len(part.centers) <= company.MAX_CENTERS:
+            return company.group_with_company(part, n_clusters, min_devices, n_jobs)
+        rows = np.flatnonzero(part.owners == first)
+        start = rows if 0 < len(rows) <= n_clusters else np.array([part.counts.argmax()])
+        return RULES[rule](part, n_clusters, start, n_jobs)
+
+    bounded = replace(batch, counts=support.bounded_counts(batch))
+    found = support.supported(bounded, min_devices, regroup, n_clusters)
+    if found is None:
+        return None
+    grouping, rows = found
+    set_aside = np.setdiff1d(np.arange(len(batch.centers)), rows, assume_unique=True)
+    labels = np.empty(len(batch.centers), np.intp)
+    labels[rows] = grouping.center_labels
+    labels[set_aside] = geometry.nearest(batch.centers[set_aside], grouping.cluster_centers, n_jobs)
+    return replace(grouping, center_labels=labels, set_aside=set_aside)
 
 
 def _start(batch: MessageBatch, n_clusters: int, first_device: str | None) -> Array:

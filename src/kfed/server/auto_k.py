@@ -10,21 +10,19 @@ given.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
 from kfed._base import geometry
-from kfed._base.array import Array, frozen
+from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed._base.notebook import InNotebook
-from kfed.errors import InvalidInputError, NoReliableKError, TooFewCentersError
-from kfed.server import trust
+from kfed.errors import TooFewCentersError
+from kfed.server import support, trust
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
 from kfed.server.cost_curve import calinski_harabasz
+from kfed.server.k_choice import KChoice
 from kfed.server.told_apart import APART, Groups, doubt_about_one, doubts_about_groups
-from kfed.server.traversal import Traversal, farthest_first
 from kfed.wire import MessageBatch
 
 CLEAR_RATIO = 1.5
@@ -39,151 +37,88 @@ CLEAR_RATIO_NEAR = 2.0
 CLEAR_RATIO_UNSEEN = 4.0
 """The same, if messages lack the sums of squares that a second opinion is formed from."""
 
-MAX_CANDIDATES = 512
+MAX_CANDIDATES = trust.MAX_LANDMARKS
 """The largest k that is looked for; a larger one has to be given."""
 
-_FACTS: dict[str, type | tuple[type, ...]] = {
-    "n_clusters": int,
-    "is_reliable": bool,
-    "agreement": (bool, type(None)),
-    "n_strays": int,
-    "n_mixtures": int,
-    "reason": str,
-}
 
+def choose_k(batch: MessageBatch, n_jobs: int | None = None, min_devices: int | None = None) -> KChoice:
+    """Choose k from what devices sent, such that every cluster rests on `min_devices` devices.
 
-@dataclass(frozen=True, eq=False)
-class KChoice(InNotebook):
-    """A number of clusters, and how clearly the device centers show it. Made by `choose_n_clusters` and `aggregate`.
-
-    Attributes
-    ----------
-    n_clusters : int
-        The best guess of k.
-    is_reliable : bool
-        Whether it is more than a guess.
-    agreement : bool or None
-        Whether a second rule gives the same number: the centers that lie farther apart than those of one cluster, or
-        the maximum of the Calinski-Harabasz index. None if the messages lack what these ask for.
-    distances : array of shape (n_candidates,)
-        Farthest-first distances: how far the 2nd, 3rd, ... pick was from those before it.
-    ratios : array of shape (n_candidates - 1,)
-        For k = 2, 3, ...: how many times the distance drops after the k-th pick.
-    n_strays, n_mixtures : int
-        Centers that were set aside: those of few points, and those of several clusters in one.
-    reason : str
-        Evidence for the number, or doubts about it.
+    Where fewer devices would make a cluster, their centers are set aside, and k is chosen from the others.
     """
-
-    n_clusters: int
-    is_reliable: bool
-    agreement: bool | None
-    distances: Array
-    ratios: Array
-    n_strays: int
-    n_mixtures: int
-    reason: str
-
-    def __post_init__(self) -> None:
-        for array in (self.distances, self.ratios):
-            array.flags.writeable = False
-
-    @property
-    def candidates(self) -> list[tuple[int, float]]:
-        """The numbers of clusters after which distances drop most, and how many times, the clearest first."""
-        best = np.argsort(-self.ratios, kind="stable")[:3]
-        return [(int(k) + 2, float(self.ratios[k])) for k in best]
-
-    def reliable_n_clusters(self) -> int:
-        """The number that was found. Raises `NoReliableKError` if it is only a guess."""
-        if not self.is_reliable:
-            seen = ", ".join(f"{k} ({ratio:.2f} times)" for k, ratio in self.candidates) or "none"
-            raise NoReliableKError(
-                f"n_clusters='auto' found {self}; candidates, and how many times distances drop after each: {seen}; "
-                "give n_clusters as a number"
-            )
-        return self.n_clusters
-
-    def tensors(self) -> dict[str, Array]:
-        """Give the arrays, by the names they have in a file."""
-        return {"k_choice_distances": self.distances, "k_choice_ratios": self.ratios}
-
-    def facts(self) -> dict[str, Any]:
-        """Give all but the arrays."""
-        return {name: getattr(self, name) for name in _FACTS}
-
-    @classmethod
-    def restored(cls, facts: dict[str, Any], tensors: dict[str, Array], n_clusters: int) -> KChoice:
-        """Make what `facts` and `tensors` tell of, if it is sound and about this many clusters."""
-        distances, ratios = (frozen(tensors[f"k_choice_{name}"]) for name in ("distances", "ratios"))
-        is_sound = (
-            facts.keys() == _FACTS.keys()
-            and all(isinstance(facts[name], kinds) for name, kinds in _FACTS.items())
-            and facts["n_clusters"] == n_clusters
-            and all(array.ndim == 1 and array.dtype == np.float64 for array in (distances, ratios))
-        )
-        if not is_sound:
-            raise InvalidInputError("its record of how n_clusters was found does not fit the rest")
-        return cls(distances=distances, ratios=ratios, **facts)
-
-    def __str__(self) -> str:
-        found = f"{self.n_clusters} clusters" if self.is_reliable else "no reliable number of clusters"
-        return f"{found}: {self.reason}"
-
-
-def choose_k(batch: MessageBatch, n_jobs: int | None = None) -> KChoice:
-    """Choose k from what devices sent."""
     if len(batch.centers) == 0:
         raise TooFewCentersError(
             f"n_clusters='auto' needs device centers; {len(batch.device_ids)} devices sent none: wait for more devices"
         )
-    spread = CenterSpread.of(batch)
-    is_stray = trust.strays(batch.centers, batch.counts, batch.owners, n_jobs)
-    rows = np.flatnonzero(~is_stray)
-    is_mixture = np.zeros(len(is_stray), bool)
-    if spread.is_known:
-        is_mixture[rows] = trust.mixtures(batch.centers[rows], batch.counts[rows], spread.take(rows), n_jobs)
-    evidence = _Evidence(batch, spread, np.flatnonzero(~is_stray & ~is_mixture), is_mixture, n_jobs)
-    doubts = list(evidence.doubts())
+    asked = min_devices or support.usual_min_devices(batch)
+    found = support.supported(batch, asked, lambda part: _Evidence(part, asked, n_jobs)) if asked > 1 else None
+    if found is None:
+        doubt = f"no cluster would rest on {min_devices} devices" if (min_devices or 1) > 1 else None
+        return _choice(_Evidence(batch, 1, n_jobs), len(batch.centers), doubt)
+    evidence, rows = found
+    remarks = [support.set_aside_text(batch, rows, asked)] if len(rows) < len(batch.centers) else []
+    return _choice(evidence, len(batch.centers), None, *remarks)
+
+
+def _choice(evidence: _Evidence, n_centers: int, doubt: str | None, *remarks: str) -> KChoice:
+    """Weigh the evidence."""
+    doubts = [doubt] if doubt else list(evidence.doubts())
+    is_known, trusted = evidence.spread.is_known, evidence.trusted
     return KChoice(
         n_clusters=evidence.n_clusters,
         is_reliable=not doubts,
-        agreement=evidence.n_clusters in (evidence.second, evidence.by_cost) if spread.is_known else None,
-        distances=evidence.traversal.distances,
+        agreement=evidence.n_clusters in (evidence.second, evidence.by_cost) if is_known else None,
+        distances=evidence.distances,
         ratios=evidence.ratios,
-        n_strays=int(is_stray.sum()),
-        n_mixtures=int(is_mixture.sum()),
-        reason="; ".join([*(doubts or [evidence.support()]), *_remarks(spread, is_stray, is_mixture)]),
+        n_strays=int(trusted.is_stray.sum()),
+        n_mixtures=int(trusted.is_mixture.sum()),
+        reason="; ".join([*(doubts or [evidence.support()]), *_remarks(is_known, trusted, n_centers), *remarks]),
     )
 
 
 class _Evidence:
-    """What the trusted centers, `rows` of a batch, say of k."""
+    """What device centers say of k; fewer than `min_devices` devices cannot outweigh the others."""
 
-    def __init__(
-        self, batch: MessageBatch, spread: CenterSpread, rows: Array, is_mixture: Array, n_jobs: int | None
-    ) -> None:
-        self.batch, self.centers, self.counts, self.owners = (
-            batch,
-            *(column[rows] for column in (batch.centers, batch.counts, batch.owners)),
+    def __init__(self, batch: MessageBatch, min_devices: int, n_jobs: int | None) -> None:
+        self.batch, self.n_jobs = batch, n_jobs
+        weights = support.bounded_counts(batch) if min_devices > 1 else batch.counts
+        self.whole_spread = CenterSpread.of(batch)
+        self.trusted = trust.trusted(batch, weights, self.whole_spread, n_jobs)
+        rows = self.trusted.rows
+        self.centers, self.owners, self.counts = (
+            support.take(column, rows) for column in (batch.centers, batch.owners, weights)
         )
-        self.spread, self.whole_spread = spread.take(rows), spread
-        self.n_jobs = n_jobs
-        self.is_pure = is_pure = ~np.isin(np.arange(len(batch.device_ids)), batch.owners[is_mixture])
-        variance = float(np.median(self.spread.variances))
+        self.spread = self.whole_spread.take(rows)
+        variance = support.median(self.spread.variances, self.owners)
+        if min_devices > 1:
+            self.spread = self.spread.at_most(support.most_claimed(self.spread.variances, self.owners, min_devices))
+        self.is_pure = is_pure = ~np.isin(np.arange(len(batch.device_ids)), batch.owners[self.trusted.is_mixture])
         devices = is_pure if is_pure[self.owners].any() else np.ones_like(is_pure)
         # along any direction it is at most the root of the total; devices that mixed clusters up measure more
         self.deviation = min(directional_deviation(batch, variance, devices), float(np.sqrt(variance)))
         self.n_dimensions = min(batch.n_features, max(1.0, variance / max(self.deviation**2, 1e-300)))
 
-        self.traversal = _traverse(self.centers, self.counts, n_jobs)
-        distances = self.traversal.distances
+        n_candidates = min(len(rows) // 2, MAX_CANDIDATES)
+        self.picks = self.trusted.traversal.picks[: n_candidates + 1]  # one beyond the largest candidate
+        self.distances = distances = self.trusted.traversal.distances[:n_candidates]
         self.ratios = distances[:-1] / np.maximum(distances[1:], max(self.spread.rounding, 1e-300))
         self.chance = self._chance()  # (n_candidates,)
         self.is_one = bool((distances <= self.chance).all())
         self.second = 1 + int(np.count_nonzero(distances > np.hypot(self.chance, APART * self.deviation)))
         self.by_cost = self._by_cost()
         self.n_clusters = self._best()
+
+    @cached_property
+    def labels(self) -> Array:
+        """The cluster of each trusted center, by the nearest of the first picks."""
+        return geometry.nearest(self.centers, self.centers[self.picks[: self.n_clusters]], self.n_jobs)
+
+    @property
+    def center_labels(self) -> Array:
+        """The cluster of each center, -1 for those that are not trusted, (n_device_centers,)."""
+        labels = np.full(len(self.batch.centers), -1)
+        labels[self.trusted.rows] = self.labels
+        return labels
 
     @property
     def drop(self) -> float:
@@ -213,7 +148,7 @@ class _Evidence:
 
     def _chance(self) -> Array:
         """How far each pick and the nearest pick before it would be by chance, if of one cluster."""
-        picks = self.traversal.picks
+        picks = self.picks
         apart = geometry.squared_distances(self.centers[picks], self.centers[picks])
         nearest = np.where(np.tri(len(picks), k=-1, dtype=bool), apart, np.inf)[1:].argmin(axis=1)
         errors = self.spread.errors[picks[1:]] + self.spread.errors[picks[nearest]]
@@ -261,17 +196,15 @@ class _Evidence:
 
     def _doubts_about_groups(self) -> Iterator[str]:
         """Look at the clusters that the first picks would make."""
-        seeds = self.centers[self.traversal.picks[: self.n_clusters]]
-        labels = geometry.nearest(self.centers, seeds, self.n_jobs)
+        seeds, labels = self.centers[self.picks[: self.n_clusters]], self.labels
         means = means_by_label(self.centers, labels, seeds, self.counts, self.n_jobs)
-        moves = np.linalg.norm((self.centers - means[labels]).astype(np.float64), axis=1)
-        shift = np.average(moves**2 - self.spread.errors, weights=self.counts)  # of centers about their cluster's mean
+        moves = geometry.squares_to_own(self.centers, means, labels)  # of centers about their cluster's mean
+        shift = np.average(moves - self.spread.errors, weights=self.counts)
         groups = Groups(means, labels, self.owners, self.is_pure)
         deviation = float(np.sqrt(self.deviation**2 + max(0.0, float(shift))))
         may_be_near = self.by_cost == self.n_clusters and (self.drop >= CLEAR_RATIO_NEAR or self.second == self.by_cost)
         yield from doubts_about_groups(groups, self.centers, self.spread.variances, deviation, may_be_near)
-        pairs = np.unique(np.stack([labels, self.owners]), axis=1)
-        is_lone = np.bincount(pairs[0]) == 1
+        is_lone = support.devices_in(labels, self.owners, self.n_clusters) == 1
         is_narrow = np.bincount(labels[~self._are_wide()], minlength=self.n_clusters) > 0
         if (is_lone & ~is_narrow).any():
             yield "a cluster would rest on one device, whose points there spread as if of several clusters"
@@ -281,19 +214,14 @@ class _Evidence:
     def _are_wide(self) -> Array:
         """Tell whose points spread much wider than the median does."""
         variances = self.spread.variances
-        median = np.median(variances)
-        return np.asarray(variances > median + 5 * max(np.median(np.abs(variances - median)), 0.01 * median))
+        median = support.median(variances, self.owners)
+        usual = support.median(np.abs(variances - median), self.owners)
+        return np.asarray(variances > median + 5 * max(usual, 0.01 * median))
 
 
-def _traverse(centers: Array, counts: Array, n_jobs: int | None) -> Traversal:
-    """Farthest-first from the center of most points, one pick beyond the largest candidate."""
-    n_picks = min(len(centers) // 2, MAX_CANDIDATES) + 1
-    return farthest_first(centers, n_picks, [int(counts.argmax())], n_jobs)
-
-
-def _remarks(spread: CenterSpread, is_stray: Array, is_mixture: Array) -> Iterator[str]:
-    for mask, what in ((is_stray, "of few points"), (is_mixture, "of several clusters in one")):
+def _remarks(is_known: bool, trusted: trust.Trusted, n_centers: int) -> Iterator[str]:
+    for mask, what in ((trusted.is_stray, "of few points"), (trusted.is_mixture, "of several clusters in one")):
         if mask.any():
-            yield f"{mask.sum()} of {len(mask)} centers, {what}, were set aside"
-    if not spread.is_known:
+            yield f"{mask.sum()} of {n_centers} centers, {what}, were set aside"
+    if not is_known:
         yield "the messages lack sums of squares, so that centers of several clusters in one could not be set aside"

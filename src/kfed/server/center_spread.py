@@ -59,7 +59,14 @@ class CenterSpread:
 
     def take(self, rows: Array) -> CenterSpread:
         """Keep only these centers."""
+        if len(rows) == len(self.variances):
+            return self
         return CenterSpread(self.is_known, self.variances[rows], self.errors[rows], self.rounding)
+
+    def at_most(self, variance: float) -> CenterSpread:
+        """Reduce larger variances to this one, and the errors with them."""
+        shrink = np.minimum(1, variance / np.maximum(self.variances, 1e-300))
+        return CenterSpread(self.is_known, self.variances * shrink, self.errors * shrink, self.rounding)
 
 
 def directional_deviation(batch: MessageBatch, variance: float, devices: Array) -> float:

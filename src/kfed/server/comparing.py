@@ -101,5 +101,5 @@ def compare_k(
         n_devices=batch.n_devices,
         n_device_centers=len(batch.centers),
         rule=rule,
-        has_squares=moments.has_squares,
+        share_known=moments.share_known,
     )

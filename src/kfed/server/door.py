@@ -10,7 +10,8 @@ from kfed._base import checks
 from kfed.errors import AggregationWarning
 from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
-from kfed.server.auto_k import KChoice, choose_k
+from kfed.server.auto_k import choose_k
+from kfed.server.k_choice import KChoice
 from kfed.wire import DeviceMessage, MessageBatch
 
 
@@ -20,6 +21,7 @@ def aggregate(
     *,
     rule: str = "paper",
     first_device: str | None = None,
+    min_devices: int | None = None,
     n_jobs: int | None = None,
 ) -> Aggregation:
     """Group the device centers of all messages into `n_clusters` global clusters.
@@ -40,6 +42,12 @@ def aggregate(
     first_device : str, optional
         The device whose centers the traversal starts from (step 2: "pick any z"). By default the one with
         the most points among those with at most `n_clusters` centers; the first id of several.
+    min_devices : int, optional
+        Devices that every cluster must rest on. Centers of fewer devices than that choose no cluster, devices that are
+        much heavier than the others weigh less, and a warning names the devices whose centers were set aside. With
+        t + 1, no t devices make a cluster of their own, whatever they send. By default it is 1, which for
+        ``rule="paper"`` is exactly Algorithm 2. Only ``rule="robust"`` and ``n_clusters="auto"`` take 2 if at least 30
+        devices sent centers: among so many, a cluster of a single device cannot be told from a fault.
     n_jobs : int, optional
         Number of threads, by default one per core. It does not change the answer.
 
@@ -49,14 +57,17 @@ def aggregate(
 
     Raises
     ------
+    TooFewCentersError
+        If there are fewer than `n_clusters` device centers, or fewer clusters that rest on `min_devices` devices.
     NoReliableKError
         If `n_clusters` is "auto" and the centers do not show it clearly: then it has to be given.
 
     Warns
     -----
     AggregationWarning
-        If clusters rest on a single center, if devices are too alike for the paper's corollary, or if an "auto" number
-        of clusters has no second opinion; the texts are in `Aggregation.warnings`, too.
+        If clusters rest on a single center, if centers were set aside, if devices are too alike for the paper's
+        corollary, or if an "auto" number of clusters has no second opinion; the texts are in
+        `Aggregation.warnings`, too.
 
     References
     ----------
@@ -75,13 +86,19 @@ def aggregate(
     n_clusters = checks.positive_integer_or_auto(n_clusters, "n_clusters")
     rule = checks.one_of(rule, list(RULES), "rule")
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
-    result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs)
+    result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.warnings:
         warnings.warn("; ".join(result.warnings), AggregationWarning, stacklevel=2)
     return result
 
 
-def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None = None) -> KChoice:
+def _min_devices(min_devices: int | None) -> int | None:
+    return None if min_devices is None else checks.positive_integer(min_devices, "min_devices")
+
+
+def choose_n_clusters(
+    messages: Iterable[DeviceMessage] | MessageBatch, *, min_devices: int | None = None, n_jobs: int | None = None
+) -> KChoice:
     """Find the number of global clusters, k, that the device centers show, and say how clearly they do.
 
     If clusters are as far apart as the paper asks, farthest-first distances of the centers drop after the k-th pick.
@@ -92,7 +109,9 @@ def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None =
     Parameters
     ----------
     messages : iterable of DeviceMessage
-        One message a device, in any order. Those without `sums_of_squares` say little about k.
+        One message a device, in any order, or a `MessageBatch`. Those without `sums_of_squares` say little about k.
+    min_devices : int, optional
+        Devices that every cluster must rest on, by default 2 if at least 30 devices sent centers, and else 1.
     n_jobs : int, optional
         Number of threads, by default one per core. It does not change the answer.
 
@@ -107,4 +126,5 @@ def choose_n_clusters(messages: Iterable[DeviceMessage], *, n_jobs: int | None =
     >>> choose_n_clusters(sent).n_clusters
     3
     """
-    return choose_k(MessageBatch.of(messages), n_jobs)
+    batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
+    return choose_k(batch.rescaled, n_jobs, _min_devices(min_devices))

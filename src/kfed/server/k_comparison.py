@@ -13,6 +13,7 @@ from kfed._base import text
 from kfed._base.array import Array, readonly
 from kfed._base.notebook import InNotebook, data_frame
 from kfed._base.report import Block, Conclusion, Notes, TextTable
+from kfed.server.quality import LEAST_KNOWN
 
 if TYPE_CHECKING:
     import pandas
@@ -38,8 +39,8 @@ class KComparison(InNotebook):
     n_clusters : array of int, shape (n_values,)
         The values of k that were compared.
     costs : array of shape (n_values,)
-        k-means cost, exact for the rows if every row keeps its local cluster; that of the device centers alone if
-        `has_squares` is False.
+        k-means cost, exact for the rows if every row keeps its local cluster and `share_known` is 1; that of the
+        device centers alone if it is below a half.
     explained : array of shape (n_values,)
         Share of the variance of all rows that lies between clusters.
     silhouettes, silhouettes_of_one_cloud : arrays of shape (n_values,)
@@ -52,8 +53,8 @@ class KComparison(InNotebook):
     n_devices, n_device_centers : int
     rule : str
         The rule that grouped the device centers.
-    has_squares : bool
-        Whether all devices said how far their rows spread about their centers.
+    share_known : float
+        Share of the rows whose devices said how far they spread about their centers.
     """
 
     n_clusters: Array
@@ -67,7 +68,7 @@ class KComparison(InNotebook):
     n_devices: int
     n_device_centers: int
     rule: str
-    has_squares: bool
+    share_known: float
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -164,11 +165,14 @@ class KComparison(InNotebook):
 
     def notes(self) -> Iterator[str]:
         """What to know when reading the table."""
-        if not self.has_squares:
-            yield (
-                "some devices did not say how far their rows spread, so costs, explained variance and silhouettes are "
-                "those of the device centers, not of the rows"
+        if self.share_known < 1:
+            silent = f"devices did not say how far {1 - self.share_known:.0%} of the rows spread"
+            consequence = (
+                "they are taken to spread as the others"
+                if self.share_known >= LEAST_KNOWN
+                else "costs, explained variance and silhouettes are those of the device centers"
             )
+            yield f"{silent}; {consequence}"
         last = int(self.n_clusters[-1])
         if len(self.n_clusters) > 2 and self.silhouettes.argmax() == len(self.n_clusters) - 1:
             yield f"the silhouette still rises at k = {last}, the largest that was compared; compare larger ones, too"

@@ -59,7 +59,7 @@ def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimalit
     if n_silent == len(scatters):
         raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`")
     moments = RowMoments.of(batch)
-    if not moments.has_squares:
+    if moments.share_known < 1:
         raise InvalidInputError("some devices sent no sums of squares, which the cost is made of")
     values = _eigenvalues(_factors(moments, scatters), batch.n_features)
     rounding = float(np.finfo(np.float32).eps if _is_single(scatters) else np.finfo(np.float64).eps)

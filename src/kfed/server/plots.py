@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from kfed.server.aggregation import Aggregation
-    from kfed.server.auto_k import KChoice
+    from kfed.server.k_choice import KChoice
 
 MARKERS = "osD^vPX"
 """Shapes that take turns when there are more clusters than colours that the eye keeps apart."""

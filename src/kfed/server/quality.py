@@ -15,6 +15,9 @@ from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.wire import MessageBatch
 
+LEAST_KNOWN = 0.5
+"""Share of the rows whose spread must be known for measures of rows; below, device centers are measured."""
+
 
 @dataclass(frozen=True)
 class GroupingQuality:
@@ -48,21 +51,28 @@ class RowMoments:
     counts: Array  # (n_device_centers,)
     squares: Array  # (n_device_centers,) of the rows about the center; zeros if devices did not say
     owners: Array  # (n_device_centers,)
-    has_squares: bool
+    share_known: float  # share of the rows whose device said how far they spread
 
     @classmethod
     def of(cls, batch: MessageBatch) -> RowMoments:
-        """Read them off messages. Where some devices did not say how far rows spread, none is taken to have said it."""
+        """Read them off messages.
+
+        Rows of devices that did not say how far they spread are taken to spread as those of the others; if these are
+        the fewer, no spread is taken as known.
+        """
         on_scale = batch.rescaled
-        squares = on_scale.sums_of_squares
-        known = bool(len(squares)) and bool(np.isfinite(squares).all())
-        return cls(
-            on_scale.centers.astype(np.float64),
-            on_scale.counts.astype(np.float64),
-            squares.astype(np.float64) if known else np.zeros(len(squares)),
-            on_scale.owners,
-            known,
-        )
+        counts, squares = on_scale.counts.astype(np.float64), on_scale.sums_of_squares.astype(np.float64)
+        known = np.isfinite(squares)
+        n_known = float(counts[known].sum())
+        share = n_known / max(float(counts.sum()), 1e-300)
+        usual = float(squares[known].sum()) / n_known if share >= LEAST_KNOWN else 0.0
+        squares = np.where(known, squares, usual * counts) if share >= LEAST_KNOWN else np.zeros(len(counts))
+        return cls(on_scale.centers.astype(np.float64), counts, squares, on_scale.owners, share)
+
+    @property
+    def has_squares(self) -> bool:
+        """Whether spreads are known of most rows."""
+        return self.share_known >= LEAST_KNOWN
 
     @property
     def variances(self) -> Array:

@@ -6,6 +6,9 @@ much as its points, and several seedings compete, each followed by Lloyd to conv
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from kfed._base import geometry, pool, random, seeding
@@ -16,6 +19,9 @@ from kfed.server import trust
 N_GREEDY_SEEDINGS = 10
 MAX_EXAMINED = 2048
 """Seeds are looked for among at most this many centers, or 16 for each cluster: then none is missed."""
+
+MEASURED_TOGETHER = 16
+"""Centers that are measured in one product as seeds: little more work than one of them."""
 
 MAX_POLISHED = 2**15
 """The best seeding is polished on at most this many centers, or 64 for each cluster, before it meets all of them."""
@@ -69,12 +75,7 @@ def weighted_lloyd(
         centers = means
         if np.bincount(labels, weights, minlength=len(centers)) @ moves <= small_gain:
             break
-    return centers, _cost(points, weights, centers[labels])
-
-
-def _cost(points: Array, weights: Array, own_centers: Array) -> float:
-    differences = points - own_centers
-    return float(np.einsum("nd,nd,n->", differences, differences, weights, dtype=np.float64))
+    return centers, float(geometry.squares_to_own(points, centers, labels) @ weights)
 
 
 def _sample(centers: Array, counts: Array, size: int) -> tuple[Array, Array]:
@@ -82,11 +83,7 @@ def _sample(centers: Array, counts: Array, size: int) -> tuple[Array, Array]:
     weights = counts.astype(np.float64)
     if len(centers) <= size:
         return centers, weights
-    costs = np.empty(len(centers))
-    middle = geometry.middle(centers)
-    for block in pool.blocks(len(centers), geometry.rows_per_block(1, centers.shape[1])):
-        differences = (centers[block] - middle).astype(np.float64)
-        np.einsum("nd,nd->n", differences, differences, out=costs[block])
+    costs = geometry.squares_to_own(centers, geometry.middle(centers)[None], np.zeros(len(centers), np.intp))
     rows, weights = seeding.sample_by_cost(costs, weights, size, _uniforms("sample", size))
     return centers[rows], weights
 
@@ -99,21 +96,29 @@ def _uniforms(purpose: str, n_draws: int) -> Array:
 def _medoids(points: Array, weights: Array, n_clusters: int) -> Array:
     """Add the point that lowers the weighted cost most, one at a time (the BUILD phase of PAM).
 
-    What a point would save only falls as others are added, so only the one that seems to save most is measured anew,
-    until it still does.
+    What a point would save only falls as others are added, so only those that seem to save most are measured anew,
+    some at a time, until the best of all is one that was.
     """
-    lifted = _lifted(points)
     blocks = [np.arange(block.start, block.stop) for block in pool.blocks(len(points), MAX_EXAMINED // 8)]
-    chosen = [int(np.concatenate([_squares(lifted, rows) @ weights for rows in blocks]).argmin())]
-    costs = _squares(lifted, chosen)[0]
-    savings = np.concatenate([np.maximum(costs - _squares(lifted, rows), 0) @ weights for rows in blocks])
+    squares_of: Callable[[Array | list[int]], Array] = partial(_squares, _lifted(points))
+    if len(points) <= MAX_EXAMINED:
+        squares_of = np.concatenate(list(map(squares_of, blocks))).__getitem__
+    chosen = [int(np.concatenate([squares_of(rows) @ weights for rows in blocks]).argmin())]
+    costs = squares_of(chosen)[0]
+    savings = np.concatenate([np.maximum(costs - squares_of(rows), 0) @ weights for rows in blocks])
+    n_measured = min(MEASURED_TOGETHER, len(points))
+    is_new = np.zeros(len(points), bool)
     while len(chosen) < n_clusters:
         best = int(savings.argmax())
-        squares = _squares(lifted, [best])[0]
-        savings[best] = np.maximum(costs - squares, 0) @ weights
-        if best == savings.argmax():
+        if is_new[best]:
             chosen.append(best)
-            costs = np.minimum(costs, squares)
+            costs = np.minimum(costs, squares_of([best])[0])
+            is_new[:] = False
+            continue
+        rows = np.argpartition(-savings, n_measured - 1)[:n_measured]
+        rows[0] = best  # it may tie with others that are among them
+        savings[rows] = np.maximum(costs - squares_of(rows), 0) @ weights
+        is_new[rows] = True
     return points[chosen]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.wire import BatchDetails, Details, MessageBatch
+from kfed.wire import MAX_COUNT, BatchDetails, Details, MessageBatch
 
 
 class Summary(NamedTuple):
@@ -37,12 +37,24 @@ def summarize(batch: MessageBatch, labels: Array, n_clusters: int) -> Summary:
         return _by_column(batch, batch.details, labels, n_clusters)
     nowhere = np.zeros((n_clusters, batch.n_features))
     means = means_by_label(batch.centers, labels, nowhere, batch.counts)
-    counts = np.bincount(labels, weights=batch.counts, minlength=n_clusters).astype(batch.counts.dtype)
+    counts = np.minimum(total_counts(batch.counts, labels, n_clusters), MAX_COUNT)
     if np.isnan(batch.sums_of_squares).any():
         return Summary(means, counts, None)
     shifts = batch.centers.astype(np.float64) - means[labels]
     about = batch.sums_of_squares + batch.counts * np.einsum("sf,sf->s", shifts, shifts)
     return Summary(means, counts, np.bincount(labels, weights=about, minlength=n_clusters))
+
+
+def total_counts(counts: Array, labels: Array, n_clusters: int) -> Array:
+    """Sum counts by label: whole numbers stay whole unless a sum is too large for that, (n_clusters,).
+
+    Examples
+    --------
+    >>> total_counts(np.full(1024, 2**53), np.zeros(1024, int), 1), total_counts(np.array([3, 4]), np.array([1, 1]), 2)
+    (array([9.22337204e+18]), array([0, 7]))
+    """
+    totals = np.bincount(labels, weights=counts, minlength=n_clusters)
+    return totals.astype(counts.dtype) if totals.max(initial=0) < 2**63 else totals
 
 
 def _by_column(batch: MessageBatch, details: BatchDetails, labels: Array, n_clusters: int) -> Summary:

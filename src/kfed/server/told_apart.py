@@ -14,6 +14,7 @@ import numpy as np
 from kfed._base import geometry
 from kfed._base.array import Array
 from kfed.server.center_spread import CenterSpread
+from kfed.server.support import n_senders
 from kfed.wire import MessageBatch
 
 APART = 4.0
@@ -123,7 +124,7 @@ class Groups:
             np.minimum.at(nearest, one, ratios)
             np.minimum.at(nearest, other, ratios)
         is_joined = (nearest >= APART**2) & np.isfinite(nearest)
-        return len(np.unique(self.owners[is_joined])) / max(1, len(np.unique(self.owners)))
+        return n_senders(self.owners[is_joined]) / max(1, n_senders(self.owners))
 
 
 def doubts_about_groups(

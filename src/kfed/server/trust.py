@@ -1,17 +1,23 @@
 """Which device centers stand for a cluster: not the strays of a few points, nor the mixtures of several clusters.
 
-An outlier that a device sends is a stray. One that takes the place of a local cluster leaves two other clusters in one:
-their common center lies between theirs, and its points spread wider by just as much as that explains.
+A stray is an outlier that a device sent as a cluster of its own. That leaves the device one local cluster fewer than it
+has groups, so two groups share a center: a mixture. Its center lies between the two, and the variance of its points is
+larger by what the distance between them explains.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from kfed._base import geometry, pool
 from kfed._base.array import Array
 from kfed.server.center_spread import CenterSpread, chance_factor
-from kfed.server.traversal import farthest_first
+from kfed.server.support import median, take
+from kfed.server.traversal import Traversal, farthest_first
+from kfed.wire import MessageBatch
 
 LEAST_COUNT, LEAST_SHARE = 2.0, 0.1
 """A center of fewer points than this, or than this share of the median count, is tiny."""
@@ -27,6 +33,38 @@ LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 2.0
 
 BLOCK_ELEMENTS = 2**18
 
+SLACK = 1e-3
+"""What single precision may be wrong by, as a share."""
+
+
+class Trusted(NamedTuple):
+    """Which device centers stand for a cluster."""
+
+    rows: Array  # of those that do, ascending
+    is_stray: Array  # (n_device_centers,)
+    is_mixture: Array  # (n_device_centers,)
+    traversal: Traversal  # of the trusted centers, from that of most points
+
+
+def trusted(batch: MessageBatch, weights: Array, spread: CenterSpread, n_jobs: int | None) -> Trusted:
+    """Tell strays and mixtures from centers that stand for a cluster; `weights` are the counts, or bounds on them."""
+    is_stray = strays(batch.centers, weights, batch.owners, n_jobs)
+    rows = np.flatnonzero(~is_stray)
+    is_mixture = np.zeros(len(is_stray), bool)
+    centers, counts = take(batch.centers, rows), take(weights, rows)
+    traversal = _traverse(centers, counts, n_jobs)
+    if spread.is_known:
+        is_mixture[rows] = mixtures(centers, spread.take(rows), traversal, n_jobs)
+    if is_mixture.any():
+        rows = np.flatnonzero(~is_stray & ~is_mixture)
+        traversal = _traverse(batch.centers[rows], weights[rows], n_jobs)
+    return Trusted(rows, is_stray, is_mixture, traversal)
+
+
+def _traverse(centers: Array, counts: Array, n_jobs: int | None) -> Traversal:
+    """Farthest-first from the center of most points."""
+    return farthest_first(centers, min(len(centers), MAX_LANDMARKS + 1), [int(counts.argmax())], n_jobs)
+
 
 def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = None) -> Array:
     """Find centers of few points that no one else found, as a mask of shape (n_device_centers,).
@@ -41,11 +79,11 @@ def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = No
     owners : array of shape (n_device_centers,)
         The device of each center.
     """
-    is_tiny = counts < max(LEAST_COUNT, LEAST_SHARE * float(np.median(counts)))
+    is_tiny = counts < max(LEAST_COUNT, LEAST_SHARE * median(counts, owners))
     if not is_tiny.any() or is_tiny.all():
         return np.zeros(len(centers), bool)
     tiny, others = centers[is_tiny], centers[~is_tiny]
-    landmarks = others[_landmarks(others, counts[~is_tiny], n_jobs)]
+    landmarks = others[_traverse(others, counts[~is_tiny], n_jobs).picks]
     is_stray = is_tiny.copy()
     is_stray[is_tiny] = [
         len(np.unique(owners[is_tiny][near])) < COMPANY
@@ -55,13 +93,7 @@ def strays(centers: Array, counts: Array, owners: Array, n_jobs: int | None = No
     return is_stray
 
 
-def _landmarks(centers: Array, counts: Array, n_jobs: int | None) -> Array:
-    """Choose rows of centers far from each other, beginning with that of most points."""
-    n_landmarks = min(len(centers), MAX_LANDMARKS)
-    return farthest_first(centers, n_landmarks, [int(counts.argmax())], n_jobs).picks
-
-
-def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | None = None) -> Array:
+def mixtures(centers: Array, spread: CenterSpread, traversal: Traversal, n_jobs: int | None = None) -> Array:
     """Find centers that are means of several clusters, as a mask of shape (n_device_centers,).
 
     A center is one if there are two others, a and b, such that it sees them at a right angle or more, farther away than
@@ -71,17 +103,17 @@ def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | 
     Parameters
     ----------
     centers : array of shape (n_device_centers, n_features)
-    counts : array of shape (n_device_centers,)
     spread : CenterSpread
         Of these centers.
+    traversal : Traversal
+        Of these centers: its picks are the landmarks.
     """
-    landmarks = _landmarks(centers, counts, n_jobs)
+    landmarks = traversal.picks
     between = _distances(centers[landmarks], centers[landmarks])
     chance = chance_factor(len(centers), centers.shape[1])
-    could_be = _Candidates(centers[landmarks], spread.take(landmarks), chance)
 
-    def found_in(block: slice) -> Array:
-        rows = block.start + np.flatnonzero(could_be(centers[block], spread.variances[block], spread.errors[block]))
+    def found_in(near: _Near) -> Array:
+        rows = near.candidates(centers, spread, chance)
         distances = _distances(centers[rows], centers[landmarks])  # (n_rows, n_landmarks)
         errors = chance * (spread.errors[rows, None] + spread.errors[landmarks]) + spread.rounding**2
         with np.errstate(over="ignore", invalid="ignore"):  # of variances beyond reason
@@ -89,44 +121,60 @@ def mixtures(centers: Array, counts: Array, spread: CenterSpread, n_jobs: int | 
         return np.asarray(rows[is_mixture])
 
     found = np.zeros(len(centers), bool)
-    blocks = _blocks(len(centers), len(landmarks))
-    found[np.concatenate(list(pool.map_in_order(found_in, blocks, n_jobs)))] = True
+    parts = _near_landmarks(traversal, between, spread.variances)
+    found[np.concatenate(list(pool.map_in_order(found_in, parts, n_jobs)))] = True
     return found
 
 
-class _Candidates:
-    """Tells quickly which centers could be mixtures: few are, and only those are looked at closely.
+class _Near(NamedTuple):
+    """Centers near one landmark, and all landmarks that could be a part of them if they were mixtures."""
 
-    A mixture needs a landmark at a distance beyond chance whose square is at most the difference of the variances over
-    `LEAST_EXPLAINED`. Both are asked in single precision, with `SLACK` for its rounding, which only lets more through.
-    """
+    landmark: int  # row of the centers
+    rows: Array  # of the centers near it
+    parts: Array  # rows of landmarks
 
-    SLACK = 1e-3
+    def candidates(self, centers: Array, spread: CenterSpread, chance: float) -> Array:
+        """Rows that could be mixtures: few are, and only those are looked at closely.
 
-    def __init__(self, landmarks: Array, spread: CenterSpread, chance: float) -> None:
-        self._origin = geometry.middle(landmarks).astype(np.float64)
-        self._landmarks = (landmarks - self._origin).astype(np.float32)  # (n_landmarks, n_features)
-        self._norms = np.einsum("lf,lf->l", self._landmarks, self._landmarks)
-        self._variances, self._chance = spread.variances.astype(np.float32), chance
-        self._least_error = float(spread.errors.min())
-
-    def __call__(self, centers: Array, variances: Array, errors: Array) -> Array:
-        """Whether each of these centers could be a mixture, (n_centers,)."""
-        moved = (centers - self._origin).astype(np.float32)
-        norms = np.einsum("nf,nf->n", moved, moved)
+        A mixture needs a landmark at a distance beyond chance whose square is at most the difference of the variances
+        over `LEAST_EXPLAINED`. Both are asked in single precision, with `SLACK` for its rounding, which only lets more
+        through. Coordinates are relative to the landmark nearby, so that there is little to round.
+        """
+        origin, rows = centers[self.landmark].astype(np.float64), self.rows
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = moved @ self._landmarks.T  # (n_centers, n_landmarks)
-            squares *= -2
-            squares += self._norms
-            squares += norms[:, None]
-            slack = self.SLACK * (norms + self._norms.max())
-            least = (self._chance * (errors + self._least_error) - slack).astype(np.float32)
-            is_apart = squares > least[:, None]
-            squares *= LEAST_EXPLAINED
-            squares += self._variances
-            most = (variances * (1 + self.SLACK) + slack).astype(np.float32)
-            is_apart &= ~(squares > most[:, None])
-        return np.asarray(is_apart.any(axis=1))
+            moved, parts = ((centers[own] - origin).astype(np.float32) for own in (rows, self.parts))
+            norms, of_parts = (np.einsum("nf,nf->n", own, own) / 2 for own in (moved, parts))
+            slack = SLACK * (norms + of_parts.max(initial=0))
+            least = chance * (spread.errors[rows] + spread.errors[self.parts].min(initial=np.inf))
+            with pool.one_blas_thread():
+                halves = moved @ parts.T  # (n_rows, n_parts): half of |x|^2 + |l|^2 - |x - l|^2
+            halves -= of_parts
+            is_apart = halves < (norms - least / 2 + slack).astype(np.float32)[:, None]
+            halves -= spread.variances[self.parts].astype(np.float32) / (2 * LEAST_EXPLAINED)
+            most = spread.variances[rows] * (1 + SLACK) / (2 * LEAST_EXPLAINED)
+            is_apart &= ~(halves < (norms - most - slack).astype(np.float32)[:, None])
+        return np.asarray(rows[is_apart.any(axis=1)])
+
+
+def _near_landmarks(traversal: Traversal, between: Array, variances: Array) -> list[_Near]:
+    """Put every center to a landmark nearby, in blocks that are little work each.
+
+    A center x at distance u of landmark p can only have a landmark l as a part if LEAST_EXPLAINED |x - l|^2 is at most
+    its variance: then |p - l| <= u + |x - l| is bounded, too.
+    """
+    landmarks, near = traversal.picks, traversal.near
+    order = np.argsort(near.labels, kind="stable")
+    edges = np.searchsorted(near.labels[order], np.arange(len(landmarks) + 1))
+    least = variances[landmarks].min()
+    with np.errstate(over="ignore"):
+        reach = np.sqrt(near.upper) + np.sqrt(np.maximum(variances - least, 0) * (1 + SLACK) / LEAST_EXPLAINED)
+    found = []
+    for landmark, (first, last) in enumerate(pairwise(edges.tolist())):
+        own = order[first:last]
+        parts = landmarks[between[landmark] <= reach[own].max(initial=0) * (1 + SLACK)]
+        blocks = _blocks(len(own), len(parts))
+        found += [_Near(int(landmarks[landmark]), own[block], parts) for block in blocks]
+    return found
 
 
 def _lie_between(distances: Array, between: Array, errors: Array, variances: Array, of_landmarks: Array) -> Array:
@@ -149,7 +197,7 @@ def _lie_between(distances: Array, between: Array, errors: Array, variances: Arr
 
 
 def _distances(points: Array, others: Array) -> Array:
-    """Measure distances by product, (n_points, n_others): what is asked of them here can bear rounding."""
+    """Measure distances by matrix product, (n_points, n_others); its rounding does not matter here."""
     origin = geometry.middle(others).astype(np.float64)
     left, right = points - origin, others - origin
     with pool.one_blas_thread():

@@ -55,6 +55,7 @@ class Round:
         n_local_clusters: Any,
         *,
         rule: str = "paper",
+        min_devices: int | None = None,
         n_jobs: int | None = None,
         **options: Any,
     ) -> Self:
@@ -67,13 +68,13 @@ class Round:
             Number of global clusters, k.
         n_local_clusters : int, "auto", or sequence of such
             k^(z), one for all devices or one for each.
-        rule, n_jobs
+        rule, min_devices, n_jobs
             As in `kfed.aggregate`.
         **options
             Other options of the devices, as in `cluster_devices`.
         """
         local = cluster_devices(devices, n_local_clusters, n_jobs=n_jobs, **options)  # Algorithm 1, on every device
-        return cls.of(local, n_clusters, rule=rule, n_jobs=n_jobs)
+        return cls.of(local, n_clusters, rule=rule, min_devices=min_devices, n_jobs=n_jobs)
 
     @classmethod
     def of(cls, local: Mapping[str, LocalClustering], n_clusters: int, **options: Any) -> Self:

@@ -9,12 +9,16 @@ from kfed.site.new_rows import LabelledRows, label_rows
 from kfed.site.read import is_table_name, open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
-from kfed.site.table import Table
+from kfed.site.summary import TableSummary, agree
+from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 
 __all__ = [
+    "MIN_TABLE_CLUSTER_SIZE",
     "LabelledRows",
     "LocalFile",
     "Table",
+    "TableSummary",
+    "agree",
     "cluster_file",
     "cluster_table",
     "is_table_name",

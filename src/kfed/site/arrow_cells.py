@@ -36,8 +36,8 @@ def cells_of(name: str, column: Any, decimal: str = ".", as_text: bool = False) 
         return _number_cells(name, column.cast("float64", safe=False) if types.is_decimal(kind) else column)
     if types.is_null(kind):
         return Cells(name, "number", np.full(len(column), np.nan))
-    if (types.is_dictionary(kind) and types.is_string(kind.value_type)) or types.is_large_string(kind):
-        column = column.cast("string")
+    if types.is_dictionary(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return cells_of(name, column.cast(kind.value_type if types.is_dictionary(kind) else "string"), decimal)
     if not types.is_string(column.type):
         raise InvalidInputError(f"column {name!r} holds {kind}, which cannot be clustered; leave it out with --columns")
     texts, codes = _encoded(column)

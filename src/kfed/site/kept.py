@@ -17,13 +17,13 @@ import numpy.typing as npt
 from kfed._base import checks, files
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_columns, cluster_device
+from kfed.device import LocalClustering, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site.moments import with_table_moments
 from kfed.site.read import open_table, read_columns, read_table
 from kfed.site.schema_file import read_schema
-from kfed.site.table import Table
+from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 from kfed.wire import DeviceMessage, Identity, KfedFile, Notice
 
 MOST_SPREADS = 256
@@ -185,7 +185,7 @@ class LocalFile(KfedFile):
 
 
 def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The parts of a file of version 1, which held the clustering as a file within the file, as those of version 2."""
+    """The parts of a file of version 1, which held the clustering as a file within the file."""
     inner, clustering = files.decode(tensors["clustering"].tobytes())
     return {**tensors, **inner}, {**facts, "version": LocalFile.VERSION, "clustering": clustering}
 
@@ -196,7 +196,8 @@ def cluster_file(
     device_id: str,
     *,
     random_state: int = 0,
-    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
     scale: str | os.PathLike[str] | None = None,
     schema: str | os.PathLike[str] | None = None,
     as_is: bool | None = None,
@@ -210,7 +211,7 @@ def cluster_file(
     Parameters
     ----------
     path : path or data frame
-    n_local_clusters, device_id, random_state, min_cluster_size
+    n_local_clusters, device_id, random_state, min_cluster_size, moments
         As in `cluster_table`.
     scale, schema : path, optional
         What the sites agreed on, see `read_scale` and `read_schema`. Without either, centers are sent in the units of
@@ -220,8 +221,6 @@ def cluster_file(
         files, and tables of more than 256 columns, whose spreads would make the message several times as large.
     missing : {"observed", "drop", "mean"}
         What to do with missing cells, see `read_columns`.
-    moments : bool
-        Whether the message also holds the scatter of all rows, see `with_moments`.
     dtype : {float32, float64}, optional
         With `scale` or `as_is`, the precision to compute and send in.
     **reading
@@ -237,7 +236,7 @@ def cluster_file(
         agreed = None if schema is None else read_schema(schema)
         table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
     how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "moments": moments}
-    return cluster_table(table, n_local_clusters, device_id, **how)
+    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, **how)
 
 
 def _is_plain(path: Any, header: bool | None) -> bool:
@@ -250,7 +249,8 @@ def cluster_table(
     device_id: str,
     *,
     random_state: int = 0,
-    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
     moments: bool = False,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
@@ -258,7 +258,8 @@ def cluster_table(
     Parameters
     ----------
     table : Table
-        The rows, see `read_table`; its weights and the ids of its rows are used if it has them.
+        The rows, see `read_table`. Its weights are used if it has them; so are the ids of its rows, to count whose rows
+        a cluster holds.
     n_local_clusters : int or "auto"
         How many clusters to look for; "auto" finds how many there are.
     device_id : str
@@ -266,7 +267,10 @@ def cluster_table(
     random_state : int
         Decides every random choice, together with the name of the site.
     min_cluster_size : int
-        Clusters of fewer rows, or whose center could reveal a row, are not sent.
+        Clusters of fewer different rows (or ids, if there are any), or whose center could reveal a row, are not sent;
+        see `kfed.cluster_device`.
+    small_clusters : {"withhold", "borrow"}
+        Whether clusters with too few rows are not sent, or sent with the nearest rows of larger ones.
     moments : bool
         Whether the message also holds the scatter of all rows, see `with_moments`.
 
@@ -277,21 +281,16 @@ def cluster_table(
 
     Examples
     --------
-    >>> table = Table(np.array([[30.0], [31.0], [33.0], [70.0], [71.0], [73.0]]), ("age",))
+    >>> table = Table(np.array([[30.0], [31.0], [33.0], [36.0], [37.0], [70.0], [71.0], [73.0]]), ("age",))
     >>> kept = cluster_table(table, 2, "site7")
-    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()
-    (('age',), [3, 3])
+    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()  # three rows are too few to be sent
+    (('age',), [5])
     """
-    how: dict[str, Any] = {
-        "sample_weight": table.weights,
-        "random_state": random_state,
-        "device_id": device_id,
-        "min_cluster_size": min_cluster_size,
-    }
+    how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
+    how |= {"sample_weight": table.weights, "ids": table.row_ids}
     if table.schema is None:
-        clustering = cluster_device(table, n_local_clusters, **how)
+        clustering = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **how)
     else:
         clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
-    if moments:
-        clustering = with_table_moments(clustering, table)
+    clustering = with_table_moments(clustering, table) if moments else clustering
     return LocalFile(device_id, clustering, table.row_ids, table.id_column, table.notices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -152,8 +152,3 @@ def agreed_columns(schema: FeatureSchema, names: Sequence[str], where: str) -> F
     if missing:
         raise InvalidInputError(f"{where}: the schema has {quoted(missing)}, which this table does not have")
     return schema
-
-
-def without_scale(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """The same columns with no scale agreed on."""
-    return tuple(replace(column, shift=None, scale=None) for column in columns)

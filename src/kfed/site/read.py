@@ -16,7 +16,6 @@ import numpy.typing as npt
 from kfed._base.array import Array
 from kfed._base.files import about
 from kfed._base.text import plural
-from kfed.device import MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
 from kfed.site.cells import Cells
@@ -26,7 +25,7 @@ from kfed.site.excel_reader import ExcelReader
 from kfed.site.kinds import agreed_columns, describe, encode
 from kfed.site.npy_reader import NpyReader
 from kfed.site.scale import read_scale
-from kfed.site.table import Table, check_finite
+from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table, check_finite
 from kfed.wire import FeatureSchema, Notice
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -108,7 +107,7 @@ def read_columns(
     schema: FeatureSchema | None = None,
     missing: str = "observed",
     header: bool | None = None,
-    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
 ) -> Table:
     """Read a table of numbers, categories, flags and dates, with cells that may be missing.
 
@@ -139,15 +138,15 @@ def read_columns(
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path))
     features = [cells[name] for name in choice.features]
-    found = describe(features, chosen=columns is not None, min_cluster_size=min_cluster_size, where=_name(path))
-    schema = schema or FeatureSchema.of_columns(found.columns, missing=missing)
+    notices: tuple[Notice, ...] = ()
+    if schema is None:
+        found = describe(features, chosen=columns is not None, min_cluster_size=min_cluster_size, where=_name(path))
+        schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), found.notices
     values = encode(cells, schema)
     if missing == "mean":
         values = _filled(values)
     names = tuple(column.name for column in schema.columns or ())
-    table = Table(
-        values, names, reader.has_header, schema=schema, notices=(*found.notices, *_repeated(cells, id_column))
-    )
+    table = Table(values, names, reader.has_header, schema=schema, notices=(*notices, *_repeated(cells, id_column)))
     return _with_rows(table, cells, choice)
 
 

@@ -13,6 +13,9 @@ from kfed.errors import InvalidInputError
 from kfed.site.scale import shifts_and_scales
 from kfed.wire import FeatureSchema, Notice
 
+MIN_TABLE_CLUSTER_SIZE = 5
+"""The floor for tables, which are of people more often than arrays are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:

@@ -6,7 +6,7 @@
 from kfed.wire.batch import MessageBatch
 from kfed.wire.batch_details import BatchDetails
 from kfed.wire.center_table import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE
-from kfed.wire.columns import Column
+from kfed.wire.columns import KINDS, Column
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile, load
 from kfed.wire.identity import Identity, nearest_clusters
@@ -18,6 +18,7 @@ from kfed.wire.schema import FeatureSchema
 
 __all__ = [
     "DIGEST_BYTES",
+    "KINDS",
     "LARGEST_SINGLE",
     "MAX_COUNT",
     "MAX_VALUE",

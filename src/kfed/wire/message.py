@@ -163,7 +163,7 @@ class DeviceMessage(InNotebook, KfedFile):
     @property
     def n_points(self) -> int | float:
         """Points (or weight) behind all centers of the message."""
-        total: int | float = self.counts.sum().item()
+        total: int | float = sum(self.counts.tolist())  # which, unlike numpy's, does not overflow
         return total
 
     def __eq__(self, other: object) -> bool:

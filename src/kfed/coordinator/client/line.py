@@ -19,19 +19,36 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from kfed._base.text import plural
+from kfed.coordinator.client.faults import Fault, fault_of
 from kfed.coordinator.names import BYTES, KEY_HEADER, SECRET_HEADER
 from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError, KFedError
 from kfed.wire import DeviceMessage, Identity
 
 TIMEOUT_SECONDS, CLUSTERING_SECONDS = 30.0, 1800.0
+CONNECT_SECONDS = 10.0
 PATIENCE_SECONDS = 300.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
+NO_PROXY = {"http://": None, "https://": None}
+"""For this machine: a proxy that the environment names would see the tokens, and send them to its own."""
 NOT_NOW = (429, 500, 502, 503, 504)
 
 
 class CoordinatorError(KFedError):
-    """A coordinator refused a request, or could not be reached."""
+    """A coordinator refused a request, or could not be reached.
+
+    Attributes
+    ----------
+    status : int or None
+        Status of the answer, if there was one.
+    was_lost : bool
+        Whether an answer to an earlier attempt at the same request may have been lost.
+    """
+
+    def __init__(self, detail: str, status: int | None = None, *, was_lost: bool = False) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.was_lost = was_lost
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,8 @@ class Line:
         Seconds to keep trying a coordinator that does not respond.
     timeout : float
         Seconds that one request may take; requests that cluster many devices anew need more.
+    tell : function
+        Gets a sentence for people when a request has to be sent again.
     """
 
     def __init__(
@@ -78,13 +97,18 @@ class Line:
         insecure: bool = False,
         patience: float = PATIENCE_SECONDS,
         timeout: float = TIMEOUT_SECONDS,
+        tell: Callable[[str], None] = lambda _: None,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         _check_url(url, insecure)
-        self._patience, self._sleep = patience, sleep
+        self._patience, self._sleep, self._tell = patience, sleep, tell
         self._http = httpx.Client(
-            base_url=url.rstrip("/"), verify=_trusted(cafile), timeout=timeout, transport=transport
+            base_url=url.rstrip("/"),
+            verify=_trusted(cafile),
+            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+            transport=transport,
+            mounts=NO_PROXY if _is_this_machine(urlsplit(url).hostname or "") else None,
         )
 
     def request(self, method: str, path: str, *, token: str | None = None, **options: Any) -> httpx.Response:
@@ -92,23 +116,29 @@ class Line:
         headers = {**options.pop("headers", {}), **({"Authorization": f"Bearer {token}"} if token else {})}
         if method == "POST":
             headers.setdefault(KEY_HEADER, new_token())  # every attempt is the same request
-        attempts, given_up_at = 0, time.monotonic() + self._patience
+        attempts, given_up_at, said, was_lost = 0, time.monotonic() + self._patience, "", False
         while True:
             answer, fault = self._try(method, path, headers=headers, **options)
             if answer is not None and answer.status_code not in NOT_NOW:
-                return _checked(answer)
+                return _checked(answer, was_lost)
+            was_lost = True
             pause = self._pause(attempts, answer)
-            if time.monotonic() + pause > given_up_at:
-                raise CoordinatorError(f"no usable response from the coordinator at {self._http.base_url}: {fault}")
+            if not fault.may_pass or time.monotonic() + pause > given_up_at:
+                raise CoordinatorError(
+                    f"no usable response from the coordinator at {self._http.base_url}: {fault.reason}", was_lost=True
+                )
+            if fault.reason != said:
+                said = fault.reason
+                self._tell(f"no answer yet ({said}); trying again until {_clock(given_up_at)}")
             self._sleep(pause)
             attempts += 1
 
-    def _try(self, method: str, path: str, **options: Any) -> tuple[httpx.Response | None, str]:
+    def _try(self, method: str, path: str, **options: Any) -> tuple[httpx.Response | None, Fault]:
         try:
             answer = self._http.request(method, path, **options)
         except httpx.TransportError as error:
-            return None, str(error) or type(error).__name__
-        return answer, f"it answered {answer.status_code}: {_detail(answer)}"
+            return None, fault_of(error, self._http.base_url)
+        return answer, Fault(f"it answered {answer.status_code}: {_detail(answer)}")
 
     def _pause(self, attempts: int, answer: httpx.Response | None) -> float:
         """A random time that doubles with each attempt, on top of what the coordinator asks for."""
@@ -171,10 +201,16 @@ def _read(answer: httpx.Response) -> Identity | StillGathering:
     return StillGathering(**known, retry_after=_retry_after(answer))
 
 
-def _checked(answer: httpx.Response) -> httpx.Response:
+def _checked(answer: httpx.Response, was_lost: bool) -> httpx.Response:
     if answer.is_success:
         return answer
-    raise CoordinatorError(f"the coordinator refused ({answer.status_code}): {_detail(answer)}")
+    detail = f"the coordinator refused ({answer.status_code}): {_detail(answer)}"
+    raise CoordinatorError(detail, answer.status_code, was_lost=was_lost)
+
+
+def _clock(moment: float) -> str:
+    """A moment of the steady clock as hours and minutes."""
+    return time.strftime("%H:%M", time.localtime(time.time() + moment - time.monotonic()))
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -6,22 +6,26 @@ Who runs on which thread::
       │ asks     ▲ gets back
       ├──────────┼─ Receipt  ─ kfed-committer    Committer ──> Store    changes to devices and federations, in batches
       ├──────────┼─ Clusters ─ kfed-aggregator   Aggregator ─> Store    reads messages, Algorithm 2, saves clusterings
-      └──────────┴─ Device   ─ worker threads    Store                  single reads (`asyncio.to_thread`)
+      └──────────┴─ Device   ─ kfed-reader       Readers ──> Store      single reads
 
 Threads get frozen values and return frozen values. `Store` guards its writes with a lock; the totals that the event
 loop reads from it are replaced whole. At the start, before the first request, the event loop reads the store itself.
 """
 
+from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters, answer_if_ready, stable_ids
 from kfed.coordinator.core.commits import Committer
+from kfed.coordinator.core.door import Proofs
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.service import Coordinator
+from kfed.coordinator.core.turns import Turns
 
 __all__ = [
     "METRICS_MEDIA_TYPE",
+    "Administration",
     "Aggregator",
     "Clock",
     "Clusters",
@@ -29,6 +33,8 @@ __all__ = [
     "Coordinator",
     "Live",
     "Measures",
+    "Proofs",
+    "Turns",
     "answer_if_ready",
     "stable_ids",
 ]

@@ -106,7 +106,7 @@ class Aggregator:
         federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
         clusters = Clusters.of(
-            aggregate(batch, n_clusters, rule=federation.rule, n_jobs=n_jobs),
+            aggregate(batch, n_clusters, rule=federation.rule, min_devices=federation.min_devices, n_jobs=n_jobs),
             digests,
             sequences,
             job.previous,

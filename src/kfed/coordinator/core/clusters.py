@@ -55,7 +55,7 @@ class Clusters(KfedFile):
     traversal : array
         Farthest-first distances.
     reason : str
-        How the number of clusters was chosen, if it was not given.
+        How the number of clusters was chosen, if it was not given, and which devices have centers that were set aside.
     scale : CommonScale or None
         The scale on which devices were compared, if they sent the units of their tables.
     columns : FeatureSchema or None
@@ -108,7 +108,7 @@ class Clusters(KfedFile):
             cluster_centers=aggregation.cluster_centers,
             cluster_sizes=aggregation.cluster_sizes,
             traversal=aggregation.traversal,
-            reason=str(aggregation.k_choice or ""),
+            reason="; ".join(filter(None, [str(aggregation.k_choice or ""), aggregation.about_set_aside])),
             scale=aggregation.scale,
             columns=aggregation.schema if aggregation.schema.columns else None,
         )

@@ -2,6 +2,9 @@
 
 A commit costs one flush of the disk, whether it holds one message or five hundred. Messages that arrive during a commit
 share the next one, so under load each message costs less.
+
+Nobody waits for a write that takes longer than `PATIENCE_SECONDS`, though the thread that makes it has to. Changes that
+wait behind it are given up, and never made; those on their way are in doubt.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ Result = TypeVar("Result")
 
 MAX_BATCH = 512
 PAUSE_SECONDS = 0.002
+PATIENCE_SECONDS = 4.0
+SILENCE = "it does not answer"
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,11 @@ class _Task:
 
     work: Arrival | Callable[[], Any]
     future: asyncio.Future[Any]
+
+    def fail(self, problem: Exception) -> None:
+        """Answer with an error, unless whoever asked has gone."""
+        if not self.future.done():
+            self.future.set_exception(problem)
 
 
 class Committer:
@@ -40,6 +50,7 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kfed-committer")
         self._waiting: deque[_Task] = deque()
         self._under_way: asyncio.Task[None] | None = None
+        self._is_stuck = False
 
     async def put(self, arrival: Arrival) -> Receipt:
         """Write a message; returns when it is on disk."""
@@ -58,21 +69,37 @@ class Committer:
         self._thread.shutdown()
 
     def _submit(self, work: Arrival | Callable[[], Any]) -> asyncio.Future[Any]:
-        future = self._loop.create_future()
-        self._waiting.append(_Task(work, future))
+        task = _Task(work, self._loop.create_future())
+        self._waiting.append(task)
+        if self._is_stuck:
+            self._give_up_waiting()
         if self._under_way is None:
             self._under_way = self._loop.create_task(self._commit_all())
-        return future
+        return task.future
 
     async def _commit_all(self) -> None:
         """Commit until nothing waits; after a commit of several messages, pause for more to arrive."""
-        while self._waiting:
-            group = _first_group(self._waiting)
+        while group := _first_group(self._waiting):
+            timer = self._loop.call_later(PATIENCE_SECONDS, self._give_up, group)
             answers = await self._loop.run_in_executor(self._thread, self._write, group)
+            timer.cancel()
+            self._is_stuck = False
             _answer(group, answers)
             if len(group) > 1:
                 await asyncio.sleep(PAUSE_SECONDS)
         self._under_way = None
+
+    def _give_up(self, group: Sequence[_Task]) -> None:
+        """Answer those whose changes are on their way, and those that wait behind them."""
+        self._is_stuck = True
+        self._store.doubt()
+        for task in group:
+            task.fail(StoreUnavailableError(SILENCE, may_be_kept=True))
+        self._give_up_waiting()
+
+    def _give_up_waiting(self) -> None:
+        while self._waiting:
+            self._waiting.popleft().fail(StoreUnavailableError(SILENCE))
 
     def _write(self, group: Sequence[_Task]) -> list[Any]:
         """Make the changes in one transaction; an error is the answer to all of them."""
@@ -89,10 +116,12 @@ class Committer:
 
 
 def _first_group(waiting: deque[_Task]) -> list[_Task]:
-    """Take the first arrivals in a row, or one other change."""
-    group = [waiting.popleft()]
-    while waiting and len(group) < MAX_BATCH and _are_arrivals(group[-1], waiting[0]):
-        group.append(waiting.popleft())
+    """Take the first arrivals in a row, or one other change; whoever has gone is passed over."""
+    group: list[_Task] = []
+    while waiting and len(group) < MAX_BATCH and (not group or _are_arrivals(group[-1], waiting[0])):
+        task = waiting.popleft()
+        if not task.future.done():
+            group.append(task)
     return group
 
 

@@ -20,7 +20,31 @@ REFUSALS = {
     Admission.CLOSED: (409, "this federation is closed to new devices"),
     Admission.FULL: (409, "this federation is full; ask its administrator"),
     Admission.OTHER_FEATURES: (422, "this message has other features than this federation"),
+    Admission.NOT_INVITED: (
+        403,
+        "this device joins by its own invitation, which works once; ask the administrator for one",
+    ),
+    Admission.GONE: (404, "this federation was deleted"),
 }
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """What a device sends beside its message.
+
+    Attributes
+    ----------
+    secret : str, optional
+        Its device secret.
+    replace : bool
+        Whether the message replaces the one before.
+    invitation : str, optional
+        The token of its invitation, if it came by one and not by the join token.
+    """
+
+    secret: str | None = None
+    replace: bool = False
+    invitation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -41,17 +65,16 @@ def read_message(federation: Federation, device_id: str, payload: bytes) -> Devi
     return message
 
 
-def arrival_of(
-    federation: Federation, message: DeviceMessage, secret: str | None, replace: bool, now: float
-) -> Arrival:
+def arrival_of(federation: Federation, message: DeviceMessage, proofs: Proofs, now: float) -> Arrival:
     """A message on its way into the store, which holds it as kfed writes it, however the sender did."""
     return Arrival(
         federation=federation,
         device_id=message.device_id,
         message=message.to_bytes(),
-        secret=secret,
-        secret_hash=None if secret is None else hashed(secret),
-        replace=replace,
+        secret=proofs.secret,
+        secret_hash=None if proofs.secret is None else hashed(proofs.secret),
+        replace=proofs.replace,
+        invitation=proofs.invitation,
         n_centers=message.n_local_clusters,
         n_points=message.n_points,
         is_double=message.centers.dtype.itemsize == 8,

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Literal
 
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.federation import Federation
+from kfed.coordinator.problems import ProblemError
+from kfed.coordinator.store import Damaged
+from kfed.errors import InvalidInputError
+from kfed.wire import FeatureSchema
+
+log = logging.getLogger("kfed.coordinator")
 
 
 @dataclass
@@ -27,11 +34,46 @@ class Live:
     is_unsettled: bool = False
     """Whether a device may have gone whose centers are still in the clusters."""
 
+    damage: str = ""
+    """Why this federation cannot be served; the others are."""
+    can_be_mended: bool = False
+    """Whether aggregating anew would mend it."""
+
     @property
-    def state(self) -> Literal["gathering", "aggregated"]:
-        """Whether there are clusters."""
+    def state(self) -> Literal["gathering", "aggregated", "damaged"]:
+        """Whether there are clusters, or why there will be none."""
+        if self.damage:
+            return "damaged"
         return "gathering" if self.clusters is None else "aggregated"
+
+    def check(self) -> None:
+        """Raise if this federation is damaged."""
+        if self.damage:
+            raise ProblemError(
+                503, f"federation {self.federation.name!r} is damaged: {self.damage}", {"Retry-After": "60"}
+            )
 
     def publish(self, clusters: Clusters | None, version: int, remark: str = "") -> None:
         """Answer devices from these clusters from now on."""
         self.clusters, self.version, self.remark = clusters, version, remark
+        self.damage, self.can_be_mended = "", False
+
+    def disable(self, damage: str, *, can_be_mended: bool = False) -> None:
+        """Serve it no longer, and say why."""
+        log.error("federation %s is damaged and disabled: %s", self.federation.name, damage)
+        self.clusters, self.damage, self.remark, self.can_be_mended = None, damage, damage, can_be_mended
+
+
+def unreadable(damaged: Damaged) -> Live:
+    """Stands for a federation whose terms cannot be read."""
+    try:
+        terms = _terms(damaged.id, damaged.name)
+    except InvalidInputError:  # its name, too
+        terms = _terms(damaged.id, f"damaged-{damaged.id}")
+    live = Live(terms)
+    live.disable(f"{damaged.reason}; restore a backup, or delete it")
+    return live
+
+
+def _terms(number: int, name: str) -> Federation:
+    return Federation(number, name, FeatureSchema(1), "auto", "paper", b"", 0.0, closed=True)

@@ -9,32 +9,39 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from kfed._base.text import plural
+from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.commits import Committer
-from kfed.coordinator.core.door import Accepted, arrival_of, check_admission, read_message
+from kfed.coordinator.core.door import Accepted, Proofs, arrival_of, check_admission, read_message
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
+from kfed.coordinator.core.readers import Readers
+from kfed.coordinator.core.registry import Registry
 from kfed.coordinator.core.turns import Turns
-from kfed.coordinator.federation import Admission, Federation, Tally, have_same_terms, is_due
+from kfed.coordinator.federation import Admission, Tally, is_due
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
-from kfed.coordinator.security import hashed
-from kfed.coordinator.store import Contents, Device, Receipt, Store
-from kfed.errors import FeatureMismatchError, InvalidInputError, KFedError, NoReliableKError, TooFewCentersError
+from kfed.coordinator.security import matches
+from kfed.coordinator.store import Device, Receipt, Store
+from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
-MAX_FEDERATIONS = 1_000
+NO_FEDERATION = 0
 TICK_SECONDS = 0.5
+LOOK_SECONDS = 2.0
 
 log = logging.getLogger("kfed.coordinator")
+
+Result = TypeVar("Result")
 
 
 class Coordinator:
@@ -45,19 +52,24 @@ class Coordinator:
         self.clock = clock or Clock()
         self.events = Events()
         self.measures = Measures()
+        self._readers = Readers()
+        self.read = self._readers.read
         self._aggregator = Aggregator(store, self.measures.aggregation.observe)
         self._turns = Turns()
         self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
         self._epoch = 0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._live: dict[str, Live] = {}
+        self._registry = Registry(self._aggregator.load)
+        self.administration = Administration(
+            store, self._registry, self.clock, self._read_back_if_in_doubt, self._write, self._changed
+        )
 
     # Start and stop --------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Load what the store holds, and begin to look for deadlines."""
         self._committer = Committer(self.store, self.measures.batch.observe)
-        self._show(self.store.read_back())
+        self._registry.show(self.store.read_back())
         self._epoch = self.store.epoch
         self._in_background(self._tick())
 
@@ -68,18 +80,28 @@ class Coordinator:
         self._turns.close()
         self._turns_of_reading.close()
         self._aggregator.close()
+        self._readers.close()
         await self._committer.close()
 
     async def _tick(self) -> None:
         """Look for deadlines that have passed, and retry what failed before."""
+        looked = 0.0
         while True:
             with suppress(ProblemError):  # tried again at the next tick
                 await self._read_back_if_in_doubt()
+                if time.monotonic() - looked > LOOK_SECONDS:
+                    looked = time.monotonic()
+                    await self.read(self.store.look)
             for live in self.all():
                 if live.is_unsettled and not live.is_busy:
                     self._unasked(live, partial(self._settle, live))
                 self._aggregate_if_due(live)
             await asyncio.sleep(TICK_SECONDS)
+
+    async def _write(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Make a change to the store, after reading it back if need be."""
+        await self._read_back_if_in_doubt()
+        return await self._committer.change(function, *arguments)
 
     async def _read_back_if_in_doubt(self) -> None:
         """After a write that may or may not have been kept, or after losing the store, show what it really holds."""
@@ -88,24 +110,11 @@ class Coordinator:
 
     async def _read_back(self) -> None:
         if self._is_behind():
-            self._show(await self._committer.change(self.store.read_back))
+            self._registry.show(await self._committer.change(self.store.read_back))
             self._epoch = self.store.epoch
 
     def _is_behind(self) -> bool:
         return self.store.is_in_doubt or self._epoch != self.store.epoch
-
-    def _show(self, contents: Contents) -> None:
-        """Show what the store holds; devices may have gone since its clusters were made."""
-        for federation in contents.federations:
-            live = self._live.setdefault(federation.name, Live(federation, changed_at=federation.created_at))
-            live.federation = federation
-        by_id = {live.federation.id: live for live in self._live.values()}
-        for saved in contents.clusterings:
-            live, payload = by_id[saved.federation_id], saved.payload
-            if saved.version != live.version:
-                clusters = None if payload is None else self._aggregator.load(saved.federation_id, payload)
-                live.publish(clusters, saved.version, saved.remark or "")
-            live.is_unsettled = True
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -116,56 +125,34 @@ class Coordinator:
 
     def all(self) -> list[Live]:
         """All federations, in the order they were created."""
-        return list(self._live.values())
+        return self._registry.all()
 
     def find(self, name: str) -> Live | None:
         """The federation of this name, or None."""
-        return self._live.get(name)
+        return self._registry.find(name)
 
     def tally(self, live: Live) -> Tally:
         """Totals of its devices."""
         return self.store.tally(live.federation.id)
 
-    async def create(self, terms: dict[str, Any], join_token: str) -> Live:
-        """Create a federation, or find one that was created with the same terms and join token."""
-        await self._read_back_if_in_doubt()
-        asked = Federation(id=0, join_token_hash=hashed(join_token), created_at=self.clock.now(), **terms)
-        live = self.find(asked.name) or await self._create(asked)
-        if not have_same_terms(live.federation, asked):
-            raise ProblemError(409, f"a federation named {asked.name!r} exists already; choose another name")
-        return live
-
-    async def _create(self, asked: Federation) -> Live:
-        if len(self._live) >= MAX_FEDERATIONS:
-            raise ProblemError(409, f"this coordinator is full: it holds {MAX_FEDERATIONS:,} federations")
-        if asked.deadline is not None and asked.deadline <= asked.created_at:
-            raise InvalidInputError("deadline must be in the future")
-        federation = await self._committer.change(self.store.add_federation, asked)
-        if federation.name not in self._live:
-            self._live[federation.name] = Live(federation)
-            self._changed(self._live[federation.name], "created")
-        return self._live[federation.name]
-
-    async def close(self, live: Live) -> None:
-        """Turn new devices away; those that have joined are still served."""
-        await self._read_back_if_in_doubt()
-        await self._committer.change(self.store.close_federation, live.federation.id)
-        live.federation = dataclasses.replace(live.federation, closed=True)
-        self._changed(live, "closed to new devices")
+    async def is_invited(self, live: Live | None, device_id: str, token: str | None) -> bool:
+        """Whether this is the token of an invitation of this device, used or not."""
+        federation_id = NO_FEDERATION if live is None else live.federation.id
+        invitation = await self.read(self.store.invitations.find, federation_id, device_id)
+        return matches(token, None if invitation is None else invitation.token_hash)
 
     # Devices ---------------------------------------------------------------------------------------------------------
 
-    async def accept(
-        self, live: Live, device_id: str, payload: bytes, *, secret: str | None = None, replace: bool = False
-    ) -> Accepted:
+    async def accept(self, live: Live, device_id: str, payload: bytes, proofs: Proofs) -> Accepted:
         """Accept the message of a device; returns when it is on disk."""
+        live.check()
         try:
             message = read_message(live.federation, device_id, payload)
         except ProblemError:
             self.measures.messages.labels("refused").inc()
             raise
         await self._read_back_if_in_doubt()
-        arrival = arrival_of(live.federation, message, secret, replace, self.clock.now())
+        arrival = arrival_of(live.federation, message, proofs, self.clock.now())
         receipt = await self._committer.put(arrival)
         self.measures.messages.labels(receipt.admission.value).inc()
         self._name_features(live)
@@ -194,12 +181,12 @@ class Coordinator:
 
     async def device(self, live: Live, device_id: str) -> Device | None:
         """A device of a federation, or None if it has not joined."""
-        return await asyncio.to_thread(self.store.device, live.federation.id, device_id)
+        live.check()
+        return await self.read(self.store.device, live.federation.id, device_id)
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
-        await self._read_back_if_in_doubt()
-        if await self._committer.change(self.store.remove, live.federation.id, device_id) is None:
+        if await self._write(self.store.remove, live.federation.id, device_id) is None:
             return False
         self._changed(live, f"{device_id} left")
         await self._settle_after_change(live)
@@ -209,7 +196,7 @@ class Coordinator:
 
     def _aggregate_if_due(self, live: Live) -> None:
         """Aggregate in the background if it is time, unless that failed before with about as many devices."""
-        if live.clusters is not None or live.is_busy:
+        if live.clusters is not None or live.is_busy or live.damage:
             return
         tally = self.tally(live)
         if tally.n_devices >= live.retry_from and is_due(live.federation, tally, self.clock.now()):
@@ -231,6 +218,8 @@ class Coordinator:
 
     async def aggregate(self, live: Live, n_clusters: int | None = None) -> None:
         """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
+        if not live.can_be_mended:
+            live.check()
         await self._read_back_if_in_doubt()
         k = n_clusters or live.federation.n_clusters
         await self._turns.take((live.federation.id, k), lambda: self._aggregate_now(live, k))

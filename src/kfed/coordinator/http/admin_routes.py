@@ -1,4 +1,4 @@
-"""Routes of the administrator: create, list, show, close and aggregate federations."""
+"""Routes of the administrator: federations, their join tokens, and invitations to them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Request
 
-from kfed.coordinator.core import Live
+from kfed.coordinator.core import Administration, Live
 from kfed.coordinator.http import rights
 from kfed.coordinator.http.responses import ADMIN, PROBLEMS
-from kfed.coordinator.http.schemas import CreatedFederation, FederationState, NewFederation, Reaggregation
+from kfed.coordinator.http.schemas import (
+    CreatedFederation,
+    CreatedInvitation,
+    DeletedFederation,
+    FederationState,
+    InvitationState,
+    NewFederation,
+    NewInvitation,
+    NewJoinToken,
+    Reaggregation,
+    RevokedInvitation,
+)
 from kfed.coordinator.names import KEY_HEADER
+from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import derived_token, new_token
 
 PATH = "/v1/federations"
@@ -26,6 +38,12 @@ def register(app: FastAPI) -> None:
     app.get(f"{PATH}/{{name}}", **about)(show_federation)
     app.post(f"{PATH}/{{name}}/close", **about)(close_federation)
     app.post(f"{PATH}/{{name}}/aggregate", **about)(aggregate_federation)
+    app.post(f"{PATH}/{{name}}/join-token", status_code=201, **about)(rotate_join_token)
+    app.delete(f"{PATH}/{{name}}", **about)(delete_federation)
+    about["tags"] = ["invitations"]
+    app.post(f"{PATH}/{{name}}/invitations", status_code=201, **about)(invite_device)
+    app.get(f"{PATH}/{{name}}/invitations", **about)(list_invitations)
+    app.delete(f"{PATH}/{{name}}/invitations/{{device_id:path}}", **about)(revoke_invitation)
 
 
 async def create_federation(request: Request, terms: NewFederation, key: Key = None) -> CreatedFederation:
@@ -34,19 +52,19 @@ async def create_federation(request: Request, terms: NewFederation, key: Key = N
     With an `Idempotency-Key`, repeating the same request gets the same response.
     """
     admin = rights.require_admin(request)
-    token = new_token() if key is None else derived_token(admin, terms.name, key)
-    live = await rights.desk(request).coordinator.create(terms.terms(), token)
+    token = _token(admin, key, terms.name)
+    live = await _administration(request).create(terms.terms(), token)
     return CreatedFederation(federation=_state(request, live), join_token=token)
 
 
 async def list_federations(request: Request) -> list[FederationState]:
-    """List all federations. A coordinator that is bound to loopback asks for no token."""
+    """List all federations."""
     rights.look(request)
     return [_state(request, live) for live in rights.desk(request).coordinator.all()]
 
 
 async def show_federation(request: Request, name: str) -> FederationState:
-    """Show a federation. A coordinator that is bound to loopback asks for no token."""
+    """Show a federation."""
     rights.look(request)
     return _state(request, rights.known(request, name))
 
@@ -54,7 +72,7 @@ async def show_federation(request: Request, name: str) -> FederationState:
 async def close_federation(request: Request, name: str) -> FederationState:
     """Turn new devices away; those that have joined are still served."""
     live = rights.administer(request, name)
-    await rights.desk(request).coordinator.close(live)
+    await _administration(request).close(live)
     return _state(request, live)
 
 
@@ -63,6 +81,60 @@ async def aggregate_federation(request: Request, name: str, how: Reaggregation |
     live = rights.administer(request, name)
     await rights.desk(request).coordinator.aggregate(live, None if how is None else how.n_clusters)
     return _state(request, live)
+
+
+async def rotate_join_token(request: Request, name: str, key: Key = None) -> NewJoinToken:
+    """Give a federation a new join token, which is not shown again; the one before stops working at once.
+
+    With an `Idempotency-Key`, repeating the same request gets the same response.
+    """
+    live = rights.administer(request, name)
+    token = _token(rights.require_admin(request), key, f"{name}\nrotated")
+    await _administration(request).rotate(live, token)
+    return NewJoinToken(name=name, join_token=token)
+
+
+async def delete_federation(request: Request, name: str) -> DeletedFederation:
+    """Delete a federation with its devices, clusters and invitations; this cannot be undone."""
+    live = rights.administer(request, name)
+    await _administration(request).delete(live)
+    return DeletedFederation(name=name)
+
+
+async def invite_device(request: Request, name: str, whom: NewInvitation, key: Key = None) -> CreatedInvitation:
+    """Invite a device by its id. The response holds the token of the invitation, which is not shown again.
+
+    The device joins with this token instead of the join token, once. Nobody else can join under its id. Inviting a
+    device again replaces its invitation. With an `Idempotency-Key`, repeating the same request gets the same response.
+    """
+    live = rights.administer(request, name)
+    token = _token(rights.require_admin(request), key, f"{name}\ninvited\n{whom.device_id}")
+    made = await _administration(request).invite(live, whom.device_id, token)
+    return CreatedInvitation(device_id=made.device_id, created_at=made.created_at, token=token)
+
+
+async def list_invitations(request: Request, name: str) -> list[InvitationState]:
+    """List the invitations to a federation, and when each was used."""
+    live = rights.administer(request, name)
+    coordinator = rights.desk(request).coordinator
+    found = await coordinator.read(coordinator.store.invitations.of, live.federation.id)
+    return [InvitationState(**{field: getattr(one, field) for field in InvitationState.model_fields}) for one in found]
+
+
+async def revoke_invitation(request: Request, name: str, device_id: str) -> RevokedInvitation:
+    """Revoke an invitation. A device that has joined by it stays until it is removed."""
+    live = rights.administer(request, name)
+    if not device_id.isprintable() or not await _administration(request).revoke(live, device_id):
+        raise ProblemError(404, f"device {device_id[:200]!r} has no invitation to federation {name!r}")
+    return RevokedInvitation(device_id=device_id)
+
+
+def _administration(request: Request) -> Administration:
+    return rights.desk(request).coordinator.administration
+
+
+def _token(admin: str, key: str | None, what: str) -> str:
+    return new_token() if key is None else derived_token(admin, what, key)
 
 
 def _state(request: Request, live: Live) -> FederationState:

@@ -16,14 +16,19 @@ from kfed._version import __version__
 from kfed.coordinator import problems
 from kfed.coordinator.core import Coordinator
 from kfed.coordinator.http import admin_routes, device_routes, page_routes
+from kfed.coordinator.http.audit import Audit
+from kfed.coordinator.http.hosts import LOOPBACK_NAMES, HostNames
+from kfed.coordinator.http.pictures import Pictures
+from kfed.coordinator.http.readiness import Readiness
 from kfed.coordinator.http.responses import SECURITY_SCHEMES
-from kfed.coordinator.http.rights import Desk
+from kfed.coordinator.http.rights import Desk, GuardedRoute
 from kfed.coordinator.http.shield import Shield, as_problem
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.store import Store
 from kfed.errors import KFedError
 
 MAX_BODY_BYTES = 2**24
+NAME_IN_WORDS = "1 to 63 letters, digits, dots, dashes or underscores, and begin with a letter or digit"
 
 
 @dataclass(frozen=True)
@@ -37,15 +42,18 @@ class ServiceSettings:
     admin_token_hash : bytes
         Hash of the admin token.
     open_to_loopback : bool
-        Whether requests to a loopback name may look at everything without a token.
+        Whether requests that come from this machine, and not through a proxy, may watch without a token.
     max_body_bytes : int
         Largest body of a request.
+    host_names : HostNames
+        What the coordinator answers to.
     """
 
     store: str
     admin_token_hash: bytes
     open_to_loopback: bool = False
     max_body_bytes: int = MAX_BODY_BYTES
+    host_names: HostNames = LOOPBACK_NAMES
 
 
 def create_app(settings: ServiceSettings) -> FastAPI:
@@ -55,6 +63,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await coordinator.start()
         yield
+        pictures.close()
+        readiness.close()
         await coordinator.stop()
         store.close()
 
@@ -68,14 +78,20 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
     )
-    app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback)
+    pictures, readiness = Pictures(coordinator), Readiness(store)
+    app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback, pictures, readiness)
+    app.router.route_class = GuardedRoute
     for module in (device_routes, admin_routes, page_routes):
         module.register(app)
     for kind in (KFedError, HTTPException, Exception):
         app.add_exception_handler(kind, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
-    app.add_middleware(Shield, max_bytes=settings.max_body_bytes, measures=coordinator.measures)
+    app.add_middleware(
+        Shield, names=settings.host_names, max_bytes=settings.max_body_bytes, measures=coordinator.measures
+    )
+    app.add_middleware(Audit, measures=coordinator.measures, admin_token_hash=settings.admin_token_hash)
     _describe(app)
     return app
 
@@ -87,8 +103,15 @@ async def _refuse(_: Request, error: Exception) -> Response:
 async def _refuse_invalid(_: Request, error: Exception) -> Response:
     """Say where in the request the faults are, without repeating its values."""
     assert isinstance(error, RequestValidationError)
-    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:5]]
-    return _response(ProblemError(422, "; ".join(faults)))
+    return _response(ProblemError(422, "; ".join(map(_in_words, error.errors()[:5]))))
+
+
+def _in_words(fault: dict[str, Any]) -> str:
+    """One fault of a request."""
+    place = [str(part) for part in fault["loc"] if part not in ("body", "path", "query")]
+    if place == ["name"] and fault["type"] == "string_pattern_mismatch":
+        return f"name must be {NAME_IN_WORDS}"
+    return f"{'.'.join(place) or 'the request'}: {fault['msg']}"
 
 
 def _response(problem: ProblemError) -> Response:

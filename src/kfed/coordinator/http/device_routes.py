@@ -10,12 +10,13 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from kfed._base.checks import MAX_NAME_LENGTH
-from kfed.coordinator.core import Live, answer_if_ready
+from kfed.coordinator.core import Live, Proofs, answer_if_ready
 from kfed.coordinator.federation import Admission, Federation
 from kfed.coordinator.http import responses, rights
-from kfed.coordinator.http.body import limited
+from kfed.coordinator.http.body import Body
 from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, PROBLEMS, RECEIPT_CONTENT
 from kfed.coordinator.http.schemas import RemovedAnswer
+from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import checked
@@ -81,21 +82,17 @@ async def send_message(request: Request, name: str, device_id: DeviceId) -> Resp
 
     The response means that the message is on disk. Once the federation is aggregated, it holds the device's identity.
     """
-    live = rights.join(request, name)
+    live, invitation = await rights.join(request, name, device_id)
     payload = await _body(request, live.federation)
-    secret, replace = _secret(request), _replace(request)
-    coordinator = rights.desk(request).coordinator
-    accepted = await coordinator.accept(live, device_id, payload, secret=secret, replace=replace)
+    proofs = Proofs(_secret(request), _replace(request), invitation)
+    accepted = await rights.desk(request).coordinator.accept(live, device_id, payload, proofs)
     status = 201 if accepted.receipt.admission is Admission.JOINED else 200
     return _answer(request, live, accepted.message, status, status)
 
 
 async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> Response:
     """Ask which global cluster each center is in: 200, or 202 with `Retry-After` while there are no clusters yet."""
-    coordinator = rights.desk(request).coordinator
-    found = coordinator.find(name)
-    device = None if found is None else await coordinator.device(found, device_id)
-    live = rights.own(request, name, device, join_is_enough=True)
+    live, device = await rights.own(request, name, device_id, join_is_enough=True)
     if device is None:
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}; send its message first")
     return _answer(request, live, DeviceMessage.from_bytes(device.message), 200, 202)
@@ -103,19 +100,17 @@ async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> 
 
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:
     """Remove a device; the others are clustered as if it had never joined, under the same cluster ids."""
-    coordinator = rights.desk(request).coordinator
-    found = coordinator.find(name)
-    device = None if found is None else await coordinator.device(found, device_id)
-    live = rights.own(request, name, device, join_is_enough=False)
-    if not await coordinator.remove(live, device_id):
+    live, _ = await rights.own(request, name, device_id, join_is_enough=False)
+    if not await rights.desk(request).coordinator.remove(live, device_id):
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}, or has left")
     return RemovedAnswer(device_id=device_id, state=live.state, version=live.version)
 
 
 async def _body(request: Request, federation: Federation) -> bytes:
     """The bytes of a message, unless they are more than a message to this federation can have."""
-    receive = limited(request.scope, request.receive, federation.max_bytes, "a message to this federation")
-    return await Request(request.scope, receive).body()
+    body: Body = request.scope[BODY]
+    body.limit(min(body.max_bytes, federation.max_bytes), "a message to this federation")
+    return await request.body()
 
 
 def _replace(request: Request) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from kfed.coordinator.core import METRICS_MEDIA_TYPE
 from kfed.coordinator.http import rights
 from kfed.coordinator.http.admin_routes import PATH
-from kfed.coordinator.http.picture import FederationPicture, draw
+from kfed.coordinator.http.picture import FederationPicture
 from kfed.coordinator.http.responses import ADMIN, PROBLEMS
 from kfed.coordinator.http.schemas import FederationState
 from kfed.coordinator.problems import ProblemError
@@ -34,21 +34,25 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-
 _METRICS = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
+_PICTURE = {"description": "What the page draws", "model": FederationPicture}
 
 
 def register(app: FastAPI) -> None:
     """Add the routes of this file."""
     app.get("/", include_in_schema=False)(page)
     app.get("/docs", include_in_schema=False)(docs)
+    app.get("/openapi.json", include_in_schema=False)(openapi)
     app.get("/assets/{name}", include_in_schema=False)(asset)
     app.get("/v1/events", include_in_schema=False)(events)
-    app.get("/healthz", tags=["health"], responses={503: PROBLEMS[503]})(health)
-    refused = {status: PROBLEMS[status] for status in (401, 403)}
+    app.post("/v1/views", include_in_schema=False)(view)
+    app.get("/healthz", tags=["health"])(health)
+    app.get("/readyz", tags=["health"], responses={503: PROBLEMS[503]})(ready)
+    refused = {status: PROBLEMS[status] for status in (401, 403, 421, 429)}
     about: dict[str, Any] = {"response_class": Response, "responses": {**refused, 200: _METRICS}}
+    drawn: dict[str, Any] = {"response_class": Response, "responses": {**PROBLEMS, 200: _PICTURE}}
     app.get("/metrics", tags=["health"], **about, openapi_extra=ADMIN)(metrics)
-    app.get(f"{PATH}/{{name}}/picture", tags=["page"], responses=PROBLEMS, openapi_extra=ADMIN)(picture)
+    app.get(f"{PATH}/{{name}}/picture", tags=["page"], **drawn, openapi_extra=ADMIN)(picture)
 
 
 async def page() -> Response:
@@ -61,6 +65,14 @@ async def docs() -> Response:
     return _asset("docs.html")
 
 
+async def openapi(request: Request) -> Response:
+    """The OpenAPI document, encoded once."""
+    state = request.app.state
+    if not hasattr(state, "openapi"):
+        state.openapi = json.dumps(request.app.openapi()).encode()
+    return Response(state.openapi, media_type="application/json")
+
+
 async def asset(name: str) -> Response:
     """A file of the page."""
     if name not in ASSETS:
@@ -68,21 +80,33 @@ async def asset(name: str) -> Response:
     return _asset(name)
 
 
+@cache
+def _content(name: str) -> bytes:
+    return resources.files("kfed.coordinator").joinpath("page", name).read_bytes()
+
+
 def _asset(name: str) -> Response:
-    content = resources.files("kfed.coordinator").joinpath("page", name).read_bytes()
-    return Response(content, media_type=ASSETS[name], headers={"Content-Security-Policy": POLICY})
+    return Response(_content(name), media_type=ASSETS[name], headers={"Content-Security-Policy": POLICY})
 
 
-async def health(request: Request) -> dict[str, str]:
-    """Check that the store can be read and was not replaced."""
-    store = rights.desk(request).coordinator.store
-    await asyncio.to_thread(store.check)
-    await asyncio.to_thread(store.key, "admin")
+async def health() -> dict[str, str]:
+    """Whether the coordinator runs. It waits for nothing; whether its store works is `/readyz`."""
     return {"status": "ok"}
 
 
+async def ready(request: Request) -> dict[str, str]:
+    """Whether the store can be written."""
+    await rights.desk(request).readiness.check()
+    return {"status": "ready"}
+
+
+async def view(request: Request) -> dict[str, str]:
+    """A token for watching, in exchange for the code of a link that `kfed serve` printed."""
+    return {"token": rights.exchange(request)}
+
+
 async def metrics(request: Request) -> Response:
-    """Metrics for Prometheus. A coordinator that is bound to loopback asks for no token."""
+    """Metrics for Prometheus."""
     rights.look(request)
     coordinator = rights.desk(request).coordinator
     tallies = {live.federation.name: coordinator.tally(live) for live in coordinator.all()}
@@ -90,12 +114,11 @@ async def metrics(request: Request) -> Response:
     return Response(coordinator.measures.text(sizes), media_type=METRICS_MEDIA_TYPE)
 
 
-async def picture(request: Request, name: str) -> FederationPicture:
+async def picture(request: Request, name: str) -> Response:
     """What the page draws of a federation: its newest devices, and their centers in two dimensions."""
     rights.look(request)
-    live = rights.known(request, name)
-    coordinator = rights.desk(request).coordinator
-    return await asyncio.to_thread(draw, coordinator.store, live.federation, live.clusters)
+    drawn = await rights.desk(request).pictures.of(rights.known(request, name))
+    return Response(drawn, media_type="application/json")
 
 
 async def events(request: Request) -> Response:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 from pydantic import BaseModel
 
@@ -15,6 +17,10 @@ from kfed.wire import DeviceMessage
 N_DEVICES = 400
 N_LISTED = 50
 N_CENTERS = 2_000
+N_BYTES = 2**24
+N_FOR_PLANE = 500
+EXACT_UP_TO = 100
+N_PASSES = 10
 MIN_PICKS, MAX_PICKS = 16, 200
 
 
@@ -52,20 +58,27 @@ class FederationPicture(BaseModel):
 
 
 def draw(store: Store, federation: Federation, clusters: Clusters | None) -> FederationPicture:
-    """Draw the newest devices of a federation."""
-    newest = store.newest(federation.id, N_DEVICES)
+    """Draw the newest devices of a federation, as many as can be drawn in about a second."""
+    newest = _with_few_centers(store.newest(federation.id, N_DEVICES, N_BYTES))
     messages = [DeviceMessage.from_bytes(device.message) for device in newest]
-    cluster_centers = np.empty((0, federation.schema.n_features)) if clusters is None else clusters.cluster_centers
-    plane = _Plane.through([*(message.centers for message in messages), cluster_centers])
+    empty = np.empty((0, federation.schema.n_features))
+    cluster_centers = empty if clusters is None else clusters.cluster_centers[:N_CENTERS]
+    plane = _Plane.through([*(message.centers for message in messages), cluster_centers[:N_FOR_PLANE]])
     return FederationPicture(
         devices=[_listed(device, clusters) for device in newest[:N_LISTED]],
-        centers=_plotted(messages, clusters, plane)[:N_CENTERS],
+        centers=_plotted(messages, clusters, plane),
         clusters=[(x, y) for x, y in plane.places(cluster_centers)],
-        cluster_sizes=[] if clusters is None else clusters.cluster_sizes.tolist(),
+        cluster_sizes=[] if clusters is None else clusters.cluster_sizes[:N_CENTERS].tolist(),
         distances=_distances(messages, 0 if clusters is None else clusters.n_clusters),
         arrivals=[device.received_at for device in reversed(newest)],
         n_shown=len(newest),
     )
+
+
+def _with_few_centers(newest: list[Device]) -> list[Device]:
+    """As many of the newest devices as have no more centers together than are drawn; one device has no more."""
+    n_fitting = sum(total <= N_CENTERS for total in accumulate(device.n_centers for device in newest))
+    return newest[:n_fitting]
 
 
 def _listed(device: Device, clusters: Clusters | None) -> ArrivedDevice:
@@ -113,7 +126,7 @@ class _Plane:
         scale = float(np.abs(centers).max(initial=0)) or 1.0  # so that squares do not overflow
         centers = centers / scale
         origin = centers.mean(axis=0) if len(centers) else np.zeros(n_features)
-        _, _, directions = np.linalg.svd(centers - origin, full_matrices=False)
+        directions = _widest(centers - origin)
         axes = np.zeros((2, n_features))
         axes[: min(2, len(directions))] = directions[:2]
         largest = np.abs(axes).argmax(axis=1)
@@ -124,3 +137,17 @@ class _Plane:
         """Coordinates of centers on the plane, (n_centers, 2)."""
         places: list[list[float]] = (((centers / self._scale - self._origin) @ self._axes.T) * self._scale).tolist()
         return places
+
+
+def _widest(centered: Array) -> Array:
+    """The two directions in which rows spread most, (2, n_features), or fewer if there are not as many."""
+    if min(centered.shape) <= EXACT_UP_TO:
+        directions: Array = np.linalg.svd(centered, full_matrices=False)[2]
+        return directions
+    # A full decomposition would take minutes. Each pass brings the four directions nearer to the widest ones, by the
+    # ratio of the spreads squared; where two spread alike, either is as good for a picture.
+    basis = np.random.default_rng(0).standard_normal((centered.shape[1], 4))
+    for _ in range(N_PASSES):
+        basis, _ = np.linalg.qr(centered.T @ (centered @ basis))
+    found: Array = np.linalg.svd(centered @ basis, full_matrices=False)[2][:2] @ basis.T
+    return found

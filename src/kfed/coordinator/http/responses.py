@@ -20,7 +20,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         "description": problems.TITLES[status],
         "content": {problems.MEDIA_TYPE: {"schema": ProblemAnswer.model_json_schema()}},
     }
-    for status in (400, 401, 403, 404, 409, 413, 422, 503)
+    for status in (400, 401, 403, 404, 409, 413, 421, 422, 429, 503)
 }
 
 ADMIN: dict[str, Any] = {"security": [{"admin token": []}]}

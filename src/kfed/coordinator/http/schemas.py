@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
+from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Live
 from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
-from kfed.wire import FeatureSchema
+from kfed.wire import MAX_COUNT, MAX_VALUE, FeatureSchema
 
 Count = Annotated[StrictInt, Field(ge=1)]
 NumberOfClusters = Annotated[StrictInt, Field(ge=1, le=100_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+DeviceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"^[^\x00-\x1f\x7f]*$")]
 FeatureName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
@@ -30,6 +32,14 @@ class NewFederation(BaseModel):
     deadline: Annotated[float, Field(gt=0, lt=1e11, description="Seconds since 1970")] | None = None
     max_devices: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] = MAX_DEVICES
     max_centers: Annotated[StrictInt, Field(ge=1, le=MAX_CENTERS)] = MAX_CENTERS
+    max_count: Annotated[float, Field(gt=0, le=MAX_COUNT, description="Largest count of a center")] | None = None
+    max_value: Annotated[float, Field(gt=0, le=MAX_VALUE, description="Largest size of a coordinate")] | None = None
+    min_devices: (
+        Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES, description="Devices that every cluster must rest on")] | None
+    ) = None
+    invited_only: Annotated[
+        StrictBool, Field(description="Whether devices join by invitations alone, and not by the join token")
+    ] = False
 
     def terms(self) -> dict[str, Any]:
         """The arguments of a `Federation`."""
@@ -41,7 +51,9 @@ class FederationState(BaseModel):
     """A federation as it is now."""
 
     name: str
-    state: Literal["gathering", "aggregated"]
+    state: Annotated[
+        Literal["gathering", "aggregated", "damaged"], Field(description="damaged: it is not served; remark says why")
+    ]
     closed: bool
     n_features: int
     feature_names: list[str] | None
@@ -51,6 +63,10 @@ class FederationState(BaseModel):
     deadline: float | None
     max_devices: int
     max_centers: int
+    max_count: float | None
+    max_value: float | None
+    min_devices: int | None
+    invited_only: bool
     created_at: float
     n_devices: int
     n_centers: int
@@ -60,7 +76,8 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
-    remark: Annotated[str, Field(description="Why the last attempt to aggregate failed")]
+    reason: Annotated[str, Field(description="How k was chosen, and which devices have centers that were set aside")]
+    remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
     last_change: str
     changed_at: float
 
@@ -70,12 +87,13 @@ class FederationState(BaseModel):
         clusters, schema = live.clusters, live.federation.schema
         names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION}
         names |= {"n_features": schema.n_features, "feature_names": schema.names and list(schema.names)}
-        found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0}
+        found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0, "reason": ""}
         if clusters is not None:
             found = {
                 "n_clusters_found": clusters.n_clusters,
                 "cluster_sizes": clusters.cluster_sizes.tolist(),
                 "n_aggregated": len(clusters.device_ids),
+                "reason": clusters.reason,
             }
         now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
         return cls(**names, **vars(tally), **found, **now)
@@ -89,6 +107,51 @@ class CreatedFederation(BaseModel):
 
     federation: FederationState
     join_token: str
+
+
+class NewJoinToken(BaseModel):
+    """A new join token, which is shown only once."""
+
+    name: str
+    join_token: str
+
+
+class DeletedFederation(BaseModel):
+    """A federation that was deleted."""
+
+    name: str
+    deleted: Literal[True] = True
+
+
+class NewInvitation(BaseModel):
+    """Whom to invite."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    device_id: DeviceName
+
+
+class CreatedInvitation(BaseModel):
+    """An invitation and its token, which is shown only once."""
+
+    device_id: str
+    created_at: float
+    token: str
+
+
+class InvitationState(BaseModel):
+    """An invitation as it is now."""
+
+    device_id: str
+    created_at: float
+    used_at: Annotated[float | None, Field(description="When the device joined by it, in seconds since 1970")]
+
+
+class RevokedInvitation(BaseModel):
+    """An invitation that was revoked."""
+
+    device_id: str
+    revoked: Literal[True] = True
 
 
 class Reaggregation(BaseModel):
@@ -126,7 +189,7 @@ class RemovedAnswer(BaseModel):
     """A device that was removed."""
 
     device_id: str
-    state: Literal["gathering", "aggregated"]
+    state: Literal["gathering", "aggregated", "damaged"]
     version: int
 
 

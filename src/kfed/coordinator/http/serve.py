@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import ipaddress
+import dataclasses
 import os
 import socket
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
+from uvicorn.config import STARTUP_FAILURE
 
 from kfed._base import files
-from kfed.coordinator.http.app import MAX_BODY_BYTES, ServiceSettings, create_app
+from kfed.coordinator.http.app import ServiceSettings, create_app
+from kfed.coordinator.http.connections import Connections, Limits
+from kfed.coordinator.http.gate import Gate
+from kfed.coordinator.http.hosts import HostNames, is_loopback
+from kfed.coordinator.http.protocol import Beginner, GuardedProtocol
+from kfed.coordinator.http.viewers import Viewers
 from kfed.coordinator.security import checked, hashed, new_token
 from kfed.coordinator.store import Store
 from kfed.errors import InvalidInputError
 
-BACKLOG = 2048
+try:
+    import resource
+except ImportError:  # Windows, where open files are not counted
+    resource = None  # type: ignore[assignment]
+
+OTHER_FILES = 200
 GRACE_SECONDS = 3
 
 
@@ -31,6 +46,8 @@ class Address:
         For TLS; both or neither.
     insecure : bool
         Whether tokens and messages may travel unencrypted between machines.
+    names : tuple of str
+        Names under which others reach it.
     """
 
     host: str = "127.0.0.1"
@@ -38,6 +55,7 @@ class Address:
     certfile: Path | None = None
     keyfile: Path | None = None
     insecure: bool = False
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.certfile is None) != (self.keyfile is None):
@@ -59,10 +77,12 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
+
+    @property
+    def host_names(self) -> HostNames:
+        """What a coordinator at this address answers to."""
+        return HostNames.of(self.host, self.names)
 
     def listen(self) -> socket.socket:
         """A socket at this address; port 0 takes any free port."""
@@ -107,43 +127,88 @@ def admin_token(store: str, given: str | None, file: Path) -> tuple[bytes, bool]
 
 def run(
     address: Address,
-    store: str,
-    admin_token_hash: bytes,
+    settings: ServiceSettings,
     *,
-    max_body_bytes: int = MAX_BODY_BYTES,
+    limits: Limits | None = None,
     log_level: str = "warning",
-    ready: Callable[[str], None] = lambda _: None,
+    ready: Callable[[str, str], None] = lambda *_: None,
 ) -> None:
-    """Serve until interrupted; `ready` is called with the URL once requests are answered."""
-    app = create_app(ServiceSettings(store, admin_token_hash, address.is_loopback, max_body_bytes))
+    """Serve until interrupted; once requests are answered, `ready` gets the URL and the code of a link for watching."""
+    app = create_app(settings)
     listening = address.listen()
+    viewers: Viewers = app.state.desk.viewers
+
+    def tell() -> None:
+        ready(address.url(listening.getsockname()[1]), viewers.invite())
+
+    make_server(app, address, _within_open_files(limits or Limits()), log_level, tell).run(sockets=[listening])
+
+
+def make_server(
+    app: FastAPI,
+    address: Address,
+    limits: Limits,
+    log_level: str = "warning",
+    ready: Callable[[], None] = lambda: None,
+) -> uvicorn.Server:
+    """A server that keeps to `limits`; `ready` is called when it answers requests."""
     config = uvicorn.Config(
         app,
         http="httptools",
         loop="auto",
+        ws="none",
         ssl_certfile=address.certfile,
         ssl_keyfile=address.keyfile,
         log_level=log_level,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=BACKLOG,
+        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    _Server(config, lambda: ready(address.url(listening.getsockname()[1]))).run(sockets=[listening])
+    return _Server(config, limits, ready)
 
 
 class _Server(uvicorn.Server):
-    """Calls back when it is ready."""
+    """Accepts connections through a `Gate`, and calls back when it is ready."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, limits: Limits, ready: Callable[[], None]) -> None:
         super().__init__(config)
+        self._connections = Connections(limits)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+        own = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        beginner = Beginner(self._connections, self.config.ssl, partial(GuardedProtocol, **own))
+        self._gates = [Gate(one, self._connections, beginner.pass_on) for one in sockets or []]
+        self.servers = self._gates  # type: ignore[assignment]
+        self.started = True
+        self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        now = time.monotonic()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, GuardedProtocol):
+                connection.close_if_late(now)
+        for gate in self._gates:
+            gate.beat()
+        return await super().on_tick(counter)
+
+
+def _within_open_files(limits: Limits) -> Limits:
+    """Limits that leave open files for the store, after raising how many the system allows where it lets us."""
+    if resource is None:
+        return limits
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.connections + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    n_connections = limits.connections if soft == resource.RLIM_INFINITY else max(8, soft - OTHER_FILES)
+    return dataclasses.replace(limits, connections=min(limits.connections, n_connections))
 
 
 def _token_in(file: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What every request passes first: a limit on its body, and an answer to every error."""
+"""What every request passes first: whom it is for, a limit on its body, and an answer to every error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kfed.coordinator import problems
 from kfed.coordinator.core import Measures
-from kfed.coordinator.http.body import limited
+from kfed.coordinator.http.body import Bodies, Body
+from kfed.coordinator.http.hosts import HostNames
 from kfed.coordinator.problems import ProblemError
 from kfed.errors import KFedError
 
@@ -22,6 +23,14 @@ ROUTING = {
     405: "this address does not support this method; /docs lists the API",
 }
 
+FOR_ANY_NAME = ("/healthz", "/readyz")
+"""What a load balancer asks, by whatever name; the answers hold no data."""
+
+MIN_BYTES_AT_ONCE = 2**26
+
+BODY = "kfed.body"
+"""Where the scope of a request has its `Body`."""
+
 SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -30,11 +39,13 @@ SECURITY_HEADERS = [
 
 
 class Shield:
-    """Refuses bodies that are too large, and answers every exception with a problem that shows no stack."""
+    """Refuses other names and bodies that are too large; answers every exception with a problem that shows no stack."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int, measures: Measures) -> None:
+    def __init__(self, app: ASGIApp, names: HostNames, max_bytes: int, measures: Measures) -> None:
         self._app = app
+        self._names = names
         self._max_bytes = max_bytes
+        self._bodies = Bodies(max(4 * max_bytes, MIN_BYTES_AT_ONCE))
         self._measures = measures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,13 +63,20 @@ class Shield:
                 self._measures.answers.labels(message["status"]).inc()
             await send(message)
 
+        body = None
         try:
-            await self._app(scope, limited(scope, receive, self._max_bytes, "a request"), watched_send)
+            if scope["path"] not in FOR_ANY_NAME:
+                self._names.check(scope)
+            body = scope[BODY] = Body(scope, receive, self._max_bytes, self._bodies)
+            await self._app(scope, body.receive, watched_send)
         except Exception as error:
             if begun:
                 log.error("a response broke off: %s", _where(error))
                 return
             await _send_problem(as_problem(error), watched_send)
+        finally:
+            if body is not None:
+                body.release()
 
 
 def as_problem(error: Exception) -> ProblemError:

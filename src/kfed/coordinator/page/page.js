@@ -8,11 +8,26 @@ const count = new Intl.NumberFormat("en");
 const federations = new Map();
 let drawn = 0, drawing = false, waiting = false;
 
-const token = () => sessionStorage.getItem("kfed-admin-token");
+const token = () => sessionStorage.getItem("kfed-token");
 const headers = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
-const chosen = () => decodeURIComponent(location.hash.replace(/^#\/?/, "")) || [...federations.keys()][0];
+const chosen = () => (federations.has(named()) ? named() : [...federations.keys()][0]);
+
+// The federation that the address names; an address that cannot be decoded names none.
+function named() {
+  try { return decodeURIComponent(location.hash.replace(/^#\/?/, "")); } catch { return ""; }
+}
 
 // Events -----------------------------------------------------------------------------------------------------------
+
+// A link that `kfed serve` printed works once: its code becomes a token of this tab, and leaves the address.
+async function followLink() {
+  const code = location.hash.match(/^#\/link=([\w-]+)$/)?.[1];
+  if (!code) return;
+  history.replaceState(null, "", "/");
+  const answer = await fetch("/v1/views", { method: "POST", headers: { Authorization: `Bearer ${code}` } });
+  if (answer.ok) sessionStorage.setItem("kfed-token", (await answer.json()).token);
+  else if (!token()) get("sign-in-problem").textContent = (await answer.json()).detail;
+}
 
 async function listen() {
   for (let pause = 500; ; pause = Math.min(pause * 2, 10000)) {
@@ -57,13 +72,13 @@ function askForToken(wasRefused) {
   get("connection").textContent = "token required";
   get("sign-in").hidden = false;
   get("federation").hidden = get("welcome").hidden = true;
-  get("sign-in-problem").textContent = wasRefused ? "This is not the admin token." : "";
+  if (wasRefused) get("sign-in-problem").textContent = "This is not the admin token, or it has expired.";
   get("token").focus();
 }
 
 get("sign-in").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("kfed-admin-token", get("token").value.trim());
+  sessionStorage.setItem("kfed-token", get("token").value.trim());
   get("sign-in").hidden = true;
   listen();
 });
@@ -183,4 +198,4 @@ function bytes(number) {
 
 addEventListener("hashchange", () => { drawn = 0; render(); get("main").focus(); });
 get("here").textContent = location.origin;
-listen();
+followLink().catch(() => {}).then(listen);

@@ -10,12 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from kfed.coordinator.federation import Federation, Tally
+from kfed.coordinator.federation import Admission, Federation, Tally
 from kfed.coordinator.store import schema
+from kfed.coordinator.store.counters import FEDERATION, RESTORED, SEQUENCE, read_counters, set_counter
 from kfed.coordinator.store.devices import (
     DEVICE_COLUMNS,
     Arrival,
@@ -25,10 +27,11 @@ from kfed.coordinator.store.devices import (
     Receipt,
     known_devices,
 )
-from kfed.coordinator.store.schema import clusterings, devices, federations, keys
-from kfed.coordinator.store.transactions import Transactions, set_counter, unavailable
+from kfed.coordinator.store.federations import Damaged, federation_of, read_federations, row_of
+from kfed.coordinator.store.invitations import Invitations
+from kfed.coordinator.store.schema import clusterings, devices, federations, for_long_answers, invitations, keys
+from kfed.coordinator.store.transactions import Transactions, unavailable
 from kfed.errors import KFedError
-from kfed.wire import FeatureSchema
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,18 @@ class Contents:
     ----------
     federations : list of Federation
         In the order they were created.
+    damaged : list of Damaged
+        Federations that cannot be read.
     clusterings : list of SavedClustering
         The latest one of each federation that has been aggregated.
+    n_restored : int
+        The backups that were restored into it so far.
     """
 
     federations: list[Federation]
+    damaged: list[Damaged]
     clusterings: list[SavedClustering]
+    n_restored: int
 
 
 class Store:
@@ -69,6 +78,8 @@ class Store:
             self.engine.dispose()
             raise
         self._writing = self._transactions.writing
+        self.invitations = Invitations(self._writing, self._read)
+        self._deleted: set[int] = set()
         try:
             self.read_back()
         except BaseException:
@@ -89,19 +100,30 @@ class Store:
         """Whether a write may or may not have been kept; nothing is written until `read_back` was called."""
         return self._transactions.is_in_doubt
 
+    def doubt(self) -> None:
+        """Have the store read back before the next write; for a write that was given up while it was under way."""
+        self._transactions.is_in_doubt = True
+
     def check(self) -> None:
         """Raise if the store was deleted or replaced; waits for no write."""
         self._transactions.check()
 
     def read_back(self) -> Contents:
         """Read federations, clusterings and totals as they are in the store."""
-        with self._transactions.reading_back() as connection:
-            rows = connection.execute(select(federations).order_by(federations.c.id)).mappings()
-            found = [_federation(row) for row in rows]
+        with self._transactions.reading_back() as connection, for_long_answers(connection):
+            found, damaged = read_federations(connection)
             saved = [SavedClustering(**row) for row in connection.execute(select(clusterings)).mappings()]
             self._tallies: dict[int, Tally] = defaultdict(Tally, _count(connection))
             self._names = {one.id: one.schema.names for one in found if one.schema.names is not None}
-        return Contents(found, saved)
+            self.invitations.read_back(connection)
+            self._deleted -= {one.id for one in found}
+            n_restored = self._transactions.counters.get(RESTORED, 0)
+        return Contents(found, damaged, saved, n_restored)
+
+    def look(self) -> None:
+        """Notice a backup that was restored, which has to be read back."""
+        with self._connected() as connection:
+            self._transactions.notice(read_counters(connection, locked=False))
 
     # Reading ----------------------------------------------------------------------------------------------------
 
@@ -122,11 +144,13 @@ class Store:
         """One device, if it has joined."""
         return _device(self._read(_select_device(federation_id, device_id)))
 
-    def newest(self, federation_id: int, limit: int) -> list[Device]:
-        """The devices that arrived last, newest first."""
-        of_federation = select(*DEVICE_COLUMNS).where(devices.c.federation_id == federation_id)
-        rows = self._read(of_federation.order_by(devices.c.sequence.desc()).limit(limit)).mappings()
-        return [Device(**row) for row in rows]
+    def newest(self, federation_id: int, limit: int, max_bytes: int) -> list[Device]:
+        """The devices that arrived last, newest first; fewer if their messages exceed `max_bytes`."""
+        is_own, newest_first = devices.c.federation_id == federation_id, devices.c.sequence.desc()
+        lengths = select(func.length(devices.c.message)).where(is_own).order_by(newest_first).limit(limit)
+        n_fitting = sum(total <= max_bytes for total in accumulate(self._read(lengths).scalars()))
+        query = select(*DEVICE_COLUMNS).where(is_own).order_by(newest_first).limit(max(1, n_fitting))
+        return [Device(**row) for row in self._read(query).mappings()]
 
     @contextmanager
     def reading(self, federation_id: int) -> Iterator[Reading]:
@@ -134,7 +158,7 @@ class Store:
         with self._connected() as connection:
             if self.engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            with ExitStack() as closing:
+            with for_long_answers(connection), ExitStack() as closing:
                 yield Reading(connection, federation_id, closing)
 
     def _read(self, query: Any) -> Any:
@@ -164,32 +188,45 @@ class Store:
             of_name = select(federations).where(federations.c.name == federation.name)
             known = connection.execute(of_name).mappings().first()
             if known is not None:
-                return _federation(known)
-            values = {
-                **_columns(federation),
-                "id": 1 + (connection.execute(select(func.max(federations.c.id))).scalar() or 0),
-            }
-            connection.execute(insert(federations).values(values))
-        return replace(federation, id=values["id"])
+                return federation_of(known)
+            last = self._transactions.counters.get(FEDERATION)
+            number = 1 + max(last or 0, connection.execute(select(func.max(federations.c.id))).scalar() or 0)
+            set_counter(connection, FEDERATION, number, is_new=last is None)
+            connection.execute(insert(federations).values({**row_of(federation), "id": number}))
+        return replace(federation, id=number)
 
-    def close_federation(self, federation_id: int) -> None:
-        """Turn new devices away from now on."""
+    def change_federation(self, federation_id: int, **values: Any) -> None:
+        """Change some of the terms of a federation."""
         with self._writing() as connection:
-            connection.execute(update(federations).where(federations.c.id == federation_id).values(closed=True))
+            connection.execute(update(federations).where(federations.c.id == federation_id).values(values))
+
+    def delete_federation(self, federation_id: int) -> None:
+        """Delete a federation with everything in it; messages on their way to it are turned away."""
+        with self._writing() as connection:
+            for table in (devices, clusterings, invitations):
+                connection.execute(delete(table).where(table.c.federation_id == federation_id))
+            connection.execute(delete(federations).where(federations.c.id == federation_id))
+        self._deleted.add(federation_id)
+        self._tallies.pop(federation_id, None)
+        self._names.pop(federation_id, None)
 
     def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Judge messages in their order and save those that are admitted, in one transaction."""
         with self._writing() as connection:
-            last_sequence = self._transactions.counters["sequence"]
+            last_sequence = self._transactions.counters[SEQUENCE]
             known = known_devices(connection, arrivals)
-            batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence)
-            receipts = [batch.take(arrival) for arrival in arrivals]
+            guests = self.invitations.for_arrivals(connection, arrivals)
+            batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence, guests)
+            receipts = [self._receipt(batch, arrival) for arrival in arrivals]
             batch.write(connection)
             if batch.last_sequence > last_sequence:
-                set_counter(connection, "sequence", batch.last_sequence)
+                set_counter(connection, SEQUENCE, batch.last_sequence)
         self._tallies.update(batch.tallies)
         self._names.update(batch.new_names)
         return receipts
+
+    def _receipt(self, batch: ArrivalBatch, arrival: Arrival) -> Receipt:
+        return Receipt(Admission.GONE) if arrival.federation.id in self._deleted else batch.take(arrival)
 
     def remove(self, federation_id: int, device_id: str) -> Device | None:
         """Delete a device; None if it is not there."""
@@ -203,6 +240,8 @@ class Store:
 
     def save_clustering(self, clustering: SavedClustering, epoch: int) -> None:
         """Save a clustering, replacing the one before, unless the store was read back since `epoch`."""
+        if clustering.federation_id in self._deleted:
+            return
         with self._writing(epoch) as connection:
             of_federation = clusterings.c.federation_id == clustering.federation_id
             connection.execute(delete(clusterings).where(of_federation))
@@ -224,19 +263,3 @@ def _select_device(federation_id: int, device_id: str) -> Any:
 def _device(rows: Any) -> Device | None:
     row = rows.mappings().first()
     return None if row is None else Device(**row)
-
-
-def _columns(federation: Federation) -> dict[str, Any]:
-    values = vars(federation).copy()
-    schema: FeatureSchema = values.pop("schema")
-    values["n_features"] = schema.n_features
-    values["feature_names"] = None if schema.names is None else list(schema.names)
-    values["n_clusters"] = None if federation.n_clusters == "auto" else federation.n_clusters
-    return values
-
-
-def _federation(row: Any) -> Federation:
-    values = dict(row)
-    schema = FeatureSchema(values.pop("n_features"), values.pop("feature_names"))
-    values["n_clusters"] = "auto" if row["n_clusters"] is None else row["n_clusters"]
-    return Federation(schema=schema, **values)

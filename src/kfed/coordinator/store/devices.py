@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -37,11 +37,12 @@ class _WithMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival(_WithMessage):
-    """A valid message on its way into the store."""
+    """A valid message on its way into the store; `invitation` is the token of one, if it came by that."""
 
     federation: Federation
     secret: str | None = None
     replace: bool = False
+    invitation: str | None = None
     feature_names: tuple[str, ...] | None = None
 
 
@@ -77,6 +78,20 @@ def known_devices(connection: Connection, arrivals: Sequence[Arrival]) -> dict[t
     return known
 
 
+class GuestList(Protocol):
+    """Who may join, by invitations."""
+
+    def may_join(self, arrival: Arrival) -> bool:
+        """Whether a new device may join."""
+        ...
+
+    def joined(self, arrival: Arrival) -> None:
+        """Note that it did."""
+
+    def write(self, connection: Connection) -> None:
+        """Save who did."""
+
+
 class ArrivalBatch:
     """The arrivals of one transaction. Each is judged with those before it in mind.
 
@@ -89,8 +104,10 @@ class ArrivalBatch:
         tallies: dict[int, Tally],
         names: Mapping[int, tuple[str, ...]],
         last_sequence: int,
+        guests: GuestList,
     ) -> None:
         self._known = known
+        self._guests = guests
         self.tallies = tallies
         self._names = names
         self.new_names: dict[int, tuple[str, ...]] = {}
@@ -110,6 +127,8 @@ class ArrivalBatch:
             return Receipt(admission, known.sequence)
         if admission is Admission.JOINED and (federation.closed or tally.n_devices >= federation.max_devices):
             return Receipt(Admission.CLOSED if federation.closed else Admission.FULL)
+        if admission is Admission.JOINED and not self._guests.may_join(arrival):
+            return Receipt(Admission.NOT_INVITED)
         if not admission.is_kept:
             return Receipt(admission)
         if not self._fits(arrival):
@@ -117,11 +136,14 @@ class ArrivalBatch:
         if known is not None:
             tally = tally.plus(known.tally, -1)
             self._forget(known.sequence)
+        else:
+            self._guests.joined(arrival)
         self.tallies[federation.id] = tally.plus(arrival.tally)
         return Receipt(admission, self._keep(arrival))
 
     def write(self, connection: Connection) -> None:
         """Make the changes."""
+        self._guests.write(connection)
         if self._gone:
             connection.execute(delete(devices).where(devices.c.sequence.in_(self._gone)))
         if self._new:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import IO, Protocol
 
 from sqlalchemy import Connection, Engine, text
@@ -87,7 +88,7 @@ class _Session:
     def check(self) -> bool:
         if self._connection is not None and _is_alive(self._connection):
             return False
-        self.release()
+        self._drop()
         self._connection = self._locked()
         return True
 
@@ -95,6 +96,12 @@ class _Session:
         """Do nothing: a server says itself when a database is gone."""
 
     def release(self) -> None:
+        if self._connection is not None:
+            with suppress(SQLAlchemyError):  # a session ends a while after its connection; the next owner need not wait
+                self._connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+        self._drop()
+
+    def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.invalidate()  # the session must end, and its lock with it

@@ -1,9 +1,14 @@
-"""The tables of the store, the same in SQLite and PostgreSQL, and how to connect to either."""
+"""The tables of the store, the same in SQLite and PostgreSQL, and how to connect to either.
+
+Whoever changes a table adds a step to `migrations`.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +29,7 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    false,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -58,9 +64,23 @@ federations = Table(
     Column("deadline", Float(53)),
     Column("max_devices", Integer, nullable=False),
     Column("max_centers", Integer, nullable=False),
+    Column("max_count", Float(53)),
+    Column("max_value", Float(53)),
+    Column("min_devices", Integer),
     Column("join_token_hash", LargeBinary, nullable=False),
     Column("created_at", Float(53), nullable=False),
     Column("closed", Boolean, nullable=False),
+    Column("invited_only", Boolean, nullable=False, server_default=false()),
+)
+
+invitations = Table(
+    "kfed_invitations",
+    metadata,
+    Column("federation_id", Integer, primary_key=True, autoincrement=False),
+    Column("device_id", String(200), primary_key=True),
+    Column("token_hash", LargeBinary, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("used_at", Float(53)),  # null: not used yet
 )
 
 devices = Table(
@@ -118,13 +138,40 @@ def writing_connection(engine: Engine) -> Connection:
     return engine.connect().execution_options(kfed_writes=True)
 
 
+@contextmanager
+def for_long_answers(connection: Connection) -> Iterator[None]:
+    """Give statements that read a whole federation more time in PostgreSQL; a file keeps nobody waiting."""
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    from kfed.coordinator.store import patience
+
+    patience.set_patience(connection, patience.LONG_ANSWER_SECONDS)
+    try:
+        yield
+    finally:
+        if not connection.invalidated:
+            patience.set_patience(connection, patience.ANSWER_SECONDS)
+
+
 def _postgresql(url: URL) -> Engine:
-    engine = create_engine(url, pool_pre_ping=True, pool_size=8, connect_args={"connect_timeout": 5})
+    from kfed.coordinator.store import patience  # needs psycopg, which SQLite does not
+
+    engine = create_engine(
+        url,
+        pool_pre_ping=True,
+        pool_size=8,
+        pool_timeout=patience.ANSWER_SECONDS,
+        connect_args=patience.CONNECT_ARGUMENTS,
+    )
+
+    @event.listens_for(engine, "do_connect")
+    def _do_connect(_: Any, __: Any, arguments: list[Any], options: dict[str, Any]) -> Any:
+        return patience.ImpatientConnection.connect(*arguments, **options)
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _: Any) -> None:
-        connection.execute(f"SET lock_timeout = '{BUSY_SECONDS}s'")
-        connection.commit()
+        patience.set_up(connection)
 
     @event.listens_for(engine, "handle_error")
     def _on_error(context: Any) -> None:

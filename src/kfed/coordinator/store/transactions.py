@@ -12,12 +12,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.store import ownership
-from kfed.coordinator.store.schema import counters, devices, metadata, writing_connection
+from kfed.coordinator.store.counters import GENERATION, RESTORED, SEQUENCE, read_counters, set_counter
+from kfed.coordinator.store.migrations import migrate
+from kfed.coordinator.store.schema import devices, writing_connection
 from kfed.errors import InvalidInputError
 
 log = logging.getLogger("kfed.coordinator")
@@ -39,9 +41,10 @@ class Transactions:
         self.epoch = 0
         """How often the truth was read back. What was computed from an earlier truth must not be written."""
         self._owner = ownership.claim(engine)
+        self._restored = 0
         try:
             with unavailable():
-                metadata.create_all(engine)
+                migrate(engine)
                 self._take_over()
         except BaseException:
             self._owner.release()
@@ -72,6 +75,8 @@ class Transactions:
                 raise StoreUnavailableError("it was read back meanwhile")
             with writing_connection(self._engine) as connection:
                 self._fence(connection)
+                if self.notice(self.counters):
+                    raise StoreUnavailableError("a backup was restored into it")
                 yield connection
                 self._commit(connection)
 
@@ -83,9 +88,16 @@ class Transactions:
             with writing_connection(self._engine) as connection:
                 # A write in doubt locks the row of the generation until it ends, so after this it has ended.
                 self._fence(connection)
+                self._restored = self.counters.get(RESTORED, 0)
                 yield connection
             self.is_in_doubt = False
             self.epoch += 1
+
+    def notice(self, found: dict[str, int]) -> bool:
+        """Whether a backup was restored since the truth was read; it has to be read back then."""
+        is_restored = found.get(RESTORED, 0) != self._restored
+        self.is_in_doubt = self.is_in_doubt or is_restored
+        return is_restored
 
     def _hold(self) -> None:
         """Make sure that the store is ours, and take it again if it was lost."""
@@ -103,23 +115,23 @@ class Transactions:
     def _take_over(self) -> None:
         """Raise the generation, which ends the rights of every owner before."""
         with writing_connection(self._engine) as connection:
-            known = _counters(connection)
-            if known.get("generation", 0) < self._generation:
+            known = read_counters(connection)
+            if known.get(GENERATION, 0) < self._generation:
                 raise InvalidInputError("the store was replaced by another one; restart the coordinator to use it")
             last = connection.execute(select(func.max(devices.c.sequence))).scalar() or 0
             now = {
-                "generation": known.get("generation", 0) + 1,
-                "sequence": max(known.get("sequence", 0), last),
+                GENERATION: known.get(GENERATION, 0) + 1,
+                SEQUENCE: max(known.get(SEQUENCE, 0), last),
             }
             for name, value in now.items():
                 set_counter(connection, name, value, is_new=name not in known)
             connection.commit()
-        self._generation = now["generation"]
+        self._generation = now[GENERATION]
 
     def _fence(self, connection: Connection) -> None:
         """Raise unless the generation is ours; nobody can raise it before this transaction ends."""
-        self.counters = _counters(connection)
-        if self.counters.get("generation") != self._generation:
+        self.counters = read_counters(connection)
+        if self.counters.get(GENERATION) != self._generation:
             self.is_in_doubt = True
             raise self._lost("another coordinator has taken it over; this one writes nothing any more")
 
@@ -136,20 +148,6 @@ class Transactions:
             log.error("the store cannot be used: %s", reason)
         self._loss = reason
         return StoreUnavailableError(reason)
-
-
-def set_counter(connection: Connection, name: str, value: int, *, is_new: bool = False) -> None:
-    """Save a number that only grows."""
-    if is_new:
-        connection.execute(insert(counters).values(name=name, value=value))
-    else:
-        connection.execute(update(counters).where(counters.c.name == name).values(value=value))
-
-
-def _counters(connection: Connection) -> dict[str, int]:
-    """All counters, locked until the transaction ends. SQLite has locked the whole file by then."""
-    rows = connection.execute(select(counters.c.name, counters.c.value).with_for_update())
-    return {row.name: row.value for row in rows}
 
 
 @contextmanager

@@ -1,0 +1,93 @@
+"""`kfed federation invite`, `invitations`, `revoke`, `rotate` and `delete`: who may join, and for how long."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from kfed._base import files
+from kfed.cli._terminal import Force, Json, claim, print_json, say, table
+from kfed.cli.federation import Ask, Name, administers, app
+from kfed.errors import InvalidInputError
+
+Device = Annotated[str, typer.Argument(metavar="DEVICE", help="The id of the device.")]
+TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="File for the token.")]
+
+
+def register(_: typer.Typer) -> None:
+    """Add the commands of this file to `kfed federation`."""
+    app.command(
+        epilog="`kfed federation invite clinics north`   writes clinics-north.token\n\n"
+        "`kfed join URL --federation clinics --token-file clinics-north.token --id north ...`   there"
+    )(administers(invite))
+    app.command(epilog="`kfed federation invitations clinics`")(administers(invitations))
+    app.command(epilog="`kfed federation revoke clinics north`")(administers(revoke))
+    app.command(epilog="`kfed federation rotate clinics --force`   writes clinics.token anew")(administers(rotate))
+    app.command(epilog="`kfed federation delete clinics --yes`")(administers(delete))
+
+
+def invite(
+    ask: Ask, name: Name, device: Device, token_file: TokenFile = None, force: Force = False, as_json: Json = False
+) -> None:
+    """Invite a device: a token that lets it join once, under its id, and nobody else.
+
+    Inviting a device again replaces its invitation.
+    """
+    path = _path(token_file, f"{name}-{device}.token")
+    claim([path], force=force)
+    answer = ask("POST", name, "invitations", json={"device_id": device})
+    _write(path, answer["token"], force, {"device_id": device}, "the invitation: hand it to the device", as_json)
+
+
+def invitations(ask: Ask, name: Name, as_json: Json = False) -> None:
+    """List the invitations to a federation, and when each was used."""
+    found = ask("GET", name, "invitations")
+    rows = [(one["device_id"], _when(one["created_at"]), _when(one["used_at"])) for one in found]
+    print_json(found) if as_json else say(table(None, ["device", "invited", "joined"], rows, left=3))
+
+
+def revoke(ask: Ask, name: Name, device: Device, as_json: Json = False) -> None:
+    """Revoke an invitation; a device that has joined by it stays until it is removed."""
+    answer = ask("DELETE", name, "invitations", device)
+    print_json(answer) if as_json else say(f"{escape(device)} is no longer invited to {escape(name)}")
+
+
+def rotate(ask: Ask, name: Name, token_file: TokenFile = None, force: Force = False, as_json: Json = False) -> None:
+    """Give a federation a new join token; the one before stops working at once, and devices that joined stay."""
+    path = _path(token_file, f"{name}.token")
+    claim([path], force=force)
+    answer = ask("POST", name, "join-token")
+    _write(path, answer["join_token"], force, {"name": name}, "the join token: hand it to the devices", as_json)
+
+
+def delete(
+    ask: Ask,
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete a federation with its devices, clusters and invitations; this cannot be undone."""
+    if not yes:
+        typer.confirm(f"Delete {name} with all its devices and clusters?", abort=True)
+    answer = ask("DELETE", name)
+    print_json(answer) if as_json else say(f"deleted {escape(name)}")
+
+
+def _path(given: Path | None, default: str) -> Path:
+    if given is None and Path(default).name != default:
+        raise InvalidInputError("the id of this device is no name for a file; give one with --token-file")
+    return Path(default) if given is None else given
+
+
+def _write(path: Path, token: str, force: bool, facts: dict[str, str], what: str, as_json: bool) -> None:
+    files.write(path, f"{token}\n".encode(), overwrite=force, private=True)
+    written = {**facts, "token_file": str(path)}
+    print_json(written) if as_json else say(f"  [green]wrote[/]  {escape(str(path))}  ({what})")
+
+
+def _when(seconds: float | None) -> str:
+    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -1,0 +1,108 @@
+"""Columns that give wrong clusters in silence: one that outweighs all others, and one in another unit at one device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kfed._base.array import Array
+from kfed._base.text import plural
+from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch
+
+DOMINANT = 0.999
+"""A column that makes up this share of all squared distances between centers decides alone."""
+
+FOREIGN = 4.0
+"""Another unit, it seems, if mean or spread are this many times those of other devices, and no values are in common."""
+
+FEWEST_DEVICES = 3
+
+
+def column_advice(batch: MessageBatch) -> Iterator[str]:
+    """Say which columns to look at, in messages as they were sent."""
+    yield from _dominant(batch)
+    yield from _unspoken(batch)
+    if batch.details is not None and batch.n_devices >= FEWEST_DEVICES:
+        for message in batch.details.messages:
+            others = [one for one in batch.details.messages if one is not message]
+            yield from foreign_columns(message, others)
+
+
+def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[str]:
+    """Name the columns of a device that lie far from the same columns of others."""
+    ranges = [_ranges(other) for other in others if _says_columns(other)]
+    if not _says_columns(message) or len(ranges) < FEWEST_DEVICES - 1:
+        return
+    for name, own in _ranges(message).items():
+        theirs = np.array([found[name] for found in ranges if name in found])
+        if len(theirs) >= FEWEST_DEVICES - 1 and _is_foreign(own, theirs):
+            yield (
+                f"column {name!r} of {message.device_id!r} lies far from that of the other devices: is it in the same "
+                "unit?"
+            )
+
+
+def _says_columns(message: DeviceMessage) -> bool:
+    return message.schema.columns is not None and message.details is not None and message.details.squares is not None
+
+
+def _ranges(message: DeviceMessage) -> dict[str, Array]:
+    """Lowest and highest value that is common, mean and spread of each column of numbers."""
+    assert message.details is not None
+    assert message.details.observed is not None
+    assert message.details.squares is not None
+    found = {}
+    for name, feature in _numbers(message.schema):
+        observed = message.details.observed[:, feature]
+        known = observed > 0
+        if known.any():
+            centers, cells = message.centers[known, feature].astype(np.float64), observed[known]
+            within = np.sqrt(message.details.squares[known, feature] / cells)
+            mean = float(cells @ centers / cells.sum())
+            spread = float(np.sqrt(cells @ (within**2 + (centers - mean) ** 2) / cells.sum()))
+            found[name] = np.array([(centers - 2 * within).min(), (centers + 2 * within).max(), mean, spread])
+    return found
+
+
+def _numbers(schema: FeatureSchema) -> Iterator[tuple[str, int]]:
+    """Name and feature of each column of numbers or dates."""
+    features = list(schema.names or ())
+    for column in schema.columns or ():
+        if column.kind in ("number", "date"):
+            yield column.name, features.index(column.name)
+
+
+def _is_foreign(own: Array, theirs: Array) -> bool:
+    is_apart = own[0] > theirs[:, 1].max() or own[1] < theirs[:, 0].min()
+    usual = np.median(np.abs(theirs[:, 2:]), axis=0)
+    ratios = np.abs(own[2:]) / np.maximum(usual, 1e-300)
+    return bool(is_apart and ((ratios >= FOREIGN) | (ratios <= 1 / FOREIGN)).any())
+
+
+def _dominant(batch: MessageBatch) -> Iterator[str]:
+    """Name a column that outweighs all others, where centers are compared as they were sent."""
+    names = batch.schema.names
+    if names is None or len(names) < 2 or batch.scale is not None or batch.n_devices < FEWEST_DEVICES:
+        return
+    spreads = batch.centers.astype(np.float64).var(axis=0)
+    total = float(spreads.sum())
+    heaviest = int(spreads.argmax())
+    if total > 0 and spreads[heaviest] >= DOMINANT * total:
+        yield (
+            f"column {names[heaviest]!r} makes up {100 * spreads[heaviest] / total:.3g} % of all squared distances, so "
+            "the others hardly count: leave the scale to the messages (no --as-is), or agree on one (--scale)"
+        )
+
+
+def _unspoken(batch: MessageBatch) -> Iterator[str]:
+    """Say how many rows no center speaks for, and who sent no center at all."""
+    silent = np.setdiff1d(np.arange(batch.n_devices), batch.owners)
+    for position in silent[:5].tolist():
+        yield f"{batch.device_ids[position]!r} sent no center: none of its rows is spoken for"
+    if batch.details is None:
+        return
+    counts = [message.details.n_unspoken or 0 for message in batch.details.messages if message.details is not None]
+    total = sum(counts)
+    if total > 0.05 * (total + float(batch.counts.sum())):
+        yield f"{plural(total, 'row')} in clusters too small to be sent are not spoken for; they get labels, too"

@@ -1,0 +1,240 @@
+"""`min_devices`: every cluster rests on several devices, so that no few of them, whatever they send, make one alone.
+
+Beyond the paper. A rule groups the centers; clusters of fewer than `min_devices` devices are set aside, and the rule
+groups the rest again, until no such cluster is left. If at most t devices are malicious, ``min_devices = t + 1`` puts
+an honest device into every cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from kfed._base import geometry, pool, text
+from kfed._base.array import Array
+from kfed.wire import MessageBatch
+
+MANY_DEVICES = 30
+"""From this many devices on, the robust rule and ``n_clusters="auto"`` ask for two devices behind each cluster."""
+
+MOST_TIMES = 10.0
+"""No device weighs more than this many times the median device ..."""
+
+MOST_SHARE = 0.25
+"""... or more than this share of the weight of all, where there are enough devices for that."""
+
+FAR_OUT = 100.0
+"""Centers this many times as far out as those of most devices would blur all distances, which round by the largest."""
+
+MOST_EXAMINED, MOST_NAMED = 1001, 20
+
+MOST_VOTES = 2.0
+"""A device that sent more than this many times as many centers as the median device has no more votes for that."""
+
+MAX_TURNS = 50
+"""How often centers of honest devices are set aside and the others grouped again."""
+
+MOST_CHANCES = 3
+"""A device of which centers had to be set aside this many times chooses no cluster any more."""
+
+
+def usual_min_devices(batch: MessageBatch) -> int:
+    """How many devices a cluster takes if nobody said: two among many devices, else one.
+
+    Examples
+    --------
+    >>> sent = [kfed.DeviceMessage(f"{i}", [[0.0]], [5]) for i in range(30)]
+    >>> usual_min_devices(MessageBatch.of(sent)), usual_min_devices(MessageBatch.of(sent[1:]))
+    (2, 1)
+    """
+    return 2 if n_senders(batch.owners) >= MANY_DEVICES else 1
+
+
+def n_senders(owners: Array) -> int:
+    """Devices that sent a center; owners are sorted."""
+    return int(np.count_nonzero(np.diff(owners))) + 1 if len(owners) else 0
+
+
+def part_of(batch: MessageBatch, rows: Array) -> MessageBatch:
+    """Only these centers; the devices keep their positions."""
+    return replace(
+        batch,
+        centers=take(batch.centers, rows),
+        owners=take(batch.owners, rows),
+        counts=take(batch.counts, rows),
+        sums_of_squares=take(batch.sums_of_squares, rows),
+        details=None,
+    )
+
+
+def take(column: Array, rows: Array) -> Array:
+    """Rows of a column, ascending and distinct; the column itself if it is all of them."""
+    return column if len(rows) == len(column) else column[rows]
+
+
+def bounded_counts(batch: MessageBatch) -> Array:
+    """Counts as weights, with devices that are much heavier than the others scaled down, (n_device_centers,).
+
+    Examples
+    --------
+    >>> sent = [kfed.DeviceMessage(f"{i}", [[0.0], [1.0]], [5, 15]) for i in range(9)]
+    >>> heavy = kfed.DeviceMessage("heavy", [[0.0], [1.0]], [2**53, 2**53])
+    >>> bounded_counts(MessageBatch.of([*sent, heavy]))[-4:].tolist()
+    [5.0, 15.0, 30.0, 30.0]
+    """
+    weights = batch.counts.astype(np.float64)
+    totals = np.bincount(batch.owners, weights, minlength=batch.n_devices)
+    present = totals[totals > 0]
+    limit = min(MOST_TIMES * float(np.median(present)), _limit_by_share(present))
+    return np.asarray(weights * np.minimum(1, limit / np.maximum(totals, 1e-300))[batch.owners])
+
+
+def _limit_by_share(totals: Array) -> float:
+    """Find the limit c for which the heaviest device has `MOST_SHARE` of the weight that is left.
+
+    If the j heaviest are cut down to c, and R is the weight of the others, then c = share (j c + R).
+    """
+    ordered = np.sort(totals)[::-1]
+    rest = ordered.sum() - np.cumsum(ordered)
+    for j in range(1, min(len(ordered), int(1 / MOST_SHARE))):
+        limit = MOST_SHARE * rest[j - 1] / (1 - MOST_SHARE * j)
+        if limit >= ordered[j]:
+            return float(limit)
+    return float("inf") if len(ordered) <= 1 / MOST_SHARE else float(ordered[int(1 / MOST_SHARE)])
+
+
+def devices_in(labels: Array, owners: Array, n_clusters: int) -> Array:
+    """How many devices each cluster rests on, (n_clusters,); owners are sorted.
+
+    Examples
+    --------
+    >>> devices_in(np.array([0, 1, 1, 0, 0]), np.array([0, 0, 0, 1, 2]), 2)
+    array([3, 1])
+    """
+    pairs = np.sort(owners.astype(np.int64) * n_clusters + labels, kind="stable")  # fast, as they are nearly sorted
+    is_new = np.diff(pairs, prepend=-1) > 0
+    return np.bincount(pairs[is_new] % n_clusters, minlength=n_clusters)
+
+
+class GroupedCenters(Protocol):
+    """Device centers in clusters."""
+
+    @property
+    def center_labels(self) -> Array:
+        """The cluster of each center, or -1, (n_device_centers,)."""
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+
+
+Found = TypeVar("Found", bound=GroupedCenters)
+
+
+def supported(
+    batch: MessageBatch, min_devices: int, group: Callable[[MessageBatch], Found], least: int = 1
+) -> tuple[Found, Array] | None:
+    """Group centers so that every cluster rests on `min_devices` devices: the clusters, and the rows they are of.
+
+    None if fewer than `least` centers are left, if a cluster is left without any, or after `MAX_TURNS`, which so few
+    devices cannot bring about: each has few chances.
+    """
+    rows = without_far(batch, min_devices)
+    chances = np.full(batch.n_devices, MOST_CHANCES)
+    for _ in range(MOST_CHANCES * min_devices + MAX_TURNS):
+        if len(rows) < least:
+            break
+        part = part_of(batch, rows)
+        found = group(part)
+        is_out = _are_alone(found, part.owners, min_devices)
+        if is_out is None or not is_out.any():
+            return None if is_out is None else (found, rows)
+        chances[np.unique(part.owners[is_out])] -= 1
+        rows = rows[~is_out & (chances[part.owners] > 0)]
+    return None
+
+
+def _are_alone(found: GroupedCenters, owners: Array, min_devices: int) -> Array | None:
+    """Tell which centers are in clusters of too few devices; None if a cluster has no centers at all."""
+    labels = found.center_labels
+    counted = labels >= 0
+    n_devices = devices_in(labels[counted], owners[counted], found.n_clusters)
+    if (n_devices == 0).any():
+        return None
+    return np.asarray(counted & (n_devices < min_devices)[labels])
+
+
+def without_far(batch: MessageBatch, min_devices: int) -> Array:
+    """Rows of all centers but those so far out that they would blur all distances, if fewer devices sent such ones."""
+    middle, usual = _middle(batch)
+    distances = np.empty(len(batch.centers))
+    for block in pool.blocks(len(distances), geometry.rows_per_block(1, batch.n_features)):
+        distances[block] = np.linalg.norm(batch.centers[block] - middle, axis=1)
+    is_far = distances > FAR_OUT * usual
+    are_kept = usual == 0 or n_senders(batch.owners[is_far]) >= min_devices
+    return np.arange(len(is_far)) if are_kept else np.flatnonzero(~is_far)
+
+
+def _middle(batch: MessageBatch) -> tuple[Array, float]:
+    """The median of devices' means, and how far out the farthest center of most devices is; of a sample of devices."""
+    edges = np.flatnonzero(np.diff(batch.owners, prepend=-1, append=batch.n_devices))
+    some = np.random.default_rng(0).permutation(len(edges) - 1)[:MOST_EXAMINED]
+    own = [batch.centers[edges[i] : edges[i + 1]].astype(np.float64) for i in some]
+    middle = np.median([centers.mean(axis=0) for centers in own], axis=0)
+    return middle, float(np.median([np.linalg.norm(centers - middle, axis=1).max() for centers in own]))
+
+
+def most_claimed(values: Array, owners: Array, min_devices: int) -> float:
+    """The largest value that `min_devices` devices reach: fewer that exaggerate do not move it beyond the others' own.
+
+    Examples
+    --------
+    >>> most_claimed(np.array([1.0, 3.0, 2.0, 9.0, 8.0]), np.array([0, 0, 1, 2, 2]), min_devices=2)
+    3.0
+    """
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    claims = np.sort(np.maximum.reduceat(values, starts))
+    return float(claims[-min(min_devices, len(claims))])
+
+
+def median(values: Array, owners: Array) -> float:
+    """The median of values that devices sent; who sent many more than the others has at most `MOST_VOTES` their say.
+
+    Examples
+    --------
+    >>> median(np.array([1, 2, 3, 4]), np.array([0, 1, 2, 3]))
+    2.5
+    >>> median(np.array([1, 2, 3, 9, 9, 9, 9, 9, 9]), np.array([0, 1, 2, 3, 3, 3, 3, 3, 3]))
+    3.0
+    """
+    sizes = np.bincount(owners)
+    votes = np.minimum(1, MOST_VOTES * np.median(sizes[sizes > 0]) / np.maximum(sizes, 1))
+    if votes.min() == 1:
+        return float(np.median(values))
+    order = np.argsort(values, kind="stable")
+    shares = np.cumsum(votes[owners[order]])
+    return float(values[order[np.searchsorted(shares, shares[-1] / 2)]])
+
+
+def set_aside_text(batch: MessageBatch, rows: Array, min_devices: int) -> str:
+    """Name the devices of which centers are not among these rows, those with the most of them first.
+
+    Examples
+    --------
+    >>> sent = [kfed.DeviceMessage(name, [[0.0], [9.0]], [50, 50]) for name in "abc"]
+    >>> set_aside_text(MessageBatch.of(sent), np.arange(5), min_devices=2)
+    "1 center of 'c' was set aside: fewer than 2 devices have a cluster there"
+    """
+    is_out = np.ones(len(batch.owners), bool)
+    is_out[rows] = False
+    devices, n_centers = np.unique(batch.owners[is_out], return_counts=True)
+    ordered = devices[np.argsort(-n_centers, kind="stable")]
+    names = text.listed([repr(batch.device_ids[device]) for device in ordered], limit=MOST_NAMED)
+    were = "was" if n_centers.sum() == 1 else "were"
+    return (
+        f"{text.plural(int(n_centers.sum()), 'center')} of {names} {were} set aside: fewer than {min_devices} devices "
+        "have a cluster there"
+    )

@@ -1,0 +1,149 @@
+"""`TableSummary`: what a site tells before the round, where all agree on one schema: counts, means and spreads."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from kfed._base import files
+from kfed._base.text import quoted
+from kfed.errors import FeatureMismatchError, InvalidInputError
+from kfed.site.table import Table
+from kfed.wire import KINDS, Column, FeatureSchema, features_by_column
+
+KIND = "kfed table summary"
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column of a site: how many cells are filled, and their mean and variance in each feature."""
+
+    column: Column
+    count: float
+    means: tuple[float, ...]
+    variances: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """The columns of one site. It holds no row, and nothing about a column with too few filled cells."""
+
+    columns: tuple[ColumnSummary, ...]
+
+    @classmethod
+    def of(cls, table: Table, min_cluster_size: int) -> Self:
+        """Summarise a table that `read_columns` read; of columns with fewer filled cells, only the names are told.
+
+        Examples
+        --------
+        >>> table = Table(np.array([[1.0], [3.0]]), ("age",), schema=FeatureSchema.of_columns([Column("age")]))
+        >>> TableSummary.of(table, 2).columns[0].means
+        (2.0,)
+        """
+        if table.schema is None or table.schema.columns is None:
+            raise InvalidInputError("a summary is made of a table with columns; see `read_columns`")
+        weights = np.ones(len(table)) if table.weights is None else table.weights
+        parts = zip(table.schema.columns, features_by_column(table.schema), strict=True)
+        return cls(tuple(_summary(column, table.values[:, own], weights, min_cluster_size) for column, own in parts))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write as JSON, so that people can read what they send."""
+        columns = [
+            {**one.column.facts(), "count": one.count, "means": one.means, "variances": one.variances}
+            for one in self.columns
+        ]
+        text = json.dumps({"kind": KIND, "columns": columns}, indent=2, ensure_ascii=False)
+        files.write(path, f"{text}\n".encode(), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote, trusting nothing in it."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+            if content["kind"] != KIND:
+                raise ValueError
+            return cls(tuple(map(_restored, content["columns"])))
+        except (UnicodeDecodeError, ValueError, LookupError, TypeError, RecursionError) as error:
+            raise InvalidInputError(f"{path}: this is not a summary; expected what `kfed summarize` wrote") from error
+
+
+def agree(summaries: Mapping[str, TableSummary], missing: str = "observed") -> FeatureSchema:
+    """One schema for all sites: their columns by name, all levels, and the pooled mean and standard deviation.
+
+    Parameters
+    ----------
+    summaries : mapping from the name of a site to its summary
+    missing : {"observed", "drop", "mean"}
+        What all sites do with missing cells.
+
+    Examples
+    --------
+    >>> one, two = ColumnSummary(Column("age"), 4, (30.0,), (4.0,)), ColumnSummary(Column("age"), 4, (50.0,), (4.0,))
+    >>> column = agree({"a": TableSummary((one,)), "b": TableSummary((two,))}).columns[0]
+    >>> column.shift, round(column.scale**2, 6)
+    (40.0, 104.0)
+    """
+    if not summaries:
+        raise InvalidInputError("agreeing takes at least one summary; got none")
+    (first, own), *others = summaries.items()
+    names = [one.column.name for one in own.columns]
+    for site, summary in others:
+        theirs = [one.column.name for one in summary.columns]
+        if set(theirs) != set(names):
+            differing = sorted(set(theirs) ^ set(names))
+            raise FeatureMismatchError(
+                f"{first} and {site} must have the same columns; only one has {quoted(differing)}"
+            )
+    by_name = [{one.column.name: one for one in summary.columns} for summary in summaries.values()]
+    return FeatureSchema.of_columns([_agreed([site[name] for site in by_name]) for name in names], "agreed", missing)
+
+
+def _agreed(parts: Sequence[ColumnSummary]) -> Column:
+    column = parts[0].column
+    if len({part.column.kind for part in parts}) > 1:
+        kinds = " and ".join(sorted({part.column.kind for part in parts}))
+        raise FeatureMismatchError(f"column {column.name!r} must be of one kind at all sites; it is a {kinds}")
+    levels = tuple(sorted({level for part in parts for level in part.column.levels}))
+    features = levels or ("",)
+    counts = np.array([part.count for part in parts])
+    means, variances = (np.array([_at(part, what, features) for part in parts]) for what in ("means", "variances"))
+    total = max(1.0, float(counts.sum()))
+    pooled = counts @ means / total
+    spread = float(np.sqrt((counts @ (variances + (means - pooled) ** 2)).sum() / total))
+    shift = 0.0 if column.kind == "category" else float(pooled[0])
+    return Column(column.name, column.kind, levels, column.unit, shift, spread if spread > 0 else 1.0)
+
+
+def _at(part: ColumnSummary, what: str, features: Sequence[str]) -> list[float]:
+    """Numbers of a summary by feature; levels that a site does not have are 0."""
+    known = dict(zip(part.column.levels or ("",), getattr(part, what), strict=True))
+    return [known.get(feature, 0.0) for feature in features]
+
+
+def _summary(column: Column, values: Any, weights: Any, min_cluster_size: int) -> ColumnSummary:
+    is_there = ~np.isnan(values).any(axis=1)
+    if np.count_nonzero(is_there) < min_cluster_size:
+        nothing = (0.0,) * values.shape[1]
+        return ColumnSummary(column, 0.0, nothing, nothing)
+    known, own = values[is_there], weights[is_there]
+    means = own @ known / own.sum()
+    variances = own @ (known - means) ** 2 / own.sum()
+    return ColumnSummary(column, float(own.sum()), tuple(means.tolist()), tuple(variances.tolist()))
+
+
+def _restored(facts: Any) -> ColumnSummary:
+    count, means, variances = facts.pop("count"), tuple(facts.pop("means")), tuple(facts.pop("variances"))
+    column = Column.restored(facts)
+    are_numbers = all(isinstance(n, int | float) and math.isfinite(n) for n in (count, *means, *variances))
+    if not are_numbers or min(count, *variances, 0) < 0 or len(means) != len(variances) or column.kind not in KINDS:
+        raise ValueError
+    if len(means) != len(column.features):
+        raise ValueError
+    return ColumnSummary(column, count, means, variances)

@@ -1,0 +1,350 @@
+"""Tables as they are: missing cells, categories, flags and dates, columns in any order, and no scale agreed on."""
+
+import gzip
+import json
+import sys
+
+import numpy as np
+import pandas
+import polars
+import pyarrow as arrow
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+import kfed
+from kfed.device import cluster_columns
+from kfed.device.columns import own_scale
+from kfed.site import (
+    Table,
+    TableSummary,
+    agree,
+    cluster_file,
+    cluster_table,
+    read_columns,
+    read_schema,
+    write_schema,
+)
+from kfed.wire import Column, FeatureSchema
+
+SECRET = "8675309.25"
+MESSY = """patient;age;ward;smoker;visit;dose
+P1;30;A;yes;2026-01-31;1,5
+P2;NA;B;no;2026-02-01;n/a
+P3;41;A;;2026-02-02;<5
+P4;-;A;yes;;2,5
+P5;52;B;no;2026-01-31;3,5
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="site.csv", encoding="utf-8"):
+        path = tmp_path / name
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    return write
+
+
+def read(path, **options):
+    return read_columns(path, **{"id_column": "patient", "min_cluster_size": 1, **options})
+
+
+def assert_messy(table):
+    assert table.schema.columns == (
+        Column("age"),
+        Column("ward", "category", ("A", "B")),
+        Column("smoker", "flag"),
+        Column("visit", "date"),
+        Column("dose"),
+    )
+    nan, days = np.nan, 20484.0  # 2026-01-31 is that many days after 1970-01-01
+    expected = [
+        [30, 1, 0, 1, days, 1.5],
+        [nan, 0, 1, 0, days + 1, nan],
+        [41, 1, 0, nan, days + 2, nan],
+        [nan, 1, 0, 1, nan, 2.5],
+        [52, 0, 1, 0, days, 3.5],
+    ]
+    np.testing.assert_array_equal(table.values, expected)
+    assert table.row_ids == ("P1", "P2", "P3", "P4", "P5")
+
+
+def test_a_messy_table_is_read_as_what_it_says(write):
+    assert_messy(read(write(MESSY)))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])
+def test_a_messy_table_is_the_same_in_every_encoding(write, encoding):
+    assert_messy(read(write(MESSY, encoding=encoding)))
+
+
+def test_without_pyarrow_csv_is_read_all_the_same(write, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert_messy(read(write(MESSY)))
+
+
+def test_compressed_tables_are_the_same(tmp_path):
+    (tmp_path / "site.csv.gz").write_bytes(gzip.compress(MESSY.encode()))
+    assert_messy(read(tmp_path / "site.csv.gz"))
+    with arrow.output_stream(tmp_path / "site.csv.zst", compression="zstd") as file:
+        file.write(MESSY.encode())
+    assert_messy(read(tmp_path / "site.csv.zst"))
+
+
+@pytest.fixture
+def frame(write):
+    return pandas.read_csv(write(MESSY), sep=";", decimal=",", na_values=["-", "<5"], parse_dates=["visit"]).assign(
+        smoker=lambda own: own["smoker"].map({"yes": True, "no": False}).astype("boolean")
+    )
+
+
+def test_data_frames_and_columnar_files_are_the_same_table(frame, tmp_path):
+    assert_messy(read(frame))
+    assert_messy(read(polars.from_pandas(frame)))
+    table = arrow.table(frame)
+    assert_messy(read(table))
+    arrow.feather.write_feather(table, tmp_path / "site.feather")
+    assert_messy(read(tmp_path / "site.feather"))
+    arrow.parquet.write_table(table, tmp_path / "site.parquet")
+    assert_messy(read(tmp_path / "site.parquet"))
+
+
+def test_a_cell_that_is_no_number_is_named_by_line_and_not_shown(write):
+    with pytest.raises(kfed.InvalidInputError, match=r"column 'a' holds text in line 4") as caught:
+        read_columns(write(f"a,b\n1,2\n2,3\nabout {SECRET},4\n5,6\n"))
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("late", [10, 200_000])
+def test_text_far_down_in_a_column_of_numbers_is_found(write, late):
+    rows = [f"{i % 9},{i / 7}" for i in range(late)] + [f"oops{SECRET},1"] + ["3,4"] * 10
+    with pytest.raises(kfed.InvalidInputError, match=rf"column 'a' holds text in line {late + 2}"):
+        read_columns(write("\n".join(["a,b", *rows])))
+
+
+def test_an_identifier_is_left_out_with_a_notice_unless_it_is_asked_for(write):
+    path = write("mrn,row,x\n" + "".join(f"{7919 * i % 100_003},{i},{i % 7}\n" for i in range(50)))
+    table = read_columns(path)
+    assert table.names == ("x",)
+    assert [notice.code for notice in table.notices] == ["identifier", "identifier"]
+    assert read_columns(path, columns=["mrn", "x"]).names == ("mrn", "x")
+
+
+def test_whole_numbers_that_differ_are_no_identifier_by_themselves(write):
+    path = write("income\n" + "".join(f"{7919 * i % 100_003}\n" for i in range(50)))
+    assert read_columns(path).names == ("income",)
+
+
+def test_text_with_many_values_is_refused_with_what_to_do(write):
+    rows = "".join(f"{i % 3},note{i % 60}\n" for i in range(200))
+    with pytest.raises(kfed.InvalidInputError, match=r"'note' is text with 60 distinct values.*--columns"):
+        read_columns(write("x,note\n" + rows))
+
+
+def test_constant_and_empty_columns_are_said_and_have_no_say(write):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{x},5,\n" for x in [*rng.normal(0, 1, 20), *rng.normal(9, 1, 20)])
+    table = read_columns(write("x,same,nothing\n" + rows))
+    assert [notice.code for notice in table.notices] == ["constant", "empty"]
+    found = cluster_table(table, 2, "a").clustering
+    assert sorted(found.counts.tolist()) == [20, 20]
+
+
+def test_repeated_ids_are_said(write):
+    table = read(write("patient,x\na,1\na,2\nb,3\n"))
+    assert [notice.code for notice in table.notices] == ["repeated id"]
+
+
+def test_the_name_of_a_rare_level_does_not_leave_the_site(write):
+    rows = "".join(f"{i % 9},{'common' if i < 30 else 'rareA' if i < 32 else 'rareB'}\n" for i in range(34))
+    kept = cluster_file(write("x,c\n" + rows), 2, "a", min_cluster_size=3)
+    assert kept.clustering.columns.schema.columns[1].levels == ("common", "other")
+    assert b"rare" not in kept.to_message().to_bytes()
+    assert any(notice.code == "rare level" for notice in kept.notices)
+
+
+# Clusters -------------------------------------------------------------------------------------------------------
+
+UNITS = np.array([1.0, 1000.0, 0.01, 50.0])
+SCHEMA = FeatureSchema.of_columns([Column(name) for name in "abcd"])
+
+
+def clinics(seed=0, n_sites=8, missing=0.0):
+    """Rows of four groups, two at each site, in columns of very different units; and the group of each row."""
+    rng = np.random.default_rng(seed)
+    means = 5 * rng.normal(size=(4, 4))
+    sites = []
+    for _ in range(n_sites):
+        own = rng.permutation(4)[:2].repeat(40)
+        rows = (means[own] + rng.normal(size=(len(own), 4))) * UNITS
+        rows[rng.random(rows.shape) < missing] = np.nan
+        sites.append((rows, own))
+    return sites
+
+
+def whole_round(sites):
+    """Labels of all rows after one round, beside their groups."""
+    local = [cluster_columns(rows, SCHEMA, 2, random_state=0, device_id=f"{i}") for i, (rows, _) in enumerate(sites)]
+    result = kfed.aggregate([own.to_message(f"{i}") for i, own in enumerate(local)], 4)
+    labels = [own.induced_labels(result.identity(f"{i}")) for i, own in enumerate(local)]
+    return np.concatenate(labels), np.concatenate([groups for _, groups in sites])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_of_any_unit_are_clustered_without_a_scale(seed):
+    labels, groups = whole_round(clinics(seed))
+    assert adjusted_rand_score(labels, groups) > 0.97
+
+
+def test_a_few_far_cells_do_not_stretch_the_scale_of_a_site():
+    rows = clinics()[0][0]
+    clean = own_scale(rows, SCHEMA).scale
+    rows[:2, 0] = 1e9
+    assert own_scale(rows, SCHEMA).scale[0] < 1.5 * clean[0]
+
+
+def test_the_unit_of_a_column_does_not_matter():
+    sites = clinics()
+    in_grams = [(rows * [1, 1, 1024, 1], groups) for rows, groups in sites]
+    np.testing.assert_array_equal(whole_round(sites)[0], whole_round(in_grams)[0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fifth_of_the_cells_may_be_missing(seed):
+    labels, groups = whole_round(clinics(seed, missing=0.2))
+    assert adjusted_rand_score(labels, groups) > 0.9
+
+
+def test_a_row_with_few_cells_is_labelled_and_not_counted():
+    rows = clinics()[0][0].copy()
+    rows[0, 1:] = np.nan
+    found = cluster_columns(rows, SCHEMA, 2, random_state=0)
+    assert len(found.labels) == len(rows)
+    assert found.counts.sum() == len(rows) - 1
+    assert found.columns.n_unspoken == 1
+
+
+@pytest.mark.parametrize(("missing", "counted"), [("observed", 79), ("drop", 39), ("mean", 80)])
+def test_missing_cells_are_treated_as_asked(missing, counted, tmp_path):
+    rows = clinics()[0][0].copy()
+    rows[:40, 0] = np.nan
+    rows[40, :3] = np.nan
+    pandas.DataFrame(rows, columns=list("abcd")).to_csv(tmp_path / "x.csv", index=False)
+    found = cluster_table(read_columns(tmp_path / "x.csv", missing=missing), 2, "a").clustering
+    assert (found.counts.sum(), len(found.labels)) == (counted, 80)
+
+
+def test_a_kept_table_labels_its_rows_after_it_was_saved(tmp_path):
+    rows, groups = clinics(missing=0.1)[0]
+    pandas.DataFrame(rows, columns=list("abcd")).to_csv(tmp_path / "x.csv", index=False)
+    kept = cluster_file(tmp_path / "x.csv", 2, "x")
+    kept.save(tmp_path / "x.local")
+    again = type(kept).load(tmp_path / "x.local")
+    clusters = kfed.aggregate([again.to_message()], 2)
+    np.testing.assert_array_equal(again.labels(clusters), kept.labels(clusters))
+    refined = again.labels(clusters, again.read_rows(tmp_path / "x.csv").values)
+    assert adjusted_rand_score(refined, groups) > 0.95
+
+
+# The floor, cell by cell ----------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 1000), floor=st.integers(2, 6))
+def test_nothing_is_said_of_fewer_cells_than_the_floor(seed, floor):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(40, 3))
+    rows[rng.random(rows.shape) < 0.7] = np.nan
+    schema = FeatureSchema.of_columns([Column("a"), Column("b"), Column("c")])
+    message = cluster_columns(rows, schema, 4, random_state=seed, min_cluster_size=floor).to_message("a")
+    said = message.details.observed
+    assert ((said == 0) | (said >= floor)).all()
+    assert not message.centers[said == 0].any()
+    assert not message.details.squares[said == 0].any()
+    assert (message.counts >= floor).all()
+
+
+def test_the_only_filled_cell_of_a_column_cannot_be_read_from_the_message():
+    rows = clinics()[0][0].copy()
+    rows[:, 3] = np.nan
+    rows[7, 3] = float(SECRET)
+    message = cluster_columns(rows, SCHEMA, 2, random_state=0).to_message("a")
+    assert not np.isclose(message.centers, float(SECRET)).any()
+    assert not message.details.observed[:, 3].any()
+
+
+# What is said ---------------------------------------------------------------------------------------------------
+
+
+def messages_of(sites):
+    return [cluster_columns(rows, SCHEMA, 2, random_state=0).to_message(f"{i}") for i, (rows, _) in enumerate(sites)]
+
+
+def test_a_column_in_another_unit_at_one_site_is_named():
+    sites = [(rows + 20 * UNITS, groups) for rows, groups in clinics()]
+    assert not any("unit" in warning for warning in kfed.aggregate(messages_of(sites), 4).warnings)
+    sites[3] = (sites[3][0] * [1, 1 / 18, 1, 1], sites[3][1])
+    found = [warning for warning in kfed.aggregate(messages_of(sites), 4).warnings if "unit" in warning]
+    assert found == ["column 'b' of '3' lies far from that of the other devices: is it in the same unit?"]
+
+
+def test_a_column_that_outweighs_all_others_is_named_where_numbers_are_taken_as_they_are():
+    frames = [pandas.DataFrame(rows * [1, 9, 1, 1], columns=list("abcd")) for rows, _ in clinics()]
+    messages = [kfed.cluster_device(own, 2, random_state=0).to_message(f"{i}") for i, own in enumerate(frames)]
+    with pytest.warns(kfed.AggregationWarning, match=r"column 'b' makes up [0-9.]+ % of all squared distances"):
+        kfed.aggregate(messages, 4)
+
+
+def test_a_site_without_a_center_is_named():
+    tiny = cluster_columns(clinics()[0][0][:2], SCHEMA, 2).to_message("tiny")
+    found = kfed.aggregate([*messages_of(clinics()), tiny], 4).warnings
+    assert "'tiny' sent no center: none of its rows is spoken for" in found
+
+
+# Agreed on before -----------------------------------------------------------------------------------------------
+
+
+def test_sites_can_agree_on_a_schema_from_summaries(tmp_path):
+    sites, kinds = clinics(), np.array(["p", "q", "r", "s"])
+    paths = [tmp_path / f"{i}.csv" for i in range(len(sites))]
+    for path, (rows, groups) in zip(paths, sites, strict=True):
+        pandas.DataFrame(rows, columns=list("abcd")).assign(kind=kinds[groups]).to_csv(path, index=False)
+        TableSummary.of(read_columns(path), 3).save(path.with_suffix(".summary"))
+    schema = agree({path.stem: TableSummary.load(path.with_suffix(".summary")) for path in paths})
+    every = np.concatenate([rows for rows, _ in sites])
+    np.testing.assert_allclose([column.shift for column in schema.columns[:4]], every.mean(axis=0))
+    np.testing.assert_allclose([column.scale for column in schema.columns[:4]], every.std(axis=0))
+    assert schema.columns[4].levels == ("p", "q", "r", "s")
+    write_schema(tmp_path / "schema.json", schema)
+    assert read_schema(tmp_path / "schema.json") == schema
+    kept = [cluster_file(path, 2, path.stem, schema=tmp_path / "schema.json") for path in paths]
+    result = kfed.aggregate([own.to_message() for own in kept], 4)
+    assert result.scale is None
+    labels = np.concatenate([own.labels(result) for own in kept])
+    assert adjusted_rand_score(labels, np.concatenate([groups for _, groups in sites])) > 0.99
+
+
+def test_a_scale_file_is_a_schema_of_numbers(tmp_path):
+    path = tmp_path / "scale.json"
+    path.write_text(json.dumps({"age": {"shift": 50, "scale": 12}}))
+    schema = read_schema(path)
+    assert schema.columns == (Column("age", shift=50.0, scale=12.0),)
+    assert schema.scaling == "agreed"
+
+
+def test_a_summary_says_nothing_of_few_cells():
+    values = np.full((20, 2), np.nan)
+    values[:, 0], values[0, 1] = np.arange(20), float(SECRET)
+    schema = FeatureSchema.of_columns([Column("x"), Column("rare")])
+    rare = TableSummary.of(Table(values, ("x", "rare"), schema=schema), 3).columns[1]
+    assert (rare.count, rare.means, rare.variances) == (0.0, (0.0,), (0.0,))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "kfed table summary", "columns": [{"name": "x"}]}'])
+def test_a_summary_that_is_not_sound_is_refused_by_name(write, text):
+    with pytest.raises(kfed.InvalidInputError, match=r"x\.summary: this is not a summary"):
+        TableSummary.load(write(text, "x.summary"))
