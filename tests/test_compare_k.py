@@ -100,6 +100,13 @@ def test_values_above_the_number_of_centers_are_left_out(world):
         kfed.compare_k(sent, [])
 
 
+def test_values_that_leave_a_cluster_on_too_few_devices_are_left_out(world):
+    found = kfed.compare_k(world.messages(), [2, 9, 30], n_resamplings=2, min_devices=3)
+    assert found.n_clusters.tolist() == [2, 9]
+    with pytest.raises(kfed.TooFewCentersError):
+        kfed.compare_k(world.messages(), [30], n_resamplings=2, min_devices=3)
+
+
 def test_without_spreads_the_table_says_that_costs_are_of_centers(world):
     plain = [kfed.DeviceMessage(one.device_id, one.centers, one.counts) for one in world.messages()]
     found = kfed.compare_k(plain, [2, 9], n_resamplings=2)

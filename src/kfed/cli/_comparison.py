@@ -38,12 +38,13 @@ def compare(
     plot: Path | None,
     inputs: Sequence[Path],
     *,
+    min_devices: int | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Compare numbers of clusters; nothing is written but the picture."""
     claim([plot] if plot else [], inputs=inputs, force=force)
-    found = compare_k(messages, values, rule=rule or COMPARED_BY)
+    found = compare_k(messages, values, rule=rule or COMPARED_BY, min_devices=min_devices)
     show_comparison(found, plot, as_json=as_json)
     if not as_json:
         chosen = f"-k {found.recommended}" if found.recommended else "-k and the number that you choose"
@@ -58,7 +59,7 @@ def aggregate_auto(
     try:
         return aggregate(messages, "auto", rule=rule or "paper", **how)
     except NoReliableKError:
-        found = compare_k(messages, rule=rule or COMPARED_BY)
+        found = compare_k(messages, rule=rule or COMPARED_BY, min_devices=how["min_devices"])
     if found.recommended is None:
         show_comparison(found, plot, as_json=as_json)
         note("no clusters were written; choose a number from the table, and give it with -k")

@@ -119,7 +119,8 @@ def aggregate(
     inbox = read_messages(files, skip_bad=skip_bad)
     _report(inbox)
     if isinstance(n_clusters, range):
-        compare(inbox.messages, n_clusters, rule, plot, files, force=force, as_json=as_json)
+        options: dict[str, Any] = {"min_devices": min_devices, "force": force, "as_json": as_json}
+        compare(inbox.messages, n_clusters, rule, plot, files, **options)
         return
     answers = {
         message.device_id: _answer_path(identities, message.device_id) for message in inbox.messages if identities

@@ -34,6 +34,7 @@ def compare_k(
     n_clusters: Iterable[int] = range(2, 13),
     *,
     rule: str = "robust",
+    min_devices: int | None = None,
     n_resamplings: int = N_RESAMPLINGS,
     seed: int = 0,
     n_jobs: int | None = None,
@@ -48,6 +49,8 @@ def compare_k(
         The values of k to compare; those above the number of device centers are left out.
     rule : {"robust", "paper", "regions"}
         The rule that groups device centers, see `kfed.aggregate`.
+    min_devices : int, optional
+        How many devices every cluster must rest on, see `kfed.aggregate`; values of k that leave too few are left out.
     n_resamplings : int
         How often devices are left out or drawn anew, to see how stable clusters are.
     seed : int
@@ -83,14 +86,20 @@ def compare_k(
     several = len(np.unique(moments.owners)) > 1
     resamplings = list(resampled_weights(moments, n_resamplings, seed)) if several else []
 
-    def measure(k: int) -> tuple[GroupingQuality, float, Survival]:
-        labels = group(on_scale, k, rule, None, n_jobs).center_labels
+    def measure(k: int) -> tuple[int, GroupingQuality, float, Survival] | None:
+        try:
+            labels = group(on_scale, k, rule, None, n_jobs, min_devices).center_labels
+        except TooFewCentersError:
+            return None
         survived = survival(moments, labels, k, resamplings)
-        return moments.quality(labels, k), silhouette_of_one_cloud(moments, k), survived
+        return k, moments.quality(labels, k), silhouette_of_one_cloud(moments, k), survived
 
-    measured, of_one_cloud, survived = zip(*pool.map_in_order(measure, values, n_jobs), strict=True)
+    found = [one for one in pool.map_in_order(measure, values, n_jobs) if one is not None]
+    if not found:
+        group(on_scale, values[0], rule, None, n_jobs, min_devices)  # raises, and says why
+    possible, measured, of_one_cloud, survived = zip(*found, strict=True)
     return KComparison(
-        n_clusters=np.array(values),
+        n_clusters=np.array(possible),
         costs=np.array([one.cost for one in measured]),
         explained=np.array([one.explained for one in measured]),
         silhouettes=np.array([one.silhouette for one in measured]),

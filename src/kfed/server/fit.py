@@ -92,7 +92,8 @@ def without_each(aggregation: Aggregation, n_jobs: int | None = None) -> Iterato
         first = None if aggregation.first_device == device_id else aggregation.first_device
         present, labels = np.unique(aggregation.center_labels[others], return_inverse=True)
         try:
-            again = Aggregation.of(batch.without(device_id), len(present), aggregation.rule, first, n_jobs)
+            how = (aggregation.rule, first, n_jobs, aggregation.min_devices)
+            again = Aggregation.of(batch.without(device_id), len(present), *how)
         except KFedError:
             continue
         yield Without(device_id, share_kept(labels, again.center_labels, batch.counts[others].astype(np.float64)))
