@@ -90,6 +90,16 @@ def test_an_agreed_scale_is_undone():
     assert sorted(kfed.aggregate(sent, 2).profile().means.ravel()) == pytest.approx([40.0, 60.0])
 
 
+def test_dates_are_shown_as_dates():
+    schema = kfed.FeatureSchema.of_columns([Column("admitted", "date")])
+    details = Details(observed=np.full((2, 1), 20.0), squares=np.full((2, 1), 2_000.0))
+    sent = [kfed.DeviceMessage("a", [[0.0], [19_723.0]], [20, 20], [2_000.0] * 2, schema=schema, details=details)]
+    profile = kfed.aggregate(sent, 2).profile()
+    late = int(profile.means[:, 0].argmax())
+    assert profile.in_words(late) == "later admitted (2024-01-01, all 1997-01-01)"
+    assert profile.shown_spread(late, 0) == "10 days"
+
+
 def test_arrays_have_profiles_without_spreads(plain):
     profile = plain.profile()
     assert profile.spreads is None

@@ -11,6 +11,8 @@ from kfed.cli import app
 from kfed.device import with_moments
 from kfed.insight import diagnose
 from kfed.server import Aggregation
+from kfed.site import LocalFile
+from kfed.wire import load
 from worlds import mixture_world
 
 
@@ -48,6 +50,41 @@ def test_the_diagnosis_says_how_far_from_the_best_the_cost_can_be(world):
     found = diagnose(kfed.aggregate(sent_with_moments(world), 4)).assessment
     assert any("at most 1." in text and "times the best possible" in text for text in found.conclusion().meaning)
     assert diagnose(kfed.aggregate(world.messages(), 4)).assessment.optimality is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_with_the_scatter_of_all_devices_the_spectral_norm_is_exact(world, dtype):
+    points = [own.astype(dtype) for own in world.points]
+    local = kfed.cluster_fleet(points, 2, device_ids=world.ids, random_state=0)
+    fuller = [with_moments(*pair).to_message(name) for *pair, name in zip(local, points, world.ids, strict=True)]
+    result = kfed.aggregate(fuller, 4)
+    labels = [one.induced_labels(result.identity(name)) for one, name in zip(local, world.ids, strict=True)]
+    rows, labels = np.concatenate(points).astype(float), np.concatenate(labels)
+    means = np.array([rows[labels == r].mean(axis=0) for r in range(4)])
+    lower, upper = result.certificate().spectral_deviation
+    true = np.linalg.norm(rows - means[labels], 2)
+    assert lower <= true <= upper
+    assert upper / lower < (1.01 if dtype == np.float32 else 1.000_001)
+    plain = kfed.aggregate([one.to_message(name) for one, name in zip(local, world.ids, strict=True)], 4)
+    assert plain.certificate().spectral_deviation.upper > 1.05 * upper
+
+
+def test_tables_with_scatter_have_an_exact_norm_on_their_scale(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    tables = {name: rng.normal(size=(60, 3)) * [1, 10, 100] + rng.choice([0, 900], size=(60, 1)) for name in "ab"}
+    for name, rows in tables.items():
+        np.savetxt(f"{name}.csv", rows, delimiter=",", header="x,y,z", comments="", fmt="%.17g")
+        CliRunner().invoke(app, ["device", f"{name}.csv", "-k", "3", "--moments"])
+    result = kfed.aggregate([kfed.DeviceMessage.load(f"{name}.kfed") for name in tables], 2)
+    assert result.messages.counts.sum() == 120, "every row is spoken for"
+    lower, upper = result.certificate().spectral_deviation
+    assert upper / lower < 1.000_001
+    labels = np.concatenate([load(f"{name}.local", LocalFile).labels(result) for name in tables])
+    rows = result.scale.apply(np.concatenate(list(tables.values())))
+    means = np.array([rows[labels == r].mean(axis=0) for r in range(2)])
+    assert lower <= np.linalg.norm(rows - means[labels], 2) * (1 + 1e-9)
+    assert np.linalg.norm(rows - means[labels], 2) <= upper * (1 + 1e-9)
 
 
 def test_devices_without_scatter_only_weaken_the_bound(world):

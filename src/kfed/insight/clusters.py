@@ -186,7 +186,7 @@ def _columns(profile: Profile, cluster: int) -> HeatTable:
     columns = {
         "column": [profile.names[j] for j in order],
         "mean": [profile.shown(profile.means[cluster, j], j) for j in order],
-        "spread": [_spread(profile, cluster, j) for j in order],
+        "spread": [profile.shown_spread(cluster, j) for j in order],
         "mean of all": [profile.shown(profile.overall_means[j], j) for j in order],
         "difference": [_signed(differences[j], 2) for j in order],
     }
@@ -199,13 +199,6 @@ def _columns(profile: Profile, cluster: int) -> HeatTable:
         tuple(zip(*columns.values(), strict=True)),
         heats=tuple((*cold, float(differences[j]) / FULL_HEAT) for j in order),
     )
-
-
-def _spread(profile: Profile, cluster: int, feature: int) -> str:
-    """Standard deviation of a column in a cluster; a share says it all by itself."""
-    if profile.spreads is None or profile.is_share[feature]:
-        return ""
-    return profile.shown(profile.spreads[cluster, feature], feature)
 
 
 def _images(profile: Profile, called: Sequence[str], shape: tuple[int, int]) -> GreyPictures:

@@ -17,7 +17,8 @@ from kfed._base.array import Array
 from kfed._base.report import Conclusion
 from kfed.errors import InvalidInputError
 from kfed.server.quality import RowMoments
-from kfed.wire import DeviceMessage, MessageBatch
+from kfed.theory import scatter_factors
+from kfed.wire import MessageBatch
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Optimality:
 
 def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimality:
     """Bound how far the grouping that puts device center s in cluster ``labels[s]`` is from the best."""
-    scatters = _scatters(batch)
+    scatters = scatter_factors(batch)
     n_silent = sum(scatter is None for scatter in scatters)
     if n_silent == len(scatters):
         raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`")
@@ -66,21 +67,6 @@ def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimalit
     slack = 8 * rounding * len(values) * float(values.sum())
     least = max(0.0, float(values[n_clusters - 1 :].sum()) - slack)
     return Optimality(moments.quality(labels, n_clusters).cost, least, n_silent)
-
-
-def _scatters(batch: MessageBatch) -> list[Array | None]:
-    """The factor of the scatter of each device on the common scale, in the order of the features of all."""
-    if batch.details is None:
-        return [None] * batch.n_devices
-    return [_scatter(batch, message) for message in batch.details.messages]
-
-
-def _scatter(batch: MessageBatch, message: DeviceMessage) -> Array | None:
-    details = message.details
-    if details is None or details.scatter is None:
-        return None
-    aligned = batch.schema.align(details.scatter, message.schema)
-    return aligned if batch.scale is None else np.asarray(aligned / batch.scale.scale)
 
 
 def _is_single(scatters: list[Array | None]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from kfed.wire import FeatureSchema, MessageBatch
 
 if TYPE_CHECKING:
     import pandas
+
+EPOCH, MOST_DAYS = date(1970, 1, 1), 700_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,8 @@ class Profile(InNotebook):
         The same of all rows; if devices did not say it by column, the spread is that of the device centers.
     is_share : array of bool, shape (n_features,)
         Whether a feature is a level of a category, or a flag, so that its mean is a share of the rows.
+    is_date : array of bool, shape (n_features,)
+        Whether a feature is a date, in days since 1970.
     """
 
     names: tuple[str, ...]
@@ -53,6 +58,7 @@ class Profile(InNotebook):
     overall_means: Array
     overall_spreads: Array
     is_share: Array
+    is_date: Array
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -82,7 +88,8 @@ class Profile(InNotebook):
             spreads=None if squares is None else np.where(cells > 0, spreads, np.nan),
             overall_means=overall[0],
             overall_spreads=spread_of_all[0],
-            is_share=_are_shares(batch.schema),
+            is_share=_are(("category", "flag"), batch.schema),
+            is_date=_are(("date",), batch.schema),
         ).in_units(*_units(batch.schema))
 
     def in_units(self, shifts: Array, scales: Array) -> Profile:
@@ -122,13 +129,23 @@ class Profile(InNotebook):
         much = "much " if abs(difference) >= 1 else ""
         value, average = (self.shown(means[feature], feature) for means in (self.means[cluster], self.overall_means))
         more, less = ("more often", "less often") if self.is_share[feature] else ("higher", "lower")
+        more, less = ("later", "earlier") if self.is_date[feature] else (more, less)
         return f"{much}{more if difference > 0 else less} {self.names[feature]} ({value}, all {average})"
 
     def shown(self, value: float, feature: int) -> str:
         """A mean as people read it."""
         if np.isnan(value):
             return "not observed"
+        if self.is_date[feature] and abs(value) < MOST_DAYS:
+            return str(EPOCH + timedelta(days=round(float(value))))
         return f"{value:.0%}" if self.is_share[feature] else _number(value, float(self.overall_spreads[feature]))
+
+    def shown_spread(self, cluster: int, feature: int) -> str:
+        """Standard deviation of a column in a cluster; empty if it is not known, or if a share says it all."""
+        if self.spreads is None or self.is_share[feature] or np.isnan(self.spreads[cluster, feature]):
+            return ""
+        spread = float(self.spreads[cluster, feature])
+        return f"{spread:,.0f} days" if self.is_date[feature] else _number(spread, float(self.overall_spreads[feature]))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """A record for each cluster and feature, in types that JSON knows."""
@@ -202,10 +219,10 @@ def _units(schema: FeatureSchema) -> tuple[Array, Array]:
     return shifts, scales
 
 
-def _are_shares(schema: FeatureSchema) -> Array:
-    columns = schema.columns or ()
-    kinds = [column.kind in ("category", "flag") for column in columns for _ in column.features]
-    return np.array(kinds or [False] * schema.n_features)
+def _are(kinds: tuple[str, ...], schema: FeatureSchema) -> Array:
+    """Which features come from columns of these kinds."""
+    found = [column.kind in kinds for column in schema.columns or () for _ in column.features]
+    return np.array(found or [False] * schema.n_features)
 
 
 def _number(value: float, spread: float) -> str:
