@@ -177,3 +177,17 @@ def test_the_picture_of_tables_is_on_their_common_scale(result):
     assert "%" in ax.get_xlabel()
     dots = np.concatenate([drawn.get_offsets() for drawn in ax.collections])
     assert np.ptp(dots[:, 0]) < 10
+
+
+def test_clusters_on_an_agreed_scale_are_reported_in_the_units_of_the_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = np.concatenate([rows_of(0, 0)[:, :2], rows_of(0, 1)[:, :2]])
+    np.savetxt("a.csv", rows, delimiter=",", header="income,age", comments="")
+    (tmp_path / "scale.json").write_text(
+        json.dumps({"income": {"shift": 40_000, "scale": 10_000}, "age": {"shift": 50, "scale": 10}})
+    )
+    run("device", "a.csv", "-k", "2", "--scale", "scale.json")
+    run("aggregate", "a.kfed", "-k", "2")
+    found = json.loads(run("report", "clusters.kfed", "--scale", "scale.json", "--json").stdout)["profiles"]
+    ages = sorted(one["mean"] for one in found if one["column"] == "age")
+    assert ages == pytest.approx([rows[:80, 1].mean(), rows[80:, 1].mean()], rel=1e-6)

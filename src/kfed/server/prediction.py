@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kfed._base import checks, pool
+from kfed._base import checks, geometry, pool
 from kfed._base.array import Array
 from kfed._base.text import quoted
 from kfed.errors import FeatureMismatchError, InvalidInputError
@@ -34,7 +34,11 @@ class HasCenters(Protocol):
 
 def predict(clusters: HasCenters, X: Any) -> Array:
     """The nearest cluster of each row, ties to the lowest, (n_rows,); see `distances`."""
-    return np.concatenate([own.argmin(axis=1) for own in _blocks(clusters, X)])
+    points, centers = _comparable(clusters, X)
+    if checks.is_sparse(points) or np.isnan(points).any():
+        return np.concatenate([own.argmin(axis=1) for own in _squares(points, centers, clusters.scale)])
+    scaled = points.astype(np.float64) if clusters.scale is None else clusters.scale.apply(points)
+    return geometry.nearest(scaled, centers)
 
 
 def distances(clusters: HasCenters, X: Any) -> Array:
@@ -48,17 +52,20 @@ def distances(clusters: HasCenters, X: Any) -> Array:
         theirs, and a category may be one column of text. Cells of a table may be missing (NaN): then distances are
         those of the other cells.
     """
-    return np.concatenate([np.sqrt(own) for own in _blocks(clusters, X)])
+    points, centers = _comparable(clusters, X)
+    return np.concatenate([np.sqrt(own) for own in _squares(points, centers, clusters.scale)])
 
 
-def _blocks(clusters: HasCenters, X: Any) -> Iterator[Array]:
-    """Squared distances, block by block."""
-    points = points_of(X, clusters.schema)
-    centers = clusters.cluster_centers.astype(np.float64)
+def _comparable(clusters: HasCenters, X: Any) -> tuple[Any, Array]:
+    """Rows with the features of the clusters, and the centers on the scale of distances."""
+    points, centers = points_of(X, clusters.schema), clusters.cluster_centers.astype(np.float64)
     if points.shape[1] != centers.shape[1]:
         raise FeatureMismatchError(f"X has {points.shape[1]} features; expected {centers.shape[1]}")
-    scale = clusters.scale
-    centers = centers if scale is None else scale.apply(centers)
+    return points, centers if clusters.scale is None else clusters.scale.apply(centers)
+
+
+def _squares(points: Any, centers: Array, scale: CommonScale | None) -> Iterator[Array]:
+    """Squared distances over the cells that are there, block by block."""
     for block in pool.blocks(points.shape[0], max(1, BLOCK_ELEMENTS // centers.size)):
         rows = points[block].toarray() if checks.is_sparse(points) else points[block]
         differences = (rows if scale is None else scale.apply(rows))[:, None] - centers  # direct: exact near ties
