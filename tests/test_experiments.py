@@ -23,6 +23,7 @@ from kfed.experiments import (
     get,
     grid,
     heterogeneity,
+    privacy,
     registry,
     reproduce,
     scaling,
@@ -330,6 +331,27 @@ def test_experiments_on_real_data_run_end_to_end(name, tmp_path):
     outcome = next(iter(reproduce([get(name)], tmp_path, quick=True)))
     assert outcome.summary.findings
     assert outcome.picture.exists()
+
+
+def test_areas_beside_the_published_ones_can_fail(tmp_path):
+    experiment = privacy.EXPERIMENT
+    small = {"losses": [0.01] * len(privacy.EPSILONS), "ratio": 1.1}
+    results = [Result(axes, small, 1.0) for axes in experiment.quick]
+    assert verdicts(experiment, results) == ["reproduced"] * 3
+    draw(experiment, results, tmp_path)
+    worse = [Result(axes, {"losses": [0.1] * len(privacy.EPSILONS), "ratio": 1.1}, 1.0) for axes in experiment.quick]
+    assert verdicts(experiment, worse) == ["not reproduced"] * 3
+
+
+@pytest.mark.slow
+def test_privacy_costs_little_on_one_device_and_in_one_round_by_cluster():
+    experiment = privacy.EXPERIMENT
+    runs = [a for a in experiment.quick if a["part"] == "blobs" and (a["k"], a["d"]) == (4, 4)]
+    areas = {r["method"]: np.trapezoid(r["losses"], privacy.EPSILONS) for r in results_of(experiment, runs)}
+    assert areas[privacy.ONE] < 1.02 * areas[privacy.NONE]
+    assert areas[privacy.BY_CLUSTER] < 1.02 * areas[privacy.NONE] < areas[privacy.DIFFPRIVLIB]
+    sites = {"part": privacy.ROWS, "rows": 2000, "local": 4, "epsilon": 2.0, "run": 0}
+    assert experiment.run_one(sites, 0)["ratio"] < 1.05
 
 
 # The command -----------------------------------------------------------------------------------------------------

@@ -33,12 +33,12 @@ def test_a_message_with_everything_comes_back_from_its_bytes():
         noise=np.full((2, 2), 0.5),
         scatter=np.eye(3),
         n_unspoken=4,
-        promise=Promise(1.0, 1e-6, 0.3, 3.0),
+        promise=Promise(1.0, 1e-6, 0.2, 3.0),
     )
     again = DeviceMessage.from_bytes(message.to_bytes())
     assert again == message
     assert again.schema == TABLE
-    assert again.details.promise == Promise(1.0, 1e-6, 0.3, 3.0)
+    assert again.details.promise == Promise(1.0, 1e-6, 0.2, 3.0)
     assert again.details.n_unspoken == 4
     for name, array in message.details.tensors().items():
         np.testing.assert_array_equal(getattr(again.details, name), array, strict=True)

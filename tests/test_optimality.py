@@ -151,6 +151,14 @@ def test_a_table_sends_its_scatter_with_moments(tmp_path, monkeypatch):
     assert "moments need every cell" in refused.stderr
 
 
+def test_moments_are_refused_with_privacy():
+    points = np.random.default_rng(0).normal(size=(400, 2))
+    promise = kfed.Privacy(epsilon=2.0, delta=1e-5, radius=4.0)
+    local = kfed.cluster_device(points, 2, random_state=0, privacy=promise)
+    with pytest.raises(kfed.InvalidInputError, match="moments cannot be sent with privacy"):
+        with_moments(local, points)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_ratio_is_never_below_the_true_one(seed):
     check_one_trial(seed)

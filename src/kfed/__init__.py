@@ -17,7 +17,7 @@ of Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clusteri
 from typing import TYPE_CHECKING, Any
 
 from kfed._version import __version__ as __version__
-from kfed.device import LocalClustering, cluster_device, cluster_fleet
+from kfed.device import LocalClustering, Privacy, cluster_device, cluster_fleet
 from kfed.errors import (
     AggregationWarning,
     CorruptFileError,
@@ -33,6 +33,7 @@ from kfed.errors import (
     MissingExtraError,
     NoReliableKError,
     OutputExistsError,
+    PrivacyWarning,
     TooFewCentersError,
     UnknownDeviceError,
     VersionError,
@@ -80,6 +81,8 @@ __all__ = [
     "MissingExtraError",
     "NoReliableKError",
     "OutputExistsError",
+    "Privacy",
+    "PrivacyWarning",
     "SeparationReport",
     "TooFewCentersError",
     "UnknownDeviceError",

@@ -19,7 +19,8 @@
     └── DivergedError (ArithmeticError)    the training loss is not a number
 
     KFedWarning (UserWarning)              something that is not an error needs a look; `code` says what
-    └── AggregationWarning                 the clusters need a look before anyone relies on them
+    ├── AggregationWarning                 the clusters need a look before anyone relies on them
+    └── PrivacyWarning                     a private message would promise, or say, less than it seems to
 
 No text of an error holds a value of a data row: it names the row and the column.
 """
@@ -97,3 +98,7 @@ class KFedWarning(UserWarning):
 
 class AggregationWarning(KFedWarning):
     """The clusters need a look before anyone relies on them."""
+
+
+class PrivacyWarning(KFedWarning):
+    """A private message would promise, or say, less than it seems to."""

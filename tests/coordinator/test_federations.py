@@ -110,6 +110,18 @@ def test_a_federation_bounds_counts_and_values(caller):
         assert f"a {what} of a center may be at most" in refused.json()["detail"]
 
 
+def test_a_federation_can_demand_differential_privacy(caller):
+    made = caller.create(max_epsilon=1.0)
+    assert made["federation"]["max_epsilon"] == 1.0
+    rows = np.random.default_rng(0).normal(size=(2000, 2))
+    for epsilon, status in ((0.5, 201), (1.0, 201), (2.0, 422)):
+        local = kfed.cluster_device(rows, 1, privacy=kfed.Privacy(epsilon=epsilon, radius=5.0))
+        assert caller.put(local.to_message(f"site-{epsilon}")).status_code == status
+    refused = caller.put(message("plain"))
+    assert refused.status_code == 422
+    assert "promises no differential privacy; an epsilon of at most 1 is demanded" in refused.json()["detail"]
+
+
 @pytest.mark.filterwarnings("ignore::kfed.AggregationWarning")
 def test_a_cluster_of_a_federation_rests_on_as_many_devices_as_it_asks_for(caller):
     sent = [*messages(12), kfed.DeviceMessage("liar", [[900.0, 900.0]], [2**53])]

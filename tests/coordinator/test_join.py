@@ -427,3 +427,16 @@ def test_other_machines_are_listened_to_only_with_tls_or_on_request(tmp_path, ce
     half = run("serve", "--certfile", certificate / "cert.pem", "--port", 0, "--store", tmp_path / "x.db", code=1)
     assert "--keyfile" in half
     assert not (tmp_path / "x.db").exists()
+
+
+def test_a_private_site_sends_the_same_release_again_and_pays_for_it_once(url):
+    rows = np.random.default_rng(0).normal(size=(2000, 2)) + np.repeat([[-3.0, 0.0], [3.0, 0.0]], 1000, axis=0)
+    np.savetxt("north.csv", np.column_stack([np.arange(2000), rows]), delimiter=",", header="row,x,y", comments="")
+    private = ["--no-wait", "--epsilon", "2", "--radius", "8", "--budget", "2"]
+    mistyped = ["cites" if argument == "sites" else argument for argument in join_arguments(url, "north", *private)]
+    run(*mistyped, code=1)
+    for _ in range(2):
+        run(*join_arguments(url, "north", *private))
+    assert len(Path("north.csv.ledger").read_text().splitlines()) == 1
+    shown = json.loads(run("federation", "show", "sites", "--url", url, "--json"))
+    assert shown["n_devices"] == 1

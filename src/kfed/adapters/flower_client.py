@@ -17,7 +17,7 @@ from flwr.common import log
 
 from kfed._base.array import Array
 from kfed.adapters.flower_words import CLUSTER, IDENTITY, LABELS, RECORD
-from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, cluster_device
+from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, Privacy, cluster_device
 from kfed.errors import InvalidInputError, KFedError
 from kfed.wire import Identity
 
@@ -30,6 +30,7 @@ def client_app(
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
     on_labels: Callable[[Context, Array], object] | None = None,
+    privacy: Privacy | None = None,
 ) -> ClientApp:
     """Make the app that runs on every node, or add the two queries to an existing app.
 
@@ -47,6 +48,9 @@ def client_app(
     on_labels : callable, optional
         ``on_labels(context, labels)`` is called with the global cluster of every point when the answer arrives. The
         labels are kept in ``context.state["kfed-labels"]``, too, see `labels_of`.
+    privacy : kfed.Privacy, optional
+        What is promised for the points. A node that is asked again sends what it sent before: a second release of the
+        same points would say more about them.
 
     Returns
     -------
@@ -57,12 +61,15 @@ def client_app(
     @app.query(CLUSTER, mods=[_report_errors])
     def cluster(message: Message, context: Context) -> Message:
         name = str(context.node_id)
+        if privacy is not None and context.state.get(RECORD) is not None:
+            return _reply(message, {"message": _local(context).to_message(name).to_bytes()})
         local = cluster_device(
             load_points(context),
             n_local_clusters,
             random_state=random_state,
             device_id=name,
             min_cluster_size=min_cluster_size,
+            privacy=privacy,
         )
         context.state[RECORD] = ConfigRecord({"local": local.to_bytes()})
         return _reply(message, {"message": local.to_message(name).to_bytes()})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import functools
 import inspect
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -15,7 +17,10 @@ import typer
 
 from kfed._base import checks
 from kfed.cli._terminal import number_or_auto
-from kfed.site import MIN_TABLE_CLUSTER_SIZE, LocalFile, cluster_file
+from kfed.device import Privacy
+from kfed.errors import InvalidInputError, PrivacyWarning
+from kfed.site import MIN_TABLE_CLUSTER_SIZE, Ledger, LocalFile, cluster_file, read_schema
+from kfed.wire import load
 
 TABLE_HELP = "The rows of this site: .csv (also .gz, .zst), .parquet, .feather, .xlsx or .npy."
 
@@ -116,13 +121,82 @@ class SiteOptions:
         ),
     ] = False
     float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False
+    epsilon: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Make the message differentially private; 1 is a strong promise, 0.1 stronger."),
+    ] = None
+    delta: Annotated[
+        float | None,
+        typer.Option(metavar="D", help="With --epsilon, less than 1 over the number of rows; 1e-6 by default."),
+    ] = None
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            metavar="R",
+            help="With --epsilon, a public bound on the length of a row; 2 sqrt(columns) if a scale is agreed.",
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E", help="Refuse if all private releases of this table add up to more than this epsilon."
+        ),
+    ] = None
 
     def name(self, data: Path) -> str:
         """The name of the site whose table this is."""
         return data.stem if self.device_id is None else self.device_id
 
+    def released_before(self, data: Path, kept_file: Path) -> LocalFile | None:
+        """What a local file keeps of a private release of this table, if that promises what is asked for now."""
+        privacy = self.privacy()
+        if privacy is None or not kept_file.exists():
+            return None
+        kept: LocalFile = load(kept_file, LocalFile)
+        private = kept.clustering.private
+        is_same = kept.device_id == self.name(data) and private is not None and private.promise == privacy.promise
+        return kept if is_same and Ledger.beside(data).has(kept.to_message()) else None
+
     def cluster(self, data: Path, *, as_is: bool | None = None) -> LocalFile:
-        """Read and cluster the table of the site; `as_is` holds unless an option says otherwise."""
+        """Read and cluster the table of the site; `as_is` holds unless an option says otherwise.
+
+        A private release is written to the ledger of the table, or refused.
+        """
+        privacy = self.privacy()
+        if privacy is None:
+            return self._clustered(data, as_is, None)
+        ledger = Ledger.beside(data)
+        ledger.check(privacy.promise, self.budget)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PrivacyWarning)
+            try:
+                kept = self._clustered(data, True if self.schema is None else as_is, privacy)
+            except PrivacyWarning as warning:
+                raise InvalidInputError(f"{warning}; nothing was released") from None
+        ledger.spend(kept.to_message(), self.budget)
+        return kept
+
+    def privacy(self) -> Privacy | None:
+        """What is promised for the rows, if anything."""
+        given = {"delta": self.delta, "radius": self.radius, "budget": self.budget}
+        if self.epsilon is None:
+            for name, value in given.items():
+                if value is not None:
+                    raise InvalidInputError(f"--{name} applies to private messages; add --epsilon")
+            return None
+        if self.missing == "mean":
+            raise InvalidInputError("missing cells cannot be filled with the mean of the rows in a private message")
+        radius, agreed = self.radius, self.schema or self.scale
+        if radius is None and agreed is not None:
+            radius = 2 * math.sqrt(read_schema(agreed).n_features)
+        if radius is None:
+            raise InvalidInputError(
+                "--epsilon needs --schema or --scale, agreed with the other sites and not computed from these rows; or "
+                "--radius, a bound on the length of a row as it is"
+            )
+        return Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
+
+    def _clustered(self, data: Path, as_is: bool | None, privacy: Privacy | None) -> LocalFile:
         return cluster_file(
             data,
             self.n_local_clusters,
@@ -140,6 +214,7 @@ class SiteOptions:
             header=self.header,
             moments=self.moments,
             dtype=np.float32 if self.float32 else None,
+            privacy=privacy,
         )
 
 

@@ -130,6 +130,10 @@ def create(
             metavar="N", min=1, help="Devices that every cluster must rest on; centers of fewer are set aside."
         ),
     ] = None,
+    max_epsilon: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Refuse messages that are not differentially private with this epsilon."),
+    ] = None,
     invited_only: Annotated[
         bool, typer.Option("--invited-only", help="Devices join by `kfed federation invite` alone.")
     ] = False,
@@ -162,6 +166,7 @@ def create(
         "max_count": max_count,
         "max_value": max_value,
         "min_devices": min_devices,
+        "max_epsilon": max_epsilon,
         "invited_only": invited_only or None,
     }
     given = {key: value for key, value in terms.items() if value is not None}

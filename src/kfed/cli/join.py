@@ -88,11 +88,16 @@ def join(
     inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
-    claim([] if wait else [local_path], inputs=inputs, force=force or ticket_path.exists())
+    before = None if replace else site.released_before(data, local_path)
+    keeps_local = not wait or site.epsilon is not None
+    is_again = force or ticket_path.exists() or before is not None
+    claim([local_path] if keeps_local else [], inputs=inputs, force=is_again)
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience, tell=note) as line:
-        kept = site.cluster(data, as_is=True)
+        kept = before or site.cluster(data, as_is=True)
+        if site.epsilon is not None:  # before it is sent: if that fails, the same release is sent the next time
+            files.write(local_path, kept.to_bytes(), private=True)
         with Ticket.for_device(ticket_path, asked, force=force) as ticket:
             client = ticket.client(line)
             answer = client.send(kept.to_message(), join_token, replace=replace)

@@ -106,6 +106,10 @@ def aggregate(
             help="Also write a message that summarises these sites for a parent server; its name is the device id.",
         ),
     ] = None,
+    require_epsilon: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Refuse messages that are not differentially private with this epsilon."),
+    ] = None,
     plot: Plot = None,
     force: Force = False,
     as_json: Json = False,
@@ -116,7 +120,7 @@ def aggregate(
     """
     if plot is not None:
         _check_plot(plot)
-    inbox = read_messages(files, skip_bad=skip_bad)
+    inbox = read_messages(files, skip_bad=skip_bad, max_epsilon=require_epsilon)
     _report(inbox)
     if isinstance(n_clusters, range):
         options: dict[str, Any] = {"min_devices": min_devices, "force": force, "as_json": as_json}

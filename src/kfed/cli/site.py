@@ -12,10 +12,11 @@ from rich.markup import escape
 from kfed._base.text import listed
 from kfed.cli._labels import label_facts, write_labels, write_new_labels
 from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
+from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, printable, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
-from kfed.site import LocalFile, is_table_name, label_rows
+from kfed.site import Ledger, LocalFile, is_table_name, label_rows
 from kfed.wire import Identity, load
 
 RefineScale = Annotated[
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
         epilog="`kfed device site7.csv -k 4` writes site7.kfed and site7.local\n\n"
         "`kfed device site7.csv -k 4 --columns age,height --id-column patient --scale scale.json`\n\n"
         'where scale.json says `{"age": {"shift": 50, "scale": 12}, "height": {"shift": 170, "scale": 9}}`\n\n'
+        "`kfed device site7.csv -k 4 --scale scale.json --epsilon 1 --budget 2`   differentially private\n\n"
         "`kfed inspect site7.kfed`   shows what you are about to send"
     )(with_option_groups(device))
     app.command(
@@ -60,7 +62,7 @@ def device(
     claim([message_path, local_path], inputs=[data] if site.scale is None else [data, site.scale], force=force)
     kept = site.cluster(data)
     n_bytes = kept.save_with_message(local_path, message_path, overwrite=force)
-    facts = _device_facts(kept) | {
+    facts = _device_facts(kept, Ledger.beside(data)) | {
         "message": str(message_path),
         "message_bytes": n_bytes,
         "local_file": str(local_path),
@@ -155,10 +157,14 @@ def _ask(path: Path) -> Identity:
     return answer
 
 
-def _device_facts(kept: LocalFile) -> dict[str, Any]:
+def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
     clustering = kept.clustering
     sent = ~clustering.withheld
+    private: dict[str, Any] = {}
+    if clustering.private is not None:
+        private["privacy"] = private_facts(kept.to_message(), clustering.private.promise, ledger)
     return {
+        **private,
         "device_id": kept.device_id,
         "n_rows": clustering.n_points,
         "n_features": clustering.n_features,
@@ -186,4 +192,5 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
             f"  {plural(withheld, 'cluster')} withheld, as too small or too near to one row: no center speaks for "
             f"{plural(facts['n_rows_unspoken'], 'row')}, which get labels, too",
         )
+    lines[1:1] = [f"  {escape(line)}" for line in private_text(facts["privacy"])] if "privacy" in facts else []
     return [*lines, *(f"  [yellow]note[/]  {escape(warning['text'])}" for warning in facts["warnings"])]

@@ -14,7 +14,7 @@ from kfed._base.array import Array
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
 from kfed.server import RULES
-from kfed.wire import DeviceMessage, FeatureSchema
+from kfed.wire import DeviceMessage, FeatureSchema, check_promise
 
 MAX_FEATURES = 100_000
 MAX_CENTERS = 1_024
@@ -44,6 +44,8 @@ class Federation:
         Largest count of a center, and largest size of a coordinate, that a device may send.
     min_devices : int, optional
         Devices that every cluster must rest on, see `kfed.aggregate`.
+    max_epsilon : float, optional
+        Messages must be differentially private, with at most this epsilon.
     closed : bool
         Whether new devices are turned away.
     invited_only : bool
@@ -64,6 +66,7 @@ class Federation:
     max_count: float | None = None
     max_value: float | None = None
     min_devices: int | None = None
+    max_epsilon: float | None = None
     closed: bool = False
     invited_only: bool = False
 
@@ -78,7 +81,7 @@ class Federation:
         checks.one_of(self.rule, list(RULES), "rule")
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
-        for name in ("deadline", "max_count", "max_value"):
+        for name in ("deadline", "max_count", "max_value", "max_epsilon"):
             if getattr(self, name) is not None:
                 checks.positive_number(getattr(self, name), name)
 
@@ -162,6 +165,9 @@ def check_message(federation: Federation, device_id: str, message: DeviceMessage
         )
     _check_size("count of a center", message.counts, federation.max_count)
     _check_size("value of a center", message.centers, federation.max_value)
+    if federation.max_epsilon is not None:
+        promise = None if message.details is None else message.details.promise
+        check_promise(promise, federation.max_epsilon, repr(device_id))
 
 
 def _check_size(what: str, values: Array, limit: float | None) -> None:

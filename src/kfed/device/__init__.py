@@ -1,6 +1,7 @@
 """Algorithm 1 of the paper, on one device or on a simulated fleet: points in, a `LocalClustering` out.
 
-Only `LocalClustering.to_message` may leave a device. What it withholds is decided in `withholding`.
+Only `LocalClustering.to_message` may leave a device. What it withholds is decided in `withholding`; with `Privacy`,
+what it sends is differentially private.
 """
 
 from kfed.device.blocked_rows import BlockedRows
@@ -10,6 +11,7 @@ from kfed.device.columns import cluster_columns, own_scale
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
 from kfed.device.moments import with_moments
+from kfed.device.privacy import Privacy
 from kfed.device.refine import nearest_centers
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
@@ -21,6 +23,7 @@ __all__ = [
     "BlockedRows",
     "ColumnFacts",
     "LocalClustering",
+    "Privacy",
     "Rows",
     "SparseRows",
     "cluster_columns",

@@ -18,6 +18,7 @@ from kfed.device.borrowing import with_borrowed
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS, choose_local_k
 from kfed.device.clustering import LocalClustering, SentClusters
 from kfed.device.far_rows import are_far, in_double, rounded
+from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
 from kfed.device.withholding import measure
@@ -38,6 +39,7 @@ def cluster_device(
     max_iterations: int = MAX_ITERATIONS,
     measure_deviation: bool = True,
     n_jobs: int | None = None,
+    privacy: Privacy | None = None,
 ) -> LocalClustering:
     """Cluster the points of one device (Algorithm 1 of the paper).
 
@@ -77,6 +79,10 @@ def cluster_device(
         comes from a random start, and is too low with a probability of at most 1 in 1000.
     n_jobs : int, optional
         Number of threads for a large device, by default one per core. It does not change the answer.
+    privacy : Privacy, optional
+        Find the clusters by noisy steps instead, so that the message of the result is differentially private. The noise
+        comes from the operating system and not from `random_state`; `min_cluster_size`, `max_iterations` and
+        `measure_deviation` do not apply.
 
     Returns
     -------
@@ -123,6 +129,9 @@ def cluster_device(
         small_clusters=small_clusters,
     )
     keys = random.device_keys(random.as_seed(random_state), [device_id])
+    if privacy is not None:
+        with pool.one_blas_thread():
+            return cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
     with pool.one_blas_thread():
         rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
         return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,14 +11,14 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array, Length, frozen
 from kfed._base.text import plural
+from kfed.device.private_facts import PrivateFacts
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
-_CELLS = ("observed", "squares")
-_SENT_TENSORS = ("centers", "counts", "sums_of_squares")
+_CELLS, _SENT_TENSORS = ("observed", "squares"), ("centers", "counts", "sums_of_squares")
 _UNNAMED = "unnamed"
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
@@ -45,10 +45,10 @@ class ColumnFacts:
     withheld: Array
     n_unspoken: int
 
-    def details(self, sent: Array) -> Details:
+    def details(self, sent: Array, scatter: Array | None) -> Details:
         """What the message says of the clusters that are sent."""
         observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
-        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken)
+        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken, scatter=scatter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +102,8 @@ class LocalClustering(KfedFile):
     sent : SentClusters or None
         What `to_message` says of the clusters, where that is not as they are: sums of squares of small clusters are
         shared out or left out, and small clusters may have borrowed points; see `cluster_device`.
+    private : PrivateFacts or None
+        With privacy, the noise and the promise; then `centers` and `counts` are what the noise left of them.
     scatter : array of shape (n_rows, n_features) or None
         How the points spread in every direction, if that is to be sent; see `with_moments`.
     """
@@ -121,13 +123,12 @@ class LocalClustering(KfedFile):
     is_summary: bool = False
     columns: ColumnFacts | None = None
     sent: SentClusters | None = None
+    private: PrivateFacts | None = None
     scatter: Array | None = None
     _sent_as: set[str] = field(default_factory=set, repr=False)  # the names under which it made messages
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
-
     n_local_clusters = Length("centers", 0, "Number of local clusters, k^(z), empty ones included.")
-
     n_features = Length("centers", 1, "Number of features of a point, d.")
 
     @property
@@ -145,6 +146,8 @@ class LocalClustering(KfedFile):
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
         self._sent_as.add(device_id)
         sent, said = ~self.withheld, self if self.sent is None else self.sent
+        if self.private is not None:
+            return self._private_message(device_id, self.private, sent)
         if self.columns is not None:
             return self._table_message(device_id, self.columns, sent)
         sums = said.sums_of_squares[sent]
@@ -158,10 +161,15 @@ class LocalClustering(KfedFile):
             details=None if self.scatter is None else Details(scatter=self.scatter),
         )
 
+    def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
+        """What was released with noise, and nothing else that depends on the rows."""
+        about: dict[str, Any] = {"feature_names": self.feature_names, "schema": private.schema}
+        about["details"] = private.details(sent)
+        return DeviceMessage(device_id, self.centers[sent], self.counts[sent], **about)
+
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table: of values with too few cells behind them it says nothing."""
-        centers = np.where(columns.withheld, 0, self.centers)[sent]
-        details = replace(columns.details(sent), scatter=self.scatter)
+        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent, self.scatter)
         assert details.squares is not None
         squares = details.squares.sum(axis=1)
         return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
@@ -197,6 +205,8 @@ class LocalClustering(KfedFile):
     def _checked_points(self, points: Any) -> Any:
         if isinstance(points, bool | np.bool_):
             raise InvalidInputError(f"refine must be the points that were clustered; got {points}: pass refine=points")
+        if self.private is not None and self.private.schema is not None:
+            raise InvalidInputError("refine must be None for a private table with a schema; it has plain labels only")
         points = checks.finite_table(points, "refine")
         if points.shape != (self.n_points, self.n_features):
             raise InvalidInputError(
@@ -241,6 +251,9 @@ class LocalClustering(KfedFile):
             tensors |= {f"sent_{name}": getattr(self.sent, name) for name in _SENT_TENSORS}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
         facts = {name: getattr(self, name) for name in _FACTS} | unusual
+        if self.private is not None:
+            tensors["noise"] = self.private.noise
+            facts |= self.private.facts()
         if self.columns is not None:
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
@@ -256,8 +269,8 @@ class LocalClustering(KfedFile):
             arrays["sent"] = SentClusters(*(frozen(tensors[f"sent_{name}"]) for name in _SENT_TENSORS))
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
-        scatter = frozen(tensors["scatter"]) if "scatter" in tensors else None
-        clustering = cls(**arrays, **about, **rare, scatter=scatter)
+        rare |= {"scatter": frozen(tensors["scatter"])} if "scatter" in tensors else {}
+        clustering = cls(**arrays, **about, **rare, private=PrivateFacts.restored(tensors, facts))
         clustering._check_sound()
         return clustering
 

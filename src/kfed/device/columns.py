@@ -19,11 +19,15 @@ from kfed.device.cluster import cluster_device
 from kfed.device.clustering import ColumnFacts, LocalClustering
 from kfed.device.distinct_rows import have_enough_ids
 from kfed.device.pooled_sums import sent_sums
+from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
+from kfed.errors import InvalidInputError
 from kfed.wire import CommonScale, FeatureSchema, features_by_column
 
 LEAST_OBSERVED = 0.5
 """A row with a smaller share of its columns observed is labelled, but not counted."""
+
+ROWS_AT_ONCE = 2**14
 
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
@@ -39,6 +43,7 @@ def cluster_columns(
     random_state: RandomState = None,
     device_id: str = "",
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    privacy: Privacy | None = None,
     **options: Any,
 ) -> LocalClustering:
     """Cluster the rows of a table.
@@ -49,14 +54,19 @@ def cluster_columns(
         The features of `schema`, in the units of the table; NaN where a cell is missing.
     schema : FeatureSchema
         With an agreed scale, centers are on that scale; otherwise in the units of the table.
-    n_local_clusters, sample_weight, ids, random_state, device_id, min_cluster_size, **options
+    n_local_clusters, sample_weight, ids, random_state, device_id, min_cluster_size, privacy, **options
         As in `cluster_device`.
 
     Returns
     -------
     LocalClustering
-        Its `columns` says how many cells were observed behind each value of a center, and how they spread.
+        Its `columns` says how many cells were observed behind each value of a center, and how they spread. With
+        `privacy`, there is no such thing, and a missing cell is taken to be at the agreed shift of its column: what
+        other rows have there must not matter.
     """
+    if privacy is not None:
+        how: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state, "device_id": device_id}
+        return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
     scale = own_scale(values, schema)
     cells = _Cells.of(scale.apply(values), sample_weight)
     counted = _is_counted(cells.is_there, schema)
@@ -73,7 +83,8 @@ def cluster_columns(
         **options,
     )
     labels = _completed(cells, counted, found)
-    in_units = cells.filled if schema.scaling == "agreed" else np.where(cells.is_there, values, 0)
+    in_units = cells.filled if schema.scaling == "agreed" else values
+    in_units = in_units if cells.are_complete else np.where(cells.is_there, in_units, 0)
     tally = _tally(in_units, cells, np.where(counted, labels, -1), found.n_local_clusters)
     withheld = found.withheld
     if not cells.are_complete:
@@ -98,6 +109,20 @@ def cluster_columns(
             n_unspoken=int(np.count_nonzero(~counted | withheld[labels])),
         ),
     )
+
+
+def _cluster_privately(
+    values: Array, schema: FeatureSchema, n_local_clusters: int | Literal["auto"], privacy: Privacy, **options: Any
+) -> LocalClustering:
+    if schema.scaling != "agreed":
+        raise InvalidInputError(
+            "a private message needs a schema with the shift and scale of every column, agreed with the other sites: "
+            "what the rows show of their scale is not private"
+        )
+    filled = np.nan_to_num(own_scale(values, schema).apply(values), nan=0.0)
+    found = cluster_device(filled, n_local_clusters, privacy=privacy, **options)
+    assert found.private is not None
+    return replace(found, feature_names=schema.names, private=replace(found.private, schema=schema))
 
 
 def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
@@ -140,7 +165,7 @@ class _Cells:
     def of(cls, scaled: Array, sample_weight: Array | None) -> _Cells:
         is_there = ~np.isnan(scaled)
         weights = np.ones(len(scaled)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        return cls(np.where(is_there, scaled, 0), is_there, weights)
+        return cls(scaled if is_there.all() else np.where(is_there, scaled, 0), is_there, weights)
 
     @property
     def are_complete(self) -> bool:
@@ -198,12 +223,16 @@ def _tally(values: Array, cells: _Cells, labels: Array, n_clusters: int) -> _Cel
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels, np.arange(n_clusters + 1), sorter=order)
     for cluster, (first, last) in enumerate(pairwise(edges)):
-        own = order[first:last]
-        weights = cells.weights[own, None] * cells.is_there[own]
-        tally.observed[cluster] = weights.sum(axis=0)
-        tally.counts[cluster] = cells.weights[own].sum()
-        tally.means[cluster] = (weights * values[own]).sum(axis=0) / np.maximum(tally.observed[cluster], 1e-300)
-        tally.squares[cluster] = (weights * (values[own] - tally.means[cluster]) ** 2).sum(axis=0)
+        blocks = np.array_split(order[first:last], max(1, (last - first) // ROWS_AT_ONCE))
+        for own in blocks:
+            weights = cells.weights[own, None] * cells.is_there[own]
+            tally.counts[cluster] += cells.weights[own].sum()
+            tally.observed[cluster] += weights.sum(axis=0)
+            tally.means[cluster] += (weights * values[own]).sum(axis=0)
+        tally.means[cluster] /= np.maximum(tally.observed[cluster], 1e-300)
+        for own in blocks:
+            weights = cells.weights[own, None] * cells.is_there[own]
+            tally.squares[cluster] += (weights * (values[own] - tally.means[cluster]) ** 2).sum(axis=0)
     return tally
 
 

@@ -25,6 +25,7 @@ from kfed.device.batches import is_large, padded_size, rows_of_one, stacked
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
 from kfed.device.cluster import cluster_rows
 from kfed.device.clustering import LocalClustering
+from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
 from kfed.errors import FeatureMismatchError, InvalidInputError
@@ -47,6 +48,7 @@ def cluster_fleet(
     measure_deviation: bool = True,
     n_jobs: int | None = None,
     progress: bool | None = None,
+    privacy: Privacy | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on every device of a simulated fleet.
 
@@ -62,7 +64,9 @@ def cluster_fleet(
         Weights of each device's points.
     progress : bool, optional
         Whether to show a progress bar. By default it is shown on a terminal if the work takes a while.
-    max_local_clusters, random_state, min_cluster_size, small_clusters, max_iterations, measure_deviation, n_jobs
+    max_local_clusters, random_state, min_cluster_size, small_clusters, max_iterations, measure_deviation
+        As in `cluster_device`.
+    n_jobs, privacy
         As in `cluster_device`.
 
     Returns
@@ -103,6 +107,8 @@ def cluster_fleet(
         names=[checks.feature_names_of(own) for own in points],
     )
     _check_same_width(fleet)
+    if privacy is not None:
+        return list(pool.map_in_order(lambda position: _privately(fleet, position, privacy), range(n_devices), n_jobs))
     return _cluster(fleet, settings, n_jobs, progress)
 
 
@@ -132,6 +138,13 @@ def _table(position: int, points: Any) -> Any:
 def _name(position: int) -> str:
     """The name of a device's points in errors."""
     return f"points of device {position}"
+
+
+def _privately(fleet: _Fleet, position: int, privacy: Privacy) -> LocalClustering:
+    points, weights = fleet.points[position], fleet.weights[position]
+    checks.finite(points, _name(position), weights)
+    key, names = int(fleet.keys[position]), fleet.names[position]
+    return cluster_privately(points, fleet.n_clusters[position], privacy, key, weights, names)
 
 
 def _check_same_width(fleet: _Fleet) -> None:

@@ -41,6 +41,8 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
             f"points must be the {local.n_points} points of {local.n_features} features that were clustered; "
             f"got shape {rows.shape}"
         )
+    if local.private is not None:
+        raise InvalidInputError("moments cannot be sent with privacy, since no noise is added to them; leave one out")
     if local.sent is not None and not np.array_equal(local.sent.counts, local.counts):
         raise InvalidInputError(
             "moments are those of rows that count once; some were borrowed: withhold small clusters"

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
-from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE
+from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy
 from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
 from kfed.simulate import Devices, Round, are_tables
@@ -51,6 +51,9 @@ class KFed(NearestCenter):
         Number of threads; one per core by default and if -1. It does not change the answer.
     progress : bool, optional
         Show a progress bar; None means on a terminal, when it takes a while.
+    privacy : kfed.Privacy, optional
+        What every device promises for its rows, see `kfed.cluster_device`. `labels_` and `inertia_` are exact, and not
+        private.
 
     Attributes
     ----------
@@ -113,6 +116,7 @@ class KFed(NearestCenter):
         "min_cluster_size": [AT_LEAST_ONE],
         "measure_deviation": ["boolean"],
         "progress": [None, "boolean"],
+        "privacy": [None, Privacy],
     }
 
     def __init__(
@@ -128,6 +132,7 @@ class KFed(NearestCenter):
         measure_deviation: bool = False,
         n_jobs: int | None = None,
         progress: bool | None = False,
+        privacy: Privacy | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
@@ -139,6 +144,7 @@ class KFed(NearestCenter):
         self.measure_deviation = measure_deviation
         self.n_jobs = n_jobs
         self.progress = progress
+        self.privacy = privacy
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Run one round of k-FED: every device clusters its rows, and the server groups their centers.
@@ -178,7 +184,7 @@ class KFed(NearestCenter):
         if X.shape[0] < self.n_clusters:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}")
         self._warn_if_meant_for_devices()
-        local = self._fit_one_device(X, sample_weight, measure_deviation=self.measure_deviation)
+        local = self._fit_one_device(X, sample_weight, measure_deviation=self.measure_deviation, privacy=self.privacy)
         self.device_ids_ = ["0"]
         alone = {"0": replace(local, feature_names=self._feature_names)}
         n_clusters = int(np.count_nonzero(local.counts))
@@ -259,6 +265,7 @@ class KFed(NearestCenter):
             max_iterations=self.max_iter,
             measure_deviation=self.measure_deviation,
             progress=self.progress,
+            privacy=self.privacy,
         )
 
     @property
@@ -272,5 +279,11 @@ class KFed(NearestCenter):
         for (device_id, local), rows in zip(done.local.items(), devices.rows, strict=True):
             clusters = done.clusters[device_id]
             self.labels_[rows] = clusters[local.labels]
+            if self.privacy is not None:  # centers are not the means of their rows
+                continue
             moves = np.linalg.norm(local.centers - self.cluster_centers_[clusters], axis=1).astype(np.float64)
             self.inertia_ += local.cost + float(np.dot(local.counts, moves**2))
+        if self.privacy is not None:
+            every = zip(devices.tables, devices.rows, strict=True)
+            costs = (self._cost(X, self.labels_[rows], np.ones(X.shape[0], X.dtype)) for X, rows in every)
+            self.inertia_ = float(sum(costs))

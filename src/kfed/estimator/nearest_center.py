@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from kfed._base import geometry
 from kfed._base.array import Array
 from kfed._base.text import plural
-from kfed.device import BlockedRows, LocalClustering, SparseRows, cluster_device
+from kfed.device import BlockedRows, LocalClustering, Privacy, SparseRows, cluster_device
 from kfed.errors import InvalidInputError
 
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
@@ -105,7 +105,9 @@ class NearestCenter(
         X = self._validated(X, reset=False)
         return X.astype(np.result_type(X.dtype, self.cluster_centers_.dtype), copy=False)
 
-    def _fit_one_device(self, X: Any, sample_weight: Any, *, measure_deviation: bool = False) -> LocalClustering:
+    def _fit_one_device(
+        self, X: Any, sample_weight: Any, *, measure_deviation: bool = False, privacy: Privacy | None = None
+    ) -> LocalClustering:
         """Fit one checked table by Algorithm 1. Nothing is sent, so no cluster is withheld."""
         weights = weights_of_rows(sample_weight, X)
         local = cluster_device(
@@ -117,7 +119,10 @@ class NearestCenter(
             max_iterations=self.max_iter,
             measure_deviation=measure_deviation,
             n_jobs=self._n_threads,
+            privacy=privacy,
         )
+        if privacy is not None and local.withheld.all():
+            raise InvalidInputError("no cluster can be told from the noise; see the warning for what would help")
         self.cluster_centers_ = local.centers[local.counts > 0]
         self.labels_ = self._nearest(X)
         self.inertia_ = self._cost(X, self.labels_, weights)

@@ -9,12 +9,14 @@ from kfed.experiments import (
     client_selection,
     communication,
     heterogeneity,
+    privacy,
     robustness,
     rules_on_mnist,
     scaling,
     separation_constant,
     table1,
     table2,
+    tables,
 )
 from kfed.experiments.experiment import Experiment
 
@@ -30,6 +32,8 @@ MODULES = (
     robustness,
     rules_on_mnist,
     auto_k,
+    tables,
+    privacy,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}

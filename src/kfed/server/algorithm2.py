@@ -14,7 +14,7 @@ from kfed._base import geometry, text
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.errors import InvalidInputError, TooFewCentersError
-from kfed.server import company, robust, support
+from kfed.server import company, noise, robust, support
 from kfed.server.grouping import Grouping
 from kfed.server.traversal import farthest_first
 from kfed.wire import MessageBatch
@@ -38,7 +38,7 @@ def robust_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int 
         start = np.array([batch.counts[kept].argmax()])
     traversal = farthest_first(batch.centers[kept], n_clusters, start, n_jobs)
     initial_centers = batch.centers[kept][traversal.picks]
-    means = robust.best_centers(batch.centers[kept], batch.counts[kept], initial_centers, n_jobs)
+    means = robust.best_centers(batch.centers[kept], noise.weights(batch)[kept], initial_centers, n_jobs)
     return Grouping(initial_centers, traversal.distances, geometry.nearest(batch.centers, means, n_jobs), means)
 
 

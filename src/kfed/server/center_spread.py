@@ -49,6 +49,8 @@ class CenterSpread:
             known = ~np.isnan(variances)
             variances = np.where(known, variances, np.median(variances[known]) if known.any() else 0.0)
             errors = variances / counts
+            if batch.details is not None:
+                errors = errors + batch.n_features * batch.details.noise[:, 0] ** 2  # of private messages
         precision = np.finfo(np.float64 if batch.is_double.all() else np.float32).eps
         largest = np.sqrt(np.einsum("nf,nf->n", centers, centers, dtype=np.float64).max(initial=0))
         return cls(bool(known.any()), variances, errors, float(ROUNDING * precision * largest))

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kfed._base.files import reason_of
-from kfed.errors import DuplicateDeviceError, MessageError
-from kfed.wire import DeviceMessage, load
+from kfed.errors import DuplicateDeviceError, InvalidInputError, MessageError
+from kfed.wire import DeviceMessage, check_promise, load
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class Inbox:
     skipped: tuple[tuple[str | os.PathLike[str], str], ...]
 
 
-def read_messages(paths: Iterable[str | os.PathLike[str]], *, skip_bad: bool = False) -> Inbox:
+def read_messages(
+    paths: Iterable[str | os.PathLike[str]], *, skip_bad: bool = False, max_epsilon: float | None = None
+) -> Inbox:
     """Read one message a file; the same message twice counts once.
 
     Parameters
@@ -43,13 +45,17 @@ def read_messages(paths: Iterable[str | os.PathLike[str]], *, skip_bad: bool = F
     skip_bad : bool
         Leave out, and report, files that are not sound messages. Two sound files that contradict each other
         are an error still: only a person knows which is meant.
+    max_epsilon : float, optional
+        A message that does not promise differential privacy with this epsilon, or less, is not sound.
     """
     found: dict[str, tuple[DeviceMessage, str | os.PathLike[str]]] = {}
     repeated, skipped = [], []
     for path in paths:
         try:
             message = load(path, DeviceMessage)
-        except (MessageError, OSError) as error:
+            if max_epsilon is not None:
+                check_promise(message.details and message.details.promise, max_epsilon, repr(message.device_id))
+        except (MessageError, InvalidInputError, OSError) as error:
             if not skip_bad:
                 raise
             skipped.append((path, reason_of(error)))

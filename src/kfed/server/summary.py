@@ -12,6 +12,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
+from kfed.server import noise
 from kfed.wire import MAX_COUNT, BatchDetails, Details, MessageBatch
 
 
@@ -39,7 +40,7 @@ def summarize(batch: MessageBatch, labels: Array, n_clusters: int) -> Summary:
     means = means_by_label(batch.centers, labels, nowhere, batch.counts)
     counts = np.minimum(total_counts(batch.counts, labels, n_clusters), MAX_COUNT)
     if np.isnan(batch.sums_of_squares).any():
-        return Summary(means, counts, None)
+        return Summary(means, counts, None, noise.summary_details(batch, labels, n_clusters))
     shifts = batch.centers.astype(np.float64) - means[labels]
     about = batch.sums_of_squares + batch.counts * np.einsum("sf,sf->s", shifts, shifts)
     return Summary(means, counts, np.bincount(labels, weights=about, minlength=n_clusters))

@@ -5,6 +5,7 @@ labels the rows when the answer is there. `label_rows` labels rows that were nev
 """
 
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
+from kfed.site.ledger import Ledger
 from kfed.site.new_rows import LabelledRows, label_rows
 from kfed.site.read import is_table_name, open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
@@ -15,6 +16,7 @@ from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 __all__ = [
     "MIN_TABLE_CLUSTER_SIZE",
     "LabelledRows",
+    "Ledger",
     "LocalFile",
     "Table",
     "TableSummary",

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kfed._base import checks, files
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.device import LocalClustering, cluster_columns, cluster_device
+from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site.moments import with_table_moments
@@ -198,6 +198,7 @@ def cluster_file(
     random_state: int = 0,
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
     small_clusters: Literal["withhold", "borrow"] = "withhold",
+    privacy: Privacy | None = None,
     scale: str | os.PathLike[str] | None = None,
     schema: str | os.PathLike[str] | None = None,
     as_is: bool | None = None,
@@ -211,7 +212,7 @@ def cluster_file(
     Parameters
     ----------
     path : path or data frame
-    n_local_clusters, device_id, random_state, min_cluster_size, moments
+    n_local_clusters, device_id, random_state, min_cluster_size, privacy, moments
         As in `cluster_table`.
     scale, schema : path, optional
         What the sites agreed on, see `read_scale` and `read_schema`. Without either, centers are sent in the units of
@@ -235,8 +236,8 @@ def cluster_file(
     else:
         agreed = None if schema is None else read_schema(schema)
         table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
-    how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "moments": moments}
-    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, **how)
+    how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "privacy": privacy}
+    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, moments=moments, **how)
 
 
 def _is_plain(path: Any, header: bool | None) -> bool:
@@ -251,6 +252,7 @@ def cluster_table(
     random_state: int = 0,
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
     small_clusters: Literal["withhold", "borrow"] = "withhold",
+    privacy: Privacy | None = None,
     moments: bool = False,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
@@ -271,6 +273,8 @@ def cluster_table(
         see `kfed.cluster_device`.
     small_clusters : {"withhold", "borrow"}
         Whether clusters with too few rows are not sent, or sent with the nearest rows of larger ones.
+    privacy : Privacy, optional
+        What is promised for the rows. Then write the message to a `Ledger` before it leaves.
     moments : bool
         Whether the message also holds the scatter of all rows, see `with_moments`.
 
@@ -287,7 +291,7 @@ def cluster_table(
     (('age',), [5])
     """
     how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
-    how |= {"sample_weight": table.weights, "ids": table.row_ids}
+    how |= {"sample_weight": table.weights, "ids": table.row_ids, "privacy": privacy}
     if table.schema is None:
         clustering = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **how)
     else:

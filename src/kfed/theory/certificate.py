@@ -24,6 +24,7 @@ from kfed.wire import MessageBatch
 
 PAIRS_HEADER = ("pairs", "number", "least c_rs", "least share of distance required", "far enough", "too near")
 
+PRIVATE = "messages are differentially private, and their noise hides how far rows lie from their centers"
 WITHHELD = "clusters that devices withheld are not covered: messages do not say how many points they hold"
 
 
@@ -124,6 +125,8 @@ class Certificate(Judgement):
         )
         conditions = measured.conditions()
         verdict, is_guaranteed = verdict_of(conditions)
+        if batch.details is not None and batch.details.noise.any():
+            verdict, is_guaranteed = f"unknown: {PRIVATE}", None
         return cls(
             verdict=verdict,
             is_guaranteed=is_guaranteed,

@@ -12,7 +12,7 @@ from kfed.wire.file import KfedFile, load
 from kfed.wire.identity import Identity, nearest_clusters
 from kfed.wire.message import DIGEST_BYTES, DeviceMessage, digest_of
 from kfed.wire.notice import Notice
-from kfed.wire.promise import Promise
+from kfed.wire.promise import Promise, check_promise
 from kfed.wire.scale import CommonScale, columns_from_parts, columns_to_parts, features_by_column
 from kfed.wire.schema import FeatureSchema
 
@@ -33,6 +33,7 @@ __all__ = [
     "MessageBatch",
     "Notice",
     "Promise",
+    "check_promise",
     "columns_from_parts",
     "columns_to_parts",
     "digest_of",

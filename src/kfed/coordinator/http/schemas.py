@@ -37,6 +37,9 @@ class NewFederation(BaseModel):
     min_devices: (
         Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES, description="Devices that every cluster must rest on")] | None
     ) = None
+    max_epsilon: (
+        Annotated[float, Field(gt=0, le=100, description="Largest epsilon of a message, which must be private")] | None
+    ) = None
     invited_only: Annotated[
         StrictBool, Field(description="Whether devices join by invitations alone, and not by the join token")
     ] = False
@@ -66,6 +69,7 @@ class FederationState(BaseModel):
     max_count: float | None
     max_value: float | None
     min_devices: int | None
+    max_epsilon: float | None
     invited_only: bool
     created_at: float
     n_devices: int

@@ -25,6 +25,7 @@ _STEPS = {
         "ALTER TABLE kfed_federations ADD COLUMN max_value FLOAT(53)",
         "ALTER TABLE kfed_federations ADD COLUMN min_devices INTEGER",
     ],
+    5: ["ALTER TABLE kfed_federations ADD COLUMN max_epsilon FLOAT(53)"],
 }
 _BYTES = {"sqlite": "BLOB", "postgresql": "BYTEA"}
 
