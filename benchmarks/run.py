@@ -27,6 +27,7 @@ WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "S4": servers.choosing,
     "S5": servers.robust("S5", 1_000_000, 500, target=15, gap=10.0),
     "S6": servers.robust("S6", 80_000, 100, target=2, gap=0.0),
+    "C1": servers.comparison,
     "message": messages.message,
     "messages": messages.many,
     "import": messages.imports,

@@ -1,7 +1,8 @@
-"""S1 to S3: Algorithm 2, against a textbook and against plain passes; S4 to S6: seconds, where no rival is."""
+"""S1 to S3: Algorithm 2, against a textbook and against plain passes; S4 to S6 and C1: seconds, where no rival is."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -10,8 +11,8 @@ import numpy as np
 from benchmarks.figures import Figure, race
 from kfed._base import geometry
 from kfed._base.array import Array
-from kfed.server import aggregate, choose_n_clusters, farthest_first
-from kfed.wire import FeatureSchema, MessageBatch
+from kfed.server import aggregate, choose_n_clusters, compare_k, farthest_first
+from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch
 
 N_START = 4
 
@@ -37,6 +38,22 @@ def large(name: str, n_centers: int, n_features: int) -> Callable[[bool], Iterat
             yield _agreement(f"{name} {kind}", centers, n_clusters, np.arange(N_START))
 
     return workload
+
+
+def comparison(quick: bool) -> Iterator[Figure]:
+    """C1: twelve values of k on 10,000 centers with 20 resamplings of the devices."""
+    for kind, centers in _kinds(1_000 if quick else 10_000, 20, n_clusters=8):
+        n_devices = len(centers) // 10
+        sent = [
+            DeviceMessage(f"{device:04}", own, np.full(10, 30), np.full(10, 30.0 * own.shape[1]))
+            for device, own in enumerate(np.split(centers, n_devices))
+        ]
+        batch = MessageBatch.of(sent)
+        started = time.perf_counter()
+        found = compare_k(batch, range(2, 14))
+        seconds = time.perf_counter() - started
+        detail = f"recommended: {found.recommended}"
+        yield Figure(f"C1 {kind}", "seconds for twelve values of k", seconds, 10, False, detail)
 
 
 def choosing(quick: bool) -> Iterator[Figure]:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import kfed
 from kfed._base import figures
 from kfed.cli import app
-from kfed.insight import diagnose, diagnose_data, diagnosis, plots
+from kfed.insight import diagnose, diagnose_data, diagnosis, plot_traversal
 from worlds import mixture_world
 
 
@@ -30,11 +30,61 @@ def clusters(world, tmp_path_factory):
     return path
 
 
-def test_the_verdict_comes_first_and_says_what_it_means(clusters):
+def test_what_people_ask_comes_first_and_the_theorem_last(clusters):
     lines = run("diagnose", clusters).stdout.splitlines()
-    assert lines[0].startswith("not guaranteed: ")
-    assert lines[2].startswith("The paper's main theorem does not vouch for these clusters.")
+    assert re.match(r"clear: even the nearest clusters \d and \d are \d+\.\d standard deviations apart", lines[0])
+    assert re.match(r"Which cluster a row is in explains \d+% of the variance of the rows.", lines[2])
     assert any(line.startswith("the centers show 9 clusters: ") for line in lines)
+    verdict = next(at for at, line in enumerate(lines) if line.startswith("not guaranteed: "))
+    assert verdict > lines.index("How good the clusters are")
+    assert lines[verdict - 2] == "The paper's guarantee"
+    assert lines[verdict + 2].startswith("The paper's main theorem does not vouch for these clusters.")
+
+
+def test_gaps_are_those_of_the_rows_along_the_line_between_means(world, clusters):
+    result = kfed.Aggregation.load(clusters)
+    points, labels = np.concatenate(world.points), result.predict(np.concatenate(world.points))
+    means = np.array([points[labels == r].mean(axis=0) for r in range(9)])
+    gaps = diagnose(result).assessment.gaps
+    for r, s in ((0, 1), (3, 7)):
+        line = (means[r] - means[s]) / np.linalg.norm(means[r] - means[s])
+        spread = np.concatenate([(points[labels == t] - means[t]) @ line for t in (r, s)])
+        assert gaps[r, s] == pytest.approx(np.linalg.norm(means[r] - means[s]) / np.sqrt(np.mean(spread**2)), rel=0.15)
+
+
+def test_overlapping_clusters_are_said_to_be_so_and_what_to_do():
+    rng = np.random.default_rng(0)
+    points = [rng.normal(size=(200, 2)) for _ in range(10)]
+    sent = [one.to_message(f"{i}") for i, one in enumerate(kfed.cluster_fleet(points, 6, random_state=0))]
+    found = diagnose(kfed.aggregate(sent, 5, rule="robust"))
+    assert found.assessment.conclusion().answer in ("unstable", "overlapping")
+    assert found.assessment.conclusion().is_good is False
+    assert any("kfed aggregate -k 2-12" in text for text in found.assessment.advice())
+
+
+def test_a_device_that_fits_badly_is_named(world):
+    sent = world.messages()
+    odd = sent[0]
+    wide = kfed.DeviceMessage(odd.device_id, odd.centers, odd.counts, np.asarray(odd.sums_of_squares) * 9)
+    found = diagnose(kfed.aggregate([wide, *sent[1:]], 9)).assessment
+    assert any(repr(odd.device_id) in text and "fits badly" in text for text in found.advice())
+    assert next(table for table in found.tables() if "Devices" in table.title).rows[0][0] == odd.device_id
+
+
+def test_separated_clusters_survive_without_any_one_device():
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    sent = [message(f"{i}", *(places + rng.normal(size=(3, 2)) / 3)) for i in range(6)]
+    kept = {one.device_id: one.share_kept for one in diagnose(kfed.aggregate(sent, 3)).assessment.without}
+    assert set(kept) == set("012345")
+    assert min(kept.values()) == 1
+
+
+def test_few_centers_are_too_few_to_tell():
+    sent = [message(f"{i}", [100 * i, 0], [100 * i + 100, 0]) for i in range(3)]
+    found = diagnose(kfed.aggregate(sent, 4))
+    assert found.assessment.conclusion().text == "too few centers to tell: 6 centers for 4 clusters"
+    assert not any("drop clearly" in text for text in (*found.warnings, found.evidence))
 
 
 def test_the_table_agrees_with_the_certificate(clusters):
@@ -78,7 +128,13 @@ def test_the_page_holds_its_pictures_and_asks_nothing_of_a_network(clusters, tmp
     text = page.read_text()
     assert text.count('<img src="data:image/png;base64,') == 3
     assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//|url\(|@import|<script", text)
-    assert text.index("Not guaranteed.") < text.index("How many clusters the centers show") < text.index("The numbers")
+    order = [
+        "<strong>Clear.</strong>",
+        "How good the clusters are",
+        "How many clusters the centers show",
+        "Not guaranteed.",
+    ]
+    assert sorted(order, key=text.index) == order
 
 
 def test_names_from_messages_do_not_become_html():
@@ -91,7 +147,7 @@ def test_names_from_messages_do_not_become_html():
 
 def test_the_picture_marks_the_drop(world):
     choice = kfed.choose_n_clusters(world.messages())
-    ax = plots.plot_traversal(choice, 6, ax=figures.new_figure(6, 4).add_subplot())
+    ax = plot_traversal(choice, 6, ax=figures.new_figure(6, 4).add_subplot())
     marked = [line for line in ax.lines if list(line.get_xdata()) == [9, 10]]
     assert len(marked) == 1
     np.testing.assert_array_equal(marked[0].get_ydata(), choice.distances[7:9])
@@ -247,12 +303,12 @@ def test_a_number_of_clusters_must_be_one_or_auto(given, tmp_path):
     assert "auto" in result.stderr
 
 
-def test_no_reliable_number_is_an_error_that_names_candidates(tmp_path):
+def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path):
     rng = np.random.default_rng(0)
     for i in range(12):
         kfed.DeviceMessage(f"{i}", rng.normal(size=(4, 3)), [20] * 4, [60.0] * 4, 9.0).save(tmp_path / f"{i}.kfed")
     result = run("aggregate", *sorted(tmp_path.iterdir()), "-k", "auto", "-o", tmp_path / "out")
     assert result.exit_code == 1
-    assert "no reliable number of clusters" in result.stderr
-    assert "give n_clusters as a number" in result.stderr
+    assert result.stdout.startswith("no k stands out")
+    assert "choose a number from the table" in result.stderr
     assert not (tmp_path / "out").exists()

@@ -39,7 +39,16 @@ from kfed.errors import (
     VersionError,
 )
 from kfed.separation import SeparationReport, separation_report
-from kfed.server import Aggregation, KChoice, aggregate, aggregate_tree, choose_n_clusters
+from kfed.server import (
+    Aggregation,
+    ClusterModel,
+    KChoice,
+    KComparison,
+    aggregate,
+    aggregate_tree,
+    choose_n_clusters,
+    compare_k,
+)
 from kfed.theory import Certificate
 from kfed.wire import DeviceMessage, FeatureSchema, Identity
 
@@ -50,6 +59,7 @@ __all__ = [
     "Aggregation",
     "AggregationWarning",
     "Certificate",
+    "ClusterModel",
     "CorruptFileError",
     "DeviceMessage",
     "DivergedError",
@@ -60,6 +70,7 @@ __all__ = [
     "Identity",
     "InvalidInputError",
     "KChoice",
+    "KComparison",
     "KFed",
     "KFedError",
     "KFedWarning",
@@ -81,6 +92,7 @@ __all__ = [
     "choose_n_clusters",
     "cluster_device",
     "cluster_fleet",
+    "compare_k",
     "separation_report",
 ]
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from kfed._base.array import Array
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -92,6 +94,30 @@ class TextTable:
         return any(self.headings)
 
 
+@dataclass(frozen=True)
+class HeatTable(TextTable):
+    """A table whose numbers have colours, where an output has them.
+
+    Attributes
+    ----------
+    heats : tuple of tuple of float
+        A number from -1 (far below) over 0 (no colour) to 1 (far above) for each cell that is a number.
+    caption : str
+        What the colours mean.
+    """
+
+    heats: tuple[tuple[float, ...], ...] = ()
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class GreyPictures:
+    """Small grey pictures side by side, each with a title; values from 0 (black) to 1 (white), (height, width)."""
+
+    pictures: tuple[tuple[str, Array], ...]
+    caption: str = ""
+
+
 def fact_table(facts: list[tuple[str, str]]) -> TextTable:
     """A table of names and values, without headings."""
     return TextTable("", ("", ""), tuple(facts), n_words=2)
@@ -141,7 +167,7 @@ class Origin:
     command: str
 
 
-Block = Conclusion | Paragraph | Notes | TextTable | Plot | ImageFile | Findings | Origin
+Block = Conclusion | Paragraph | Notes | TextTable | GreyPictures | Plot | ImageFile | Findings | Origin
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from rich.markup import escape
 
 from kfed._base import files
 from kfed._base.array import Array
 from kfed.cli._terminal import plural, print_json, say, table
 from kfed.server import Aggregation
-from kfed.site import LocalFile
+from kfed.site import LabelledRows, LocalFile
 from kfed.wire import Identity
 
 
@@ -23,6 +24,30 @@ def write_labels(
     files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
     facts = label_facts(kept, answer, labels) | {"output": str(output)}
     print_json(facts) if as_json else say(*_label_text(facts))
+
+
+def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, force: bool, as_json: bool) -> None:
+    """Write the clusters of new rows to a file, or to stdout."""
+    if output is not None:
+        files.write(output, text.encode(), overwrite=force)
+    if output is None and not as_json:
+        typer.echo(text, nl=False)
+        return
+    facts = {
+        "n_rows": len(rows.labels),
+        "rows_in_cluster": np.bincount(rows.labels).tolist(),
+        "median_distance": float(np.median(rows.distances)),
+    }
+    if as_json:
+        each = {} if output else {"labels": rows.labels.tolist(), "distances": rows.distances.tolist()}
+        print_json(facts | each | {"output": None if output is None else str(output)})
+        return
+    counts = [(str(cluster), f"{count:,}") for cluster, count in enumerate(facts["rows_in_cluster"]) if count]
+    say(
+        f"{plural(facts['n_rows'], 'new row')} of {escape(rows.path)}",
+        table(None, ["cluster", "rows"], counts),
+        f"  [green]wrote[/]  {escape(str(output))}",
+    )
 
 
 def label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Array) -> dict[str, Any]:

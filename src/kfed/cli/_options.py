@@ -112,6 +112,14 @@ class SiteOptions:
     header: Annotated[
         bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV file holds names.")
     ] = None
+    moments: Annotated[
+        bool,
+        typer.Option(
+            "--moments",
+            help="Also send how all rows together spread in every direction: then the server can say how far its "
+            "clusters are from the best possible.",
+        ),
+    ] = False
     float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False
     epsilon: Annotated[
         float | None,
@@ -204,6 +212,7 @@ class SiteOptions:
             as_is=as_is if self.as_is is None and self.schema is None else self.as_is,
             missing=self.missing,
             header=self.header,
+            moments=self.moments,
             dtype=np.float32 if self.float32 else None,
             privacy=privacy,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from kfed._base.report import Block, Conclusion, Findings, Notes, Paragraph, TextTable
+from kfed._base.report import Block, Conclusion, Findings, Notes, Paragraph, Report, TextTable
 from kfed.cli._terminal import table
 
 _COLORS = {True: "green", False: "yellow", None: "cyan"}
@@ -19,6 +19,15 @@ def on_terminal(blocks: Iterable[Block]) -> Iterator[Any]:
     """Render blocks for `say`. Pictures, and what only a page shows, are left out."""
     for block in blocks:
         yield from _rendered(block)
+
+
+def sections_on_terminal(report: Report) -> Iterator[Any]:
+    """Render a report for `say`, with the titles of its sections."""
+    for section in report.sections:
+        shown = list(on_terminal(section.blocks))
+        if section.title and shown:
+            yield f"\n[bold underline]{escape(section.title)}[/]\n"
+        yield from shown
 
 
 @singledispatch
@@ -41,7 +50,10 @@ def _(block: Paragraph) -> Iterator[Any]:
 @_rendered.register
 def _(block: Notes) -> Iterator[Any]:
     for text in block.texts:
-        yield f"[dim]note: {escape(text)}[/]" if block.label == "note" else f"\n[bold]{block.label}:[/] {escape(text)}"
+        if block.label == "note":
+            yield f"[dim]note: {escape(text)}[/]"
+        else:
+            yield f"\n[bold]{block.label}:[/] {escape(text)}" if block.label else f"  - {escape(text)}"
 
 
 @_rendered.register

@@ -32,6 +32,17 @@ def number_or_auto(text: str) -> int | Literal["auto"]:
     raise typer.BadParameter(f"must be a whole number of at least 1, or auto; got {text!r}")
 
 
+def number_range_or_auto(text: str) -> int | range | Literal["auto"]:
+    """Read a number of clusters, numbers to compare such as 2-12, or the word auto."""
+    first, dash, last = text.partition("-")
+    if dash and all(part.isascii() and part.isdigit() for part in (first, last)) and 0 < int(first) <= int(last):
+        return range(int(first), int(last) + 1)
+    try:
+        return number_or_auto(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(f"must be a number such as 7, numbers such as 2-12, or auto; got {text!r}") from None
+
+
 class Commands(TyperGroup):
     """The commands; an error that the caller can cause is one line on stderr, without a traceback."""
 

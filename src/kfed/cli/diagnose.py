@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed._base.text import quoted
-from kfed.cli._report import on_terminal
+from kfed.cli._report import sections_on_terminal
 from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.insight import Diagnosis, diagnose_data
@@ -71,10 +71,10 @@ def diagnose(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Judge how far clusters can be relied upon: the verdict, its reasons, and what to look at.
+    """Judge how far clusters can be relied upon: how far apart and how stable they are, and what to look at.
 
-    An aggregation is judged by what the sites sent. Rows with labels are judged by the paper's conditions, measured
-    on the rows themselves.
+    An aggregation is judged by what the sites sent; the conditions of the paper's theorem come last. Rows with labels
+    are judged by these conditions, measured on the rows themselves.
     """
     given = [path for path in (clusters, *(data or []), *(labels or []), scale) if path is not None]
     outputs = [path for path in (page, plot) if path is not None]
@@ -100,7 +100,7 @@ def diagnose(
     if as_json:
         print_json({"verdict": found.verdict, "is_guaranteed": found.is_guaranteed} | found.details)
     else:
-        say(*on_terminal(found.report(title).blocks()))
+        say(*sections_on_terminal(found.report(title)))
         say(*(f"  [green]wrote[/]  {escape(str(path))}" for path in outputs))
 
 

@@ -12,7 +12,8 @@ import typer
 from rich.markup import escape
 
 from kfed._base.files import write
-from kfed.cli._terminal import Force, Json, about, claim, note, number_or_auto, plural, print_json, say, table
+from kfed.cli._comparison import aggregate_auto, compare
+from kfed.cli._terminal import Force, Json, about, claim, note, number_range_or_auto, plural, print_json, say, table
 from kfed.errors import InvalidInputError
 from kfed.server import RULES, Aggregation, Inbox, read_messages
 from kfed.server import aggregate as aggregate_messages
@@ -26,7 +27,7 @@ def rule_name(text: str) -> str:
     return text
 
 
-Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the device centers (.png, .svg or .pdf).")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the device centers, or the comparison.")]
 IdentityFile = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write the identity of this site.")
 ]
@@ -38,6 +39,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
         epilog="`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
+        "`kfed aggregate *.kfed -k 2-12 --plot k.png`   to see how many clusters there are\n\n"
         "`kfed aggregate *.kfed -k auto --rule robust`   if k is not known and some rows are bad\n\n"
         "`kfed aggregate *.kfed -k 16 --rule robust --min-devices 2`   no site makes a cluster of its own\n\n"
         "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
@@ -59,23 +61,25 @@ def aggregate(
         typer.Option(
             "-k",
             "--n-clusters",
-            metavar="N|auto",
-            parser=number_or_auto,
-            help="Number of shared clusters; auto finds it, or says that the centers do not show it.",
+            metavar="N|A-B|auto",
+            parser=number_range_or_auto,
+            help="Number of shared clusters; 2-12 compares these numbers and says which one stands out; auto takes the "
+            "one that does, or shows the comparison if none does.",
         ),
     ],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the aggregation.")
     ] = Path("clusters.kfed"),
     rule: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="|".join(RULES),
             parser=rule_name,
             help="How centers are grouped: paper is Algorithm 2 of the paper, robust tolerates stray centers, and "
-            "regions is for messages of regions (--message), which may have several centers of one cluster.",
+            "regions is for messages of regions (--message), which may have several centers of one cluster. By default "
+            "paper; numbers are compared by robust.",
         ),
-    ] = "paper",
+    ] = None,
     first_device: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The device to start from; by default the one with the most rows."),
@@ -118,14 +122,20 @@ def aggregate(
         _check_plot(plot)
     inbox = read_messages(files, skip_bad=skip_bad, max_epsilon=require_epsilon)
     _report(inbox)
+    if isinstance(n_clusters, range):
+        options: dict[str, Any] = {"min_devices": min_devices, "force": force, "as_json": as_json}
+        compare(inbox.messages, n_clusters, rule, plot, files, **options)
+        return
     answers = {
         message.device_id: _answer_path(identities, message.device_id) for message in inbox.messages if identities
     }
     outputs = [path for path in (output, message, plot) if path is not None]
     _claim_all(outputs, identities, list(answers.values()), inbox, force=force)
-    result = aggregate_messages(
-        inbox.messages, n_clusters, rule=rule, first_device=first_device, min_devices=min_devices
-    )
+    how: dict[str, Any] = {"first_device": first_device, "min_devices": min_devices}
+    if n_clusters == "auto":
+        result = aggregate_auto(inbox.messages, rule, plot, as_json=as_json, **how)
+    else:
+        result = aggregate_messages(inbox.messages, n_clusters, rule=rule or "paper", **how)
     for warning in result.warnings:
         note(f"warning: {warning}")
     summary = None if message is None else result.to_message(message.stem).to_bytes()

@@ -10,16 +10,17 @@ import typer
 from rich.markup import escape
 
 from kfed._base.text import listed
-from kfed.cli._labels import label_facts, write_labels
+from kfed.cli._labels import label_facts, write_labels, write_new_labels
 from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, printable, say
-from kfed.server import Aggregation
-from kfed.site import Ledger, LocalFile
+from kfed.errors import InvalidInputError
+from kfed.server import Aggregation, ClusterModel
+from kfed.site import Ledger, LocalFile, is_table_name, label_rows
 from kfed.wire import Identity, load
 
 RefineScale = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="With --refine, the scale that the rows were clustered on.")
+    Path | None, typer.Option(metavar="FILE", help="With --refine or new rows, the scale that rows were clustered on.")
 ]
 
 
@@ -36,7 +37,8 @@ def register(app: typer.Typer) -> None:
         epilog="`kfed label site7.local --clusters clusters.kfed -o site7-labels.csv`\n\n"
         "`kfed label site7.local --clusters answers/site7.identity > site7-labels.csv`\n\n"
         "`kfed label site7.local --clusters clusters.kfed --refine site7.csv --scale scale.json -o labels.csv`\n\n"
-        "`kfed label site7.local --clusters site7.ticket`   after `kfed join --no-wait`"
+        "`kfed label site7.local --clusters site7.ticket`   after `kfed join --no-wait`\n\n"
+        "`kfed label new.csv --clusters clusters.kfed --append --distances -o labelled.csv`   rows that came later"
     )(label)
 
 
@@ -69,13 +71,17 @@ def device(
 
 
 def label(
-    local: Annotated[Path, typer.Argument(metavar="LOCAL", help="The .local file that this site kept.")],
+    local: Annotated[
+        Path,
+        typer.Argument(metavar="LOCAL|TABLE", help="The .local file that this site kept, or a table of new rows."),
+    ],
     clusters: Annotated[
         Path,
         typer.Option(
             "--clusters",
             metavar="FILE",
-            help="What came back: the aggregation, or the identity of this site; or a .ticket, to ask for it.",
+            help="What came back: the aggregation, or the identity of this site; or a .ticket, to ask for it. For new "
+            "rows also a model, from `kfed export`.",
         ),
     ],
     output: Annotated[
@@ -87,21 +93,50 @@ def label(
         typer.Option(metavar="TABLE", help="The rows again: each may move to a better cluster that this site holds."),
     ] = None,
     scale: RefineScale = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Write the whole table of new rows, with the cluster as a further column.")
+    ] = False,
+    with_distances: Annotated[
+        bool,
+        typer.Option("--distances", help="Also write how far each new row is from its cluster, and from the next."),
+    ] = False,
+    id_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of the new rows that identifies them.")
+    ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether the first line of new rows holds names.")
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Tell which shared cluster each row of this site belongs to, as CSV.
 
     The first column is the id column, or the number of the row, counted from 0; the second is the cluster. A site
-    that came too late to be aggregated can label its rows, too.
+    that came too late to be aggregated can label its rows, too. Rows that were never clustered get the nearest
+    cluster.
     """
     given = [path for path in (local, clusters, refine, scale) if path is not None]
     claim([output] if output else [], inputs=given, force=force)
+    if is_table_name(local):
+        if refine is not None:
+            raise InvalidInputError("--refine is for a .local file; new rows get the nearest cluster anyway")
+        rows = label_rows(
+            local, load(clusters, Aggregation, ClusterModel, Identity), id_column=id_column, scale=scale, header=header
+        )
+        text = (
+            rows.appended_csv(header=header, with_distances=with_distances)
+            if append
+            else rows.labels_csv(with_distances=with_distances)
+        )
+        write_new_labels(rows, text, output, force=force, as_json=as_json)
+        return
+    if append or with_distances or id_column:
+        raise InvalidInputError("--append, --distances and --id-column are for a table of new rows; got a .local file")
     kept: LocalFile = load(local, LocalFile)
-    rows = None if refine is None else kept.read_rows(refine, scale).values
+    again = None if refine is None else kept.read_rows(refine, scale).values
     answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
     with about(local):
-        labels = kept.labels(answer, rows)
+        labels = kept.labels(answer, again)
     if output is not None:
         write_labels(kept, answer, labels, output, force=force, as_json=as_json)
     elif as_json:

@@ -7,9 +7,10 @@ what it sends is differentially private.
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import ColumnFacts, LocalClustering
-from kfed.device.columns import cluster_columns
+from kfed.device.columns import cluster_columns, own_scale
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
+from kfed.device.moments import with_moments
 from kfed.device.privacy import Privacy
 from kfed.device.refine import nearest_centers
 from kfed.device.rows import Rows
@@ -29,5 +30,7 @@ __all__ = [
     "cluster_device",
     "cluster_fleet",
     "nearest_centers",
+    "own_scale",
     "scores",
+    "with_moments",
 ]

@@ -18,8 +18,7 @@ from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
-_CELLS = ("observed", "squares")
-_SENT_TENSORS = ("centers", "counts", "sums_of_squares")
+_CELLS, _SENT_TENSORS = ("observed", "squares"), ("centers", "counts", "sums_of_squares")
 _UNNAMED = "unnamed"
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
@@ -46,10 +45,10 @@ class ColumnFacts:
     withheld: Array
     n_unspoken: int
 
-    def details(self, sent: Array) -> Details:
+    def details(self, sent: Array, scatter: Array | None) -> Details:
         """What the message says of the clusters that are sent."""
         observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
-        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken)
+        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken, scatter=scatter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +104,8 @@ class LocalClustering(KfedFile):
         shared out or left out, and small clusters may have borrowed points; see `cluster_device`.
     private : PrivateFacts or None
         With privacy, the noise and the promise; then `centers` and `counts` are what the noise left of them.
+    scatter : array of shape (n_rows, n_features) or None
+        How the points spread in every direction, if that is to be sent; see `with_moments`.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -123,12 +124,11 @@ class LocalClustering(KfedFile):
     columns: ColumnFacts | None = None
     sent: SentClusters | None = None
     private: PrivateFacts | None = None
+    scatter: Array | None = None
     _sent_as: set[str] = field(default_factory=set, repr=False)  # the names under which it made messages
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
-
     n_local_clusters = Length("centers", 0, "Number of local clusters, k^(z), empty ones included.")
-
     n_features = Length("centers", 1, "Number of features of a point, d.")
 
     @property
@@ -158,6 +158,7 @@ class LocalClustering(KfedFile):
             None if np.isnan(sums).any() else sums,
             self.spectral_deviation,
             self.feature_names,
+            details=None if self.scatter is None else Details(scatter=self.scatter),
         )
 
     def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
@@ -168,7 +169,7 @@ class LocalClustering(KfedFile):
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table: of values with too few cells behind them it says nothing."""
-        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent)
+        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent, self.scatter)
         assert details.squares is not None
         squares = details.squares.sum(axis=1)
         return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
@@ -257,7 +258,7 @@ class LocalClustering(KfedFile):
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
             facts |= {"schema": self.columns.schema.facts(), "n_unspoken": self.columns.n_unspoken}
-        return tensors, facts
+        return tensors if self.scatter is None else tensors | {"scatter": self.scatter}, facts
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalClustering:
@@ -268,6 +269,7 @@ class LocalClustering(KfedFile):
             arrays["sent"] = SentClusters(*(frozen(tensors[f"sent_{name}"]) for name in _SENT_TENSORS))
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
+        rare |= {"scatter": frozen(tensors["scatter"])} if "scatter" in tensors else {}
         clustering = cls(**arrays, **about, **rare, private=PrivateFacts.restored(tensors, facts))
         clustering._check_sound()
         return clustering

@@ -15,8 +15,9 @@ import numpy as np
 from kfed._base import text
 from kfed._base.report import Block, Conclusion, Notes, Plot, Report, Section, TextTable, fact_table
 from kfed._version import __version__
+from kfed.insight.assessment import Assessment
 from kfed.insight.html import to_html
-from kfed.server import Aggregation, KChoice, choose_k
+from kfed.server import Aggregation, KChoice, choose_k, plot_centers, plot_traversal
 from kfed.theory import Certificate, Judgement
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Diagnosis:
     is_guaranteed : bool or None
         The same as a value.
     evidence : str
-        What the device centers themselves show, theorem or not; nothing if there are none.
+        What the device centers themselves show, theorem or not; nothing if `warnings` say it.
     warnings : tuple of str
         What to look at before relying on the clusters.
     facts : tuple of (str, str)
@@ -54,6 +55,8 @@ class Diagnosis:
         Tables of pairs, clusters and devices; pictures; and remarks on the verdict.
     details : dict
         Everything in types that JSON knows.
+    assessment : Assessment or None
+        How good the clusters are for those who use them; None where rows are judged by the theorem alone.
     """
 
     verdict: str
@@ -65,6 +68,7 @@ class Diagnosis:
     plots: tuple[Plot, ...]
     notes: tuple[str, ...]
     details: dict[str, Any] = field(repr=False)
+    assessment: Assessment | None = field(default=None, repr=False)
 
     @property
     def meaning(self) -> str:
@@ -81,16 +85,31 @@ class Diagnosis:
         return figure
 
     def report(self, title: str) -> Report:
-        """Describe the diagnosis for any output."""
-        meaning = tuple(text for text in (self.meaning, self.evidence) if text)
+        """Describe the diagnosis for any output: what people ask first, and the theorem's conditions last."""
+        theorem = [Conclusion(self.verdict, self.is_guaranteed, (self.meaning,))]
         numbers: list[Block] = [fact_table(list(self.facts)), *self.tables, Notes(self.notes)]
+        heading = "The paper's guarantee"
         sections = [
-            Section("", (Conclusion(self.verdict, self.is_guaranteed, meaning),)),
-            *(Section("Look at this first", (Notes(self.warnings, "warning"),)) for _ in range(bool(self.warnings))),
-            *(Section(plot.title, (plot,)) for plot in self.plots),
-            Section("The numbers", tuple(numbers)),
+            *self._quality(),
+            *(Section(plot.title, (plot,)) for plot in self.plots[:-1] if self.assessment),
+            Section(heading if self.assessment else "", tuple(theorem)),
+            *(Section(plot.title, (plot,)) for plot in (self.plots[-1:] if self.assessment else self.plots)),
+            Section("The numbers of the theorem", tuple(numbers)),
         ]
         return Report(title, tuple(sections), foot=f"Written by kfed {__version__} on the device it was run on.")
+
+    def _quality(self) -> Iterator[Section]:
+        """The sections about quality."""
+        found = self.assessment
+        if found is None:
+            return
+        conclusion = found.conclusion()
+        yield Section("", (replace(conclusion, meaning=(*conclusion.meaning, *filter(None, [self.evidence]))),))
+        about_data = (warning for warning in self.warnings if "corollary" not in warning)  # the notes say it, too
+        todo = (*found.advice(), *about_data)
+        if todo:
+            yield Section("Look at this first", (Notes(todo, "warning"),))
+        yield Section("How good the clusters are", tuple(found.tables()))
 
     def to_html(self, title: str) -> bytes:
         """Render a page that holds everything, pictures too, and opens without a network."""
@@ -118,11 +137,13 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     """
     certificate = aggregation.certificate(required_ratio)
     choice = aggregation.k_choice or choose_k(aggregation.messages.rescaled, None, aggregation.min_devices)
+    doubts = tuple(_doubts_about_k(aggregation, choice))
+    assessment = Assessment.of(aggregation)
     return Diagnosis(
         certificate.verdict,
         certificate.is_guaranteed,
-        f"the centers show {choice}",
-        (*aggregation.warnings, *_doubts_about_k(aggregation, choice)),
+        "" if doubts else f"the centers show {choice}",
+        (*aggregation.warnings, *doubts),
         tuple(certificate.facts()),
         (*_pairs(certificate), _clusters(aggregation, certificate)),
         tuple(_plots(aggregation, certificate, choice)),
@@ -131,7 +152,9 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
             "certificate": certificate.to_dict(),
             "k_choice": text.plain({**choice.facts(), "distances": choice.distances, "ratios": choice.ratios}),
             "warnings": list(aggregation.warnings),
+            "quality": assessment.to_dict(),
         },
+        assessment,
     )
 
 
@@ -202,22 +225,20 @@ def _failing_devices(report: SeparationReport) -> Iterator[TextTable]:
 
 
 def _plots(aggregation: Aggregation, certificate: Certificate, choice: KChoice) -> Iterator[Plot]:
-    from kfed.insight import plots
-
     if len(choice.distances):
         yield Plot(
             "How many clusters the centers show",
             "How far each further center is from those picked before it. Clusters that lie well apart show as a drop "
             "after the last of them.",
-            lambda ax: plots.plot_traversal(choice, aggregation.n_clusters, ax=ax),
+            lambda ax: plot_traversal(choice, aggregation.n_clusters, ax=ax),
         )
-    if aggregation.n_clusters > 1:
-        yield _ratio_plot(certificate)
     yield Plot(
         "The device centers",
         "Every dot is a center that a device sent, its area the number of points; rings are the clusters found.",
-        lambda ax: plots.plot_centers(aggregation, ax=ax),
+        lambda ax: plot_centers(aggregation, ax=ax),
     )
+    if aggregation.n_clusters > 1:
+        yield _ratio_plot(certificate)
 
 
 def _ratio_plot(judged: Judgement) -> Plot:

@@ -5,34 +5,11 @@ It reads on a phone and in the dark.
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Callable, Iterator
-from functools import singledispatch
+from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING
 
-from kfed._base.figures import new_figure
-from kfed._base.report import (
-    Block,
-    Conclusion,
-    Finding,
-    Findings,
-    ImageFile,
-    Notes,
-    Origin,
-    Paragraph,
-    Plot,
-    Report,
-    Section,
-    TextTable,
-)
-from kfed._base.text import sentence
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-DPI = 150
+from kfed._base.html import html_of, paragraph
+from kfed._base.report import Report, Section
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c2733; --soft: #5b6875; --page: #ffffff; --card: #f4f6f8; --line: #d9dfe5;
@@ -57,7 +34,7 @@ table { border-collapse: collapse; margin: .6rem 0; min-width: 50%; font-variant
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { font-weight: 600; }
-td.number, th.number { text-align: right; white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; padding-left: .5rem; }
 figure { margin: 1rem 0; }
 figure img { display: block; width: 100%; min-width: 30rem; max-width: 54rem; height: auto; border-radius: .3rem;
   background: #fff; }
@@ -78,9 +55,15 @@ article p { margin: .25rem 0; }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: .2rem 1rem; margin: .3rem 0; }
 dt { color: var(--soft); font-size: .9rem; }
 dd { margin: 0; }
+.scroll th:first-child, .scroll td:first-child { position: sticky; left: 0; background: var(--page); }
+.pictures { display: flex; flex-wrap: wrap; gap: .8rem; margin: .8rem 0; }
+.pictures figure { margin: 0; width: 7rem; }
+.pictures img { width: 7rem; min-width: 0; height: auto; image-rendering: pixelated; border: 1px solid var(--line); }
+@media print { :root { color-scheme: light; --text: #000; --soft: #444; --page: #fff; --card: #f4f6f8; --line: #bbb; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } body { font-size: 11pt; } main { padding: 0; }
+  nav { display: none; } .scroll { overflow: visible; } tr, figure, .verdict { break-inside: avoid; }
+  h2, h3 { break-after: avoid; } }
 """.strip()
-
-_KINDS = {True: "good", False: "bad", None: "open"}
 
 
 def to_html(report: Report) -> bytes:
@@ -88,6 +71,7 @@ def to_html(report: Report) -> bytes:
 
     Examples
     --------
+    >>> from kfed._base.report import Paragraph
     >>> page = to_html(Report("Apples & pears", (Section("Prices", (Paragraph("None is < 1."),)),)))
     >>> "<h1>Apples &amp; pears</h1>" in page.decode(), "<p>None is &lt; 1.</p>" in page.decode()
     (True, True)
@@ -99,15 +83,6 @@ def to_html(report: Report) -> bytes:
         f"<title>{escape(report.title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<main>\n"
         f"<h1>{escape(report.title)}</h1>\n{body}\n<footer>{escape(report.foot)}</footer>\n</main>\n</body>\n</html>\n"
     ).encode()
-
-
-def png_of(draw: Callable[[Axes], object]) -> bytes:
-    """Draw on new axes, and give the picture as PNG."""
-    figure = new_figure(8.5, 4.4)
-    draw(figure.add_subplot())
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=DPI)
-    return drawn.getvalue()
 
 
 def _body(report: Report) -> Iterator[str]:
@@ -137,88 +112,9 @@ def _section(section: Section) -> Iterator[str]:
     if section.title:
         yield f"<h2>{escape(section.title)}</h2>"
     if section.source:
-        yield _paragraph(section.source, "soft")
+        yield paragraph(section.source, "soft")
     if section.lead:
-        yield _paragraph(section.lead)
-    yield from map(_html, section.blocks)
+        yield paragraph(section.lead)
+    yield from map(html_of, section.blocks)
     if section.name:
         yield "</section>"
-
-
-@singledispatch
-def _html(block: Block) -> str:
-    raise NotImplementedError(type(block))
-
-
-@_html.register
-def _(block: Conclusion) -> str:
-    meaning = [text for text in (block.reason, *block.meaning) if text]
-    reasons = "".join(_paragraph(sentence(text)) for text in meaning)
-    return (
-        f'<div class="verdict {_KINDS[block.is_good]}"><strong>{escape(sentence(block.answer))}</strong>{reasons}</div>'
-    )
-
-
-@_html.register
-def _(block: Paragraph) -> str:
-    if block.label:
-        return f"<p><b>{escape(block.label)}.</b> {escape(block.text)}</p>"
-    return _paragraph(block.text, "soft" if block.is_aside else "")
-
-
-@_html.register
-def _(block: Notes) -> str:
-    return f"<ul>{''.join(f'<li>{escape(sentence(text))}</li>' for text in block.texts)}</ul>" if block.texts else ""
-
-
-@_html.register
-def _(block: TextTable) -> str:
-    def row(tag: str, cells: tuple[str, ...]) -> str:
-        classes = (" class=number" * block.is_number(column) for column in range(len(cells)))
-        inner = (f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(classes, cells, strict=True))
-        return f"<tr>{''.join(inner)}</tr>"
-
-    caption = f"<caption>{escape(block.title)}</caption>" if block.title else ""
-    head = f"<thead>{row('th', block.headings)}</thead>\n" if block.has_headings else ""
-    body = "".join(row("td", cells) for cells in block.rows)
-    return f"<div class=scroll><table>{caption}{head}<tbody>{body}</tbody></table></div>"
-
-
-@_html.register
-def _(block: Plot) -> str:
-    return _figure(png_of(block.draw), block.caption, f"<figcaption>{escape(block.caption)}</figcaption>")
-
-
-@_html.register
-def _(block: ImageFile) -> str:
-    return _figure(block.path.read_bytes(), block.title)
-
-
-@_html.register
-def _(block: Findings) -> str:
-    return "\n".join(map(_finding, block.findings))
-
-
-@_html.register
-def _(block: Origin) -> str:
-    return f"<p class=soft>{escape(block.text)}: <code>{escape(block.command)}</code></p>"
-
-
-def _paragraph(text: str, kind: str = "") -> str:
-    return f"<p{f' class={kind}' if kind else ''}>{escape(text)}</p>"
-
-
-def _figure(png: bytes, alt: str, caption: str = "") -> str:
-    data = base64.b64encode(png).decode()
-    image = f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}">'
-    return f"<figure><div class=scroll>{image}</div>{caption}</figure>"
-
-
-def _finding(finding: Finding) -> str:
-    reason = _paragraph(finding.reason, "soft") if finding.reason else ""
-    verdict = f'<span class="mark {finding.verdict.replace(" ", "-")}">{finding.verdict}</span>'
-    return (
-        f"<article><p>{verdict}{escape(finding.claim)}</p>"
-        f"<dl><div><dt>paper</dt><dd>{escape(finding.paper)}</dd></div>"
-        f"<div><dt>ours</dt><dd>{escape(finding.ours)}</dd></div></dl>{reason}</article>"
-    )

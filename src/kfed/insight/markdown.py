@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kfed._base import files
 from kfed._base import report as parts
+from kfed._base.html import png_of
 from kfed._base.text import sentence
-from kfed.insight.html import png_of
 
 
 def write_markdown(report: parts.Report, path: str | Path, preface: str = "") -> None:
@@ -114,6 +114,11 @@ def _(block: parts.TextTable) -> Iterator[str]:
     if block.title:
         yield from _lines(f"{_escaped(block.title)}:")
     yield from _rows(block.headings, *(tuple(map(_escaped, row)) for row in block.rows))
+
+
+@_markdown.register
+def _(block: parts.GreyPictures) -> Iterator[str]:
+    yield from _lines(f"(pictures: {', '.join(_escaped(title) for title, _ in block.pictures)})")
 
 
 @_markdown.register

@@ -7,24 +7,54 @@ from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
 from kfed.server.answers import Clustered, answer, assign
 from kfed.server.auto_k import choose_k
+from kfed.server.comparing import compare_k
 from kfed.server.door import aggregate, choose_n_clusters
+from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, without_each
 from kfed.server.inbox import Inbox, read_messages
 from kfed.server.k_choice import KChoice
+from kfed.server.k_comparison import KComparison
+from kfed.server.model import ClusterModel
+from kfed.server.optimality import Optimality
+from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_traversal
+from kfed.server.prediction import HasCenters, distances, predict
+from kfed.server.profile import Profile
+from kfed.server.quality import RowMoments
+from kfed.server.stability import agreement, cluster_again
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
 
 __all__ = [
     "RULES",
     "Aggregation",
+    "ClusterModel",
     "Clustered",
+    "HasCenters",
     "Inbox",
     "KChoice",
+    "KComparison",
+    "Optimality",
+    "Profile",
+    "RowMoments",
+    "Without",
     "aggregate",
     "aggregate_tree",
+    "agreement",
     "answer",
     "assign",
     "choose_k",
     "choose_n_clusters",
+    "cluster_again",
+    "cluster_colors",
+    "compare_k",
+    "distances",
+    "dot_areas",
     "farthest_first",
+    "gaps_between",
+    "misfits",
+    "nearest_pair",
+    "plot_centers",
+    "plot_traversal",
+    "predict",
     "read_messages",
+    "without_each",
 ]

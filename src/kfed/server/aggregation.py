@@ -21,6 +21,7 @@ from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import column_advice
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
+from kfed.server.questions import Questions
 from kfed.server.summary import summarize, total_counts
 from kfed.server.support import set_aside_text
 from kfed.theory import Certificate
@@ -28,7 +29,7 @@ from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedF
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregation(KfedFile):
+class Aggregation(Questions, KfedFile):
     """The global clusters of many devices. Made by `aggregate`; never changes.
 
     Attributes

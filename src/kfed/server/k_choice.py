@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kfed._base.array import Array, frozen
+from kfed._base.notebook import InNotebook
 from kfed.errors import InvalidInputError, NoReliableKError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 N_SHOWN = 3
 
@@ -23,7 +28,7 @@ _FACTS: dict[str, type | tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class KChoice:
+class KChoice(InNotebook):
     """A number of clusters, and how clearly the device centers show it. Made by `choose_n_clusters` and `aggregate`.
 
     Attributes
@@ -95,6 +100,12 @@ class KChoice:
         if not is_sound:
             raise InvalidInputError("its record of how n_clusters was found does not fit the rest")
         return cls(distances=distances, ratios=ratios, **facts)
+
+    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw how far apart centers were picked; `path` and `ax` are as in `kfed.Certificate.plot`."""
+        from kfed.server.plots import plot_traversal
+
+        return plot_traversal(self, path=path, ax=ax)
 
     def __str__(self) -> str:
         found = f"{self.n_clusters} clusters" if self.is_reliable else "no reliable number of clusters"

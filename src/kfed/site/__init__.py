@@ -1,12 +1,13 @@
 """A site of a consortium: its table, the columns of it that are used, and the file it keeps until the answer comes.
 
 `read_table` reads the rows, `cluster_table` clusters them, and the `LocalFile` it gives makes the message to send and
-labels the rows when the answer is there.
+labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.ledger import Ledger
-from kfed.site.read import open_table, read_column, read_columns, read_table
+from kfed.site.new_rows import LabelledRows, label_rows
+from kfed.site.read import is_table_name, open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
 from kfed.site.summary import TableSummary, agree
@@ -14,6 +15,7 @@ from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 
 __all__ = [
     "MIN_TABLE_CLUSTER_SIZE",
+    "LabelledRows",
     "Ledger",
     "LocalFile",
     "Table",
@@ -21,6 +23,8 @@ __all__ = [
     "agree",
     "cluster_file",
     "cluster_table",
+    "is_table_name",
+    "label_rows",
     "open_table",
     "read_column",
     "read_columns",

@@ -20,6 +20,7 @@ from kfed._base.averages import means_by_label
 from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
+from kfed.site.moments import with_table_moments
 from kfed.site.read import open_table, read_columns, read_table
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
@@ -202,6 +203,7 @@ def cluster_file(
     schema: str | os.PathLike[str] | None = None,
     as_is: bool | None = None,
     missing: str = "observed",
+    moments: bool = False,
     dtype: npt.DTypeLike | None = None,
     **reading: Any,
 ) -> LocalFile:
@@ -210,7 +212,7 @@ def cluster_file(
     Parameters
     ----------
     path : path or data frame
-    n_local_clusters, device_id, random_state, min_cluster_size, privacy
+    n_local_clusters, device_id, random_state, min_cluster_size, privacy, moments
         As in `cluster_table`.
     scale, schema : path, optional
         What the sites agreed on, see `read_scale` and `read_schema`. Without either, centers are sent in the units of
@@ -235,7 +237,7 @@ def cluster_file(
         agreed = None if schema is None else read_schema(schema)
         table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
     how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "privacy": privacy}
-    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, **how)
+    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, moments=moments, **how)
 
 
 def _is_plain(path: Any, header: bool | None) -> bool:
@@ -251,6 +253,7 @@ def cluster_table(
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
     small_clusters: Literal["withhold", "borrow"] = "withhold",
     privacy: Privacy | None = None,
+    moments: bool = False,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
 
@@ -272,6 +275,8 @@ def cluster_table(
         Whether clusters with too few rows are not sent, or sent with the nearest rows of larger ones.
     privacy : Privacy, optional
         What is promised for the rows. Then write the message to a `Ledger` before it leaves.
+    moments : bool
+        Whether the message also holds the scatter of all rows, see `with_moments`.
 
     Returns
     -------
@@ -285,16 +290,11 @@ def cluster_table(
     >>> kept.to_message().feature_names, kept.to_message().counts.tolist()  # three rows are too few to be sent
     (('age',), [5])
     """
-    how: dict[str, Any] = {
-        "sample_weight": table.weights,
-        "ids": table.row_ids,
-        "random_state": random_state,
-        "device_id": device_id,
-        "min_cluster_size": min_cluster_size,
-        "privacy": privacy,
-    }
+    how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
+    how |= {"sample_weight": table.weights, "ids": table.row_ids, "privacy": privacy}
     if table.schema is None:
         clustering = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **how)
     else:
         clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
+    clustering = with_table_moments(clustering, table) if moments else clustering
     return LocalFile(device_id, clustering, table.row_ids, table.id_column, table.notices)

@@ -192,6 +192,13 @@ def open_table(path: Any, header: bool | None = None) -> Reader:
     )
 
 
+def is_table_name(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a table by the ending of its name."""
+    name = os.fspath(path).lower()
+    plain = name.removesuffix(".gz").removesuffix(".zst")
+    return plain.endswith(CSV_SUFFIXES) or name.endswith((*PARQUET_SUFFIXES, *FEATHER_SUFFIXES, ".xlsx", ".npy"))
+
+
 def _name(path: Any) -> str:
     return os.fspath(path) if isinstance(path, str | os.PathLike) else "the data frame"
 

@@ -23,6 +23,7 @@ from kfed.theory.judgement import Judgement, kinds_of_pairs
 from kfed.theory.means import cluster_means, distances_of
 from kfed.theory.pair_plot import bins, drawable, label_axes
 from kfed.theory.presence import Presence
+from kfed.theory.scatter import scatter_factors
 from kfed.theory.words import caveats
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "over",
     "proximity_gaps",
     "required_separations",
+    "scatter_factors",
     "separation_ratios",
     "sums_of_pairs",
     "verdict_of",

@@ -21,12 +21,14 @@ A device with more than `EXACT_FEATURES` features sends an upper estimate of nor
 it, so what is at least norm(R_z)^2 is taken lower by that. Devices round, too. Each length that a device reports may be
 off by `ROUNDING` units in the last place of the root of the sum of squares of all its points,
 and the interval is widened by that.
+
+Where all devices sent their scatter, norm(A - C) follows from it (`exact_deviation`), and rounding alone is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +36,7 @@ from kfed._base import pool
 from kfed._base.array import Array
 from kfed.theory.conditions import Bounds
 from kfed.theory.means import cluster_means
+from kfed.theory.scatter import exact_deviation
 from kfed.wire import MessageBatch
 
 ROUNDING = 512
@@ -88,6 +91,12 @@ def bound_deviation(batch: MessageBatch, labels: Array, n_clusters: int) -> Boun
         spreads.least_along_any(n_features).sum() + max(0.0, norm.lower - slack) ** 2,
     )
     deviation = Bounds(float(np.sqrt(lower)) * (1 - SERVER_ROUNDING), float(np.sqrt(upper)) * (1 + SERVER_ROUNDING))
+    exact = exact_deviation(batch, labels, means)
+    if exact is not None:
+        off = slack + SERVER_ROUNDING * exact
+        deviation = Bounds(max(exact - off, 0.0), exact + off)
+        unsaid = np.zeros(batch.n_devices, bool)
+        spreads = replace(spreads, is_silent=unsaid, is_loose=unsaid)
     sizes = np.bincount(labels, batch.counts, minlength=n_clusters)
     return Bounded(deviation, means, slack / np.sqrt(np.where(sizes > 0, sizes, np.nan)), spreads)
 

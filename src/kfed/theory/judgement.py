@@ -11,6 +11,7 @@ import numpy as np
 
 from kfed._base import text
 from kfed._base.array import Array
+from kfed._base.notebook import InNotebook
 from kfed._base.report import Block, Conclusion, Notes, TextTable, fact_table
 from kfed.theory.conditions import Condition
 from kfed.theory.words import number
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 MET = {True: "yes", False: "no", None: "unknown"}
 
 
-class Judgement(ABC):
+class Judgement(InNotebook, ABC):
     """A clustering judged by the main theorem: `kfed.Certificate` by messages, `kfed.SeparationReport` by points."""
 
     required_ratio: float
@@ -78,6 +79,9 @@ class Judgement(ABC):
 
     def __str__(self) -> str:
         return text.render(self.blocks())
+
+    def _shown(self) -> Iterator[Block]:
+        return self.blocks()
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON types; a number that is not finite becomes None."""

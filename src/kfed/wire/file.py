@@ -14,6 +14,7 @@ WRITERS = {
     "message": "a message (from `kfed device`)",
     "aggregation": "an aggregation (from `kfed aggregate`)",
     "identity": "an identity (from `kfed aggregate --identities` or `kfed assign -o`)",
+    "model": "a model (from `kfed export`)",
     "local file": "a local file (from `kfed device`, kept at the site)",
 }
 """The kinds of files that people handle, and where they come from."""

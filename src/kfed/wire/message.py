@@ -26,12 +26,14 @@ import numpy.typing as npt
 
 from kfed._base import checks, files
 from kfed._base.array import Array, Length, frozen
+from kfed._base.notebook import InNotebook
 from kfed.errors import InvalidInputError, MessageError, VersionError
 from kfed.wire.center_table import N_STATISTICS, check_table, tabulated
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile
 from kfed.wire.grid import CODES, from_grid, on_grid
 from kfed.wire.schema import FeatureSchema
+from kfed.wire.shown import message_blocks
 
 FORMAT, FORMAT_2 = "kfed1", "kfed2"
 DIGEST_BYTES = 16
@@ -40,7 +42,7 @@ Features: TypeAlias = FeatureSchema | Iterable[str] | None
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class DeviceMessage(KfedFile):
+class DeviceMessage(InNotebook, KfedFile):
     """What one device sends to the server: its local centers Theta^(z), and how many points are behind each.
 
     Parameters
@@ -177,6 +179,9 @@ class DeviceMessage(KfedFile):
             f"DeviceMessage({self.device_id!r}, n_local_clusters={self.n_local_clusters}, "
             f"n_features={self.n_features}, n_points={self.n_points})"
         )
+
+    def _shown(self) -> Iterable[Any]:
+        return message_blocks(self)
 
     def __reduce__(self) -> tuple[Callable[[bytes], DeviceMessage], tuple[bytes]]:
         return DeviceMessage.from_bytes, (self.to_bytes(),)

@@ -10,10 +10,12 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.figures import axes_for, saved
-from kfed.server import Aggregation, KChoice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from kfed.server.aggregation import Aggregation
+    from kfed.server.k_choice import KChoice
 
 MARKERS = "osD^vPX"
 """Shapes that take turns when there are more clusters than colours that the eye keeps apart."""
@@ -141,10 +143,11 @@ class _View:
     """Where a point stands in the picture."""
 
     def __init__(self, aggregation: Aggregation) -> None:
-        centers = aggregation.messages.centers.astype(np.float64)  # (n_device_centers, n_features)
-        self.n_features = centers.shape[1]
+        self.n_features = aggregation.messages.n_features
+        self.scale = aggregation.scale if self.n_features > 2 else None  # directions mix units; two axes show them
         self.origin, self.axes = np.zeros(self.n_features), np.eye(self.n_features, 2)
         if self.n_features > 2:
+            centers = aggregation.messages.rescaled.centers.astype(np.float64)  # (n_device_centers, n_features)
             weights = aggregation.messages.counts / aggregation.messages.counts.sum()
             self.origin = weights @ centers
             spread = (centers - self.origin) * np.sqrt(weights)[:, None]
@@ -154,7 +157,8 @@ class _View:
 
     def of(self, centers: Array, owners: Array) -> Array:
         """Places of device centers, (n_centers, 2); one feature alone leaves the height to the device."""
-        places: Array = (centers - self.origin) @ self.axes
+        scaled = centers if self.scale is None else self.scale.apply(centers)
+        places: Array = (scaled - self.origin) @ self.axes
         if self.n_features == 1:
             places[:, 1] = owners
         return places

@@ -1,0 +1,70 @@
+"""`with_moments`: the scatter of the rows that a message speaks for, from which a server bounds the best cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kfed._base import checks
+from kfed._base.array import Array, frozen
+from kfed.device.clustering import LocalClustering
+from kfed.errors import InvalidInputError
+
+
+def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None) -> LocalClustering:
+    """The same clustering, whose message also holds the scatter of its rows.
+
+    It says how all rows together spread in every direction, d x d numbers at most, and no more of a single row than
+    that; but that is more than centers say. Rows of clusters that are withheld have no part in it.
+
+    Parameters
+    ----------
+    local : LocalClustering
+    points : array or sparse matrix of shape (n_points, n_features)
+        The points that were clustered, in the same order and units.
+    sample_weight : array of shape (n_points,), optional
+        Their weights.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0, 0.1], [0.1, 0.0], [0.0, 0.0], [9.0, 9.1], [9.1, 9.0], [9.0, 9.0]])
+    >>> local = kfed.cluster_device(points, 2, random_state=0)
+    >>> sent = with_moments(local, points).to_message("site7")
+    >>> np.allclose(sent.details.scatter.T @ sent.details.scatter, 6 * np.cov(points.T, bias=True))
+    True
+    """
+    rows = checks.finite_table(points, "points")
+    if rows.shape != (local.n_points, local.n_features):
+        raise InvalidInputError(
+            f"points must be the {local.n_points} points of {local.n_features} features that were clustered; "
+            f"got shape {rows.shape}"
+        )
+    if local.private is not None:
+        raise InvalidInputError("moments cannot be sent with privacy, since no noise is added to them; leave one out")
+    if local.sent is not None and not np.array_equal(local.sent.counts, local.counts):
+        raise InvalidInputError(
+            "moments are those of rows that count once; some were borrowed: withhold small clusters"
+        )
+    weights = checks.sample_weight(sample_weight, rows)
+    spoken = ~local.withheld[local.labels]
+    dense = (rows[spoken].toarray() if checks.is_sparse(rows) else rows[spoken]).astype(np.float64)
+    own = np.ones(len(dense)) if weights is None else weights[spoken].astype(np.float64)
+    return replace(local, scatter=frozen(_factor(dense, own).astype(local.centers.dtype)))
+
+
+def _factor(rows: Array, weights: Array) -> Array:
+    """F with F^T F the scatter of the rows about their mean.
+
+    F is made of eigenvectors: it is a function of the scatter alone, and no row can be read from it that could not be
+    read from the scatter.
+    """
+    if len(rows) == 0:
+        return np.zeros((0, rows.shape[1]))
+    centered = (rows - np.average(rows, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
+    if len(rows) < rows.shape[1]:
+        _, turns = np.linalg.eigh(centered @ centered.T)  # U of the singular value decomposition: U^T X = S V^T
+        return np.asarray(turns.T @ centered)
+    squares, vectors = np.linalg.eigh(centered.T @ centered)
+    return np.asarray(np.sqrt(np.maximum(squares, 0))[:, None] * vectors.T)

@@ -1,0 +1,213 @@
+"""`kfed report`: what the clusters are, for the people whose rows they hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import isqrt
+
+import numpy as np
+
+from kfed._base import text
+from kfed._base.report import Block, GreyPictures, HeatTable, Notes, Paragraph, Report, Section
+from kfed._version import __version__
+from kfed.errors import InvalidInputError
+from kfed.server import Aggregation, Profile, RowMoments
+
+FULL_HEAT = 2.0
+"""Standard deviations from the average at which a colour is full."""
+
+MOST_COLUMNS, MOST_DEVICES, MOST_TELLING = 40, 40, 12
+
+_PIXEL = re.compile(r"(?:pixel|px|p)[ _-]?\d+|\d+x\d+")
+
+
+def cluster_report(
+    aggregation: Aggregation,
+    title: str,
+    names: Mapping[int, str] | None = None,
+    image_shape: tuple[int, int] | None = None,
+    profile: Profile | None = None,
+) -> Report:
+    """Describe the clusters of an aggregation for any output.
+
+    Parameters
+    ----------
+    aggregation : Aggregation
+    title : str
+    names : mapping from cluster to str, optional
+        Names of clusters; others are called by their number.
+    image_shape : (height, width), optional
+        The features are the pixels of such an image, row by row. Names such as pixel0, pixel1, ... say so, too.
+    profile : Profile, optional
+        Its profile in other units; see `Profile.in_units`.
+    """
+    profile = profile or aggregation.profile()
+    called = _names(names or {}, profile.n_clusters)
+    shape = _shape(image_shape, profile)
+    sections = [
+        Section("", tuple(_summary(aggregation, profile, called, is_image=shape is not None))),
+        *([Section("Mean images", (_images(profile, called, shape),))] if shape else []),
+        *([] if shape else [Section("What sets clusters apart", (_heatmap(profile, called),))]),
+        Section("Where they live", tuple(_devices(profile, called))),
+        *([] if shape else [_cluster(profile, called, cluster) for cluster in range(profile.n_clusters)]),
+    ]
+    foot = f"Written by kfed {__version__} from messages of devices; no row was seen."
+    return Report(title, tuple(sections), foot=foot)
+
+
+def profile_csv(profile: Profile, names: Mapping[int, str] | None = None) -> str:
+    """A line for each cluster and column: mean, spread, those of all rows, and the difference."""
+    called = _names(names or {}, profile.n_clusters)
+    file = io.StringIO()
+    records = [{**record, "name": called[record["cluster"]]} for record in profile.rows()]
+    writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return file.getvalue()
+
+
+def _names(names: Mapping[int, str], n_clusters: int) -> list[str]:
+    unknown = [number for number in names if not 0 <= number < n_clusters]
+    if unknown:
+        raise InvalidInputError(f"names must be of clusters 0 to {n_clusters - 1}; got one of cluster {unknown[0]}")
+    return [names.get(number, f"cluster {number}") for number in range(n_clusters)]
+
+
+def _heads(called: Sequence[str]) -> list[str]:
+    """Names for the head of a narrow column."""
+    return [name.removeprefix("cluster ") for name in called]
+
+
+def _signed(number: float, digits: int) -> str:
+    rounded = round(float(number), digits)
+    return f"{rounded:+.{digits}f}" if rounded else f"{0:.{digits}f}"
+
+
+def _shape(given: tuple[int, int] | None, profile: Profile) -> tuple[int, int] | None:
+    n_features = len(profile.names)
+    if given is not None:
+        if given[0] * given[1] != n_features:
+            raise InvalidInputError(
+                f"an image of {given[0]}x{given[1]} has {given[0] * given[1]} pixels; got {n_features} features"
+            )
+        return given
+    side = isqrt(n_features)
+    is_square = side * side == n_features and side > 3
+    return (side, side) if is_square and all(map(_PIXEL.fullmatch, profile.names)) else None
+
+
+def _summary(aggregation: Aggregation, profile: Profile, called: Sequence[str], *, is_image: bool) -> Iterator[Block]:
+    """A few plain sentences."""
+    moments = RowMoments.of(aggregation.messages)
+    explained = moments.quality(aggregation.center_labels, aggregation.n_clusters).explained
+    largest, smallest = int(profile.shares.argmax()), int(profile.shares.argmin())
+    n_rows = round(float(profile.sizes.sum()))
+    sentences = [
+        f"{text.plural(n_rows, 'row')} of {text.plural(len(profile.device_ids), 'device')} are in "
+        f"{text.plural(profile.n_clusters, 'cluster')}."
+    ]
+    if profile.n_clusters > 1:
+        sentences.append(
+            f"The largest is {called[largest]} with {_percent(profile.shares[largest])} of the rows, the smallest "
+            f"{called[smallest]} with {_percent(profile.shares[smallest])}."
+        )
+    of_what = (
+        "the rows" if moments.has_squares else "the device centers (devices did not say how far their rows spread)"
+    )
+    sentences.append(f"Which cluster a row is in explains {_percent(explained)} of the variance of {of_what}.")
+    yield Paragraph(" ".join(sentences))
+    if not is_image:
+        words = (f"{called[r]} ({_percent(profile.shares[r])}): {profile.in_words(r)}" for r in range(len(called)))
+        yield Notes(tuple(words), "")
+    lone = [called[r] for r in range(len(called)) if np.count_nonzero(profile.rows_on_devices[:, r]) == 1]
+    if lone and len(profile.device_ids) > 1:
+        one, each = (
+            f"Only one device has rows of {lone[0]}.",
+            f"Each of these is on one device alone: {text.listed(lone)}.",
+        )
+        yield Paragraph(one if len(lone) == 1 else each)
+
+
+def _heatmap(profile: Profile, called: Sequence[str]) -> HeatTable:
+    """Differences from the average, columns that set clusters apart first."""
+    differences = profile.differences
+    order = np.argsort(-np.abs(differences).max(axis=0), kind="stable")[:MOST_COLUMNS]
+    rows = tuple((profile.names[j], *(_signed(d, 1) for d in differences[:, j])) for j in order)
+    left_out = len(profile.names) - len(order)
+    of_what = "all rows" if profile.spreads is not None else "the device centers"
+    more = f" {text.plural(left_out, 'further column differs', 'further columns differ')} less." if left_out else ""
+    return HeatTable(
+        "",
+        ("column", *_heads(called)),
+        rows,
+        heats=tuple(tuple(float(d) / FULL_HEAT for d in differences[:, j]) for j in order),
+        caption=f"Mean of the cluster minus the mean of all rows, in standard deviations of {of_what}.{more}",
+    )
+
+
+def _devices(profile: Profile, called: Sequence[str]) -> Iterator[Block]:
+    """The share of each device's rows in each cluster."""
+    rows = profile.rows_on_devices
+    shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-300)
+    order = np.argsort(-rows.sum(axis=1), kind="stable")[:MOST_DEVICES]
+    table = tuple(
+        (profile.device_ids[z], f"{rows[z].sum():,.0f}", *(f"{s:.0%}" if s else "" for s in shares[z])) for z in order
+    )
+    left_out = len(rows) - len(order)
+    more = f" {text.plural(left_out, 'smaller device is', 'smaller devices are')} left out." if left_out else ""
+    yield HeatTable(
+        "",
+        ("device", "rows", *_heads(called)),
+        table,
+        heats=tuple((0.0, *(float(s) for s in shares[z])) for z in order),
+        caption=f"Share of the rows of each device in each cluster.{more}",
+    )
+
+
+def _cluster(profile: Profile, called: Sequence[str], cluster: int) -> Section:
+    """Size, devices and columns of one cluster."""
+    on = profile.rows_on_devices[:, cluster]
+    devices = [f"{profile.device_ids[z]} ({on[z]:,.0f})" for z in np.argsort(-on, kind="stable") if on[z] > 0]
+    facts = (
+        f"{text.plural(round(float(profile.sizes[cluster])), 'row')}, {_percent(profile.shares[cluster])} of all, on "
+        f"{len(devices):,} of {text.plural(len(on), 'device')}: {text.listed(devices)}."
+    )
+    name, number = called[cluster], f"cluster {cluster}"
+    title = name if name == number else f"{name} ({number})"
+    return Section(title[:1].upper() + title[1:], (Paragraph(facts), _columns(profile, cluster)))
+
+
+def _columns(profile: Profile, cluster: int) -> HeatTable:
+    differences = profile.differences[cluster]
+    order = profile.telling(cluster)[:MOST_TELLING]
+    columns = {
+        "column": [profile.names[j] for j in order],
+        "mean": [profile.shown(profile.means[cluster, j], j) for j in order],
+        "spread": [profile.shown_spread(cluster, j) for j in order],
+        "mean of all": [profile.shown(profile.overall_means[j], j) for j in order],
+        "difference": [_signed(differences[j], 2) for j in order],
+    }
+    if profile.spreads is None:
+        del columns["spread"]
+    cold = (0.0,) * (len(columns) - 2)
+    return HeatTable(
+        "",
+        tuple(columns),
+        tuple(zip(*columns.values(), strict=True)),
+        heats=tuple((*cold, float(differences[j]) / FULL_HEAT) for j in order),
+    )
+
+
+def _images(profile: Profile, called: Sequence[str], shape: tuple[int, int]) -> GreyPictures:
+    means = np.nan_to_num(profile.means)
+    low, high = float(means.min()), float(means.max())
+    pictures = ((means - low) / max(high - low, 1e-300)).reshape(len(means), *shape)
+    titles = [f"{name} ({_percent(share)})" for name, share in zip(called, profile.shares, strict=True)]
+    return GreyPictures(tuple(zip(titles, pictures, strict=True)), "The mean of all rows of each cluster, as an image.")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"

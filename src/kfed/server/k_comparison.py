@@ -1,0 +1,234 @@
+"""`KComparison`: what `compare_k` found, as a table, a picture and one recommendation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kfed._base import text
+from kfed._base.array import Array, readonly
+from kfed._base.notebook import InNotebook, data_frame
+from kfed._base.report import Block, Conclusion, Notes, TextTable
+from kfed.server.quality import LEAST_KNOWN
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+STABLE = 0.8
+"""Least mean Jaccard similarity of the weakest cluster, and least mean agreement."""
+
+ABOVE_ONE_CLOUD = 0.09
+"""Least silhouette above that of one cloud. Uniform squares and stretched Gaussians have up to 0.06, the nine public
+sets that it was measured on 0.11 and more at their number of clusters."""
+
+HEADINGS = ("k", "cost", "expl.", "silh.", "cloud", "C-H", "stability", "weakest")
+"""Short enough for a table on a terminal of 80 columns; `KComparison.notes` says what they mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class KComparison(InNotebook):
+    """Numbers of clusters side by side. Made by `compare_k`.
+
+    Attributes
+    ----------
+    n_clusters : array of int, shape (n_values,)
+        The values of k that were compared.
+    costs : array of shape (n_values,)
+        k-means cost, exact for the rows if every row keeps its local cluster and `share_known` is 1; that of the
+        device centers alone if it is below a half.
+    explained : array of shape (n_values,)
+        Share of the variance of all rows that lies between clusters.
+    silhouettes, silhouettes_of_one_cloud : arrays of shape (n_values,)
+        Simplified silhouettes, and what they would be without any clusters.
+    calinski_harabasz : array of shape (n_values,)
+    agreements : array of shape (n_values, n_resamplings)
+        Adjusted Rand index with each resampling of the devices; NaN where that had too few centers.
+    weakest : array of shape (n_values,)
+        Mean Jaccard similarity to the best match in each resampling, of the cluster where it is least.
+    n_devices, n_device_centers : int
+    rule : str
+        The rule that grouped the device centers.
+    share_known : float
+        Share of the rows whose devices said how far they spread about their centers.
+    """
+
+    n_clusters: Array
+    costs: Array
+    explained: Array
+    silhouettes: Array
+    silhouettes_of_one_cloud: Array
+    calinski_harabasz: Array
+    agreements: Array
+    weakest: Array
+    n_devices: int
+    n_device_centers: int
+    rule: str
+    share_known: float
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                readonly(value)
+
+    @property
+    def stability(self) -> Array:
+        """Mean agreement with resamplings, and the interval that holds nine in ten of them: (n_values, 3)."""
+        return np.array([_summary(row) for row in self.agreements])
+
+    @property
+    def recommended(self) -> int | None:
+        """The clearest k among those with stable clusters that are no slices of one cloud; None if there is none."""
+        above = np.where(self._stand_out(), self._above_one_cloud, -np.inf)
+        return int(self.n_clusters[above.argmax()]) if np.isfinite(above).any() else None
+
+    @property
+    def best(self) -> int:
+        """The recommended k, or if no k stands out, the one that comes nearest to it."""
+        if self.recommended is not None:
+            return self.recommended
+        apart = self._above_one_cloud / ABOVE_ONE_CLOUD
+        stable = np.fmin(self.weakest, self.stability[:, 0]) / STABLE
+        return int(self.n_clusters[np.nan_to_num(np.fmin(apart, stable), nan=-np.inf).argmax()])
+
+    @property
+    def reason(self) -> str:
+        """Why this k is recommended, or why none is."""
+        if self.recommended is None:
+            return self._why_none()
+        at = int(np.flatnonzero(self.n_clusters == self.recommended)[0])
+        return (
+            f"its clusters come back when devices are left out or drawn anew (agreement {self.stability[at, 0]:.2f}, "
+            f"weakest cluster {self.weakest[at]:.2f}), and they are no slices of one cloud (silhouette "
+            f"{self.silhouettes[at]:.2f}, of one cloud {self.silhouettes_of_one_cloud[at]:.2f})"
+        )
+
+    def _stand_out(self) -> Array:
+        stability = self.stability[:, 0]
+        are_stable = (stability >= STABLE) & (self.weakest >= STABLE)
+        return np.asarray(are_stable & self._are_apart() & (self.n_clusters > 1))
+
+    def _are_apart(self) -> Array:
+        return np.asarray(self._above_one_cloud >= ABOVE_ONE_CLOUD)
+
+    @property
+    def _above_one_cloud(self) -> Array:
+        return np.asarray(self.silhouettes - self.silhouettes_of_one_cloud)
+
+    def _why_none(self) -> str:
+        if not np.isfinite(self.agreements).any():
+            return "all centers are of one device, so that nothing can be said of other devices"
+        at = int(np.flatnonzero(self.n_clusters == self.best)[0])
+        if not self._are_apart().any():
+            return (
+                "at every k, clusters could be slices of one cloud: their silhouette is at most "
+                f"{max(self._above_one_cloud.max(), 0):.3f} above that of one, where "
+                f"{ABOVE_ONE_CLOUD:g} would be clear"
+            )
+        return (
+            "wherever clusters are more than slices of one cloud, some of them do not come back when devices are left "
+            f"out or drawn anew: at k = {self.best} the weakest cluster has {self.weakest[at]:.2f}, where {STABLE:g} "
+            "would be clear"
+        )
+
+    def conclusion(self) -> Conclusion:
+        """The recommendation and its reason."""
+        if self.recommended is None:
+            return Conclusion(f"no k stands out: {self.reason}", None)
+        return Conclusion(f"{text.plural(self.recommended, 'cluster')}: {self.reason}", True)
+
+    def table(self) -> TextTable:
+        """A row for each k."""
+        best = self.recommended
+        rows = []
+        for at, k in enumerate(self.n_clusters.tolist()):
+            mean, low, high = self.stability[at]
+            stability = "" if np.isnan(mean) else f"{mean:.2f} ({low:.2f}-{high:.2f})"
+            rows.append(
+                (
+                    f"{k} *" if k == best else str(k),
+                    _short(self.costs[at]),
+                    f"{self.explained[at]:.1%}",
+                    f"{self.silhouettes[at]:.3f}",
+                    f"{self.silhouettes_of_one_cloud[at]:.3f}",
+                    _short(self.calinski_harabasz[at]),
+                    stability,
+                    "" if np.isnan(self.weakest[at]) else f"{self.weakest[at]:.2f}",
+                )
+            )
+        return TextTable("", HEADINGS, tuple(rows), n_words=1)
+
+    def notes(self) -> Iterator[str]:
+        """What to know when reading the table."""
+        if self.share_known < 1:
+            silent = f"devices did not say how far {1 - self.share_known:.0%} of the rows spread"
+            consequence = (
+                "they are taken to spread as the others"
+                if self.share_known >= LEAST_KNOWN
+                else "costs, explained variance and silhouettes are those of the device centers"
+            )
+            yield f"{silent}; {consequence}"
+        last = int(self.n_clusters[-1])
+        if len(self.n_clusters) > 2 and self.silhouettes.argmax() == len(self.n_clusters) - 1:
+            yield f"the silhouette still rises at k = {last}, the largest that was compared; compare larger ones, too"
+        resamplings = text.plural(self.agreements.shape[1], "resampling")
+        yield (
+            "expl. is the share of the variance that clusters explain, silh. the silhouette, cloud the silhouette of "
+            "one cloud without clusters, C-H the Calinski-Harabasz index"
+        )
+        yield (
+            f"stability is the agreement (adjusted Rand index) with {resamplings} of the devices, with the range of "
+            "nine in ten of them; weakest is the cluster that comes back worst"
+        )
+
+    def blocks(self) -> Iterator[Block]:
+        """Describe the comparison: the recommendation, the table and notes."""
+        yield self.conclusion()
+        yield self.table()
+        yield Notes(tuple(self.notes()))
+
+    def __str__(self) -> str:
+        return text.render(self.blocks())
+
+    def _shown(self) -> Iterable[Block]:
+        return self.blocks()
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A data frame with a row for each k; needs pandas."""
+        names = ("n_clusters", "costs", "explained", "silhouettes", "silhouettes_of_one_cloud", "calinski_harabasz")
+        columns = {name: getattr(self, name) for name in (*names, "weakest")}
+        stability = dict(zip(("stability", "stability_low", "stability_high"), self.stability.T, strict=True))
+        return data_frame({**columns, **stability}, "n_clusters")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to JSON types; a number that is not known becomes None."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        found: dict[str, Any] = text.plain(
+            {"recommended": self.recommended, "best": self.best, "reason": self.reason, **values}
+            | {"stability": self.stability}
+        )
+        return found
+
+    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw stability and silhouettes over k; `path` and `ax` are as in `kfed.Certificate.plot`."""
+        from kfed.server.k_plot import plot_comparison
+
+        return plot_comparison(self, path, ax)
+
+
+def _summary(agreements: Array) -> tuple[float, float, float]:
+    known = agreements[np.isfinite(agreements)]
+    if len(known) == 0:
+        return (float("nan"),) * 3
+    low, high = np.quantile(known, [0.05, 0.95])
+    return float(known.mean()), float(low), float(high)
+
+
+def _short(value: float) -> str:
+    """A number in at most eight characters."""
+    return f"{value:,.0f}" if 1_000 <= value < 1e6 else f"{value:.4g}"

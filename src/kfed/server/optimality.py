@@ -1,0 +1,104 @@
+"""How far the cost can be from the best possible: a lower bound on the cost of every clustering, from the scatter.
+
+The means of k clusters span at most k - 1 directions about the mean of all rows, so no clustering into k can explain
+more than the k - 1 largest eigenvalues of the scatter (Ding and He, "K-means clustering via principal component
+analysis", ICML 2004, Theorem 3.3; Zha and others, NIPS 2001). What is left is a cost that nobody can avoid.
+
+The bound is weak where clusters explain little or where d is small: with d < k it is zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kfed._base.array import Array
+from kfed._base.report import Conclusion
+from kfed.errors import InvalidInputError
+from kfed.server.quality import RowMoments
+from kfed.theory import scatter_factors
+from kfed.wire import MessageBatch
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """The cost of clusters beside what no clustering into as many can be below.
+
+    Attributes
+    ----------
+    cost : float
+        k-means cost, where every row keeps its local cluster.
+    lower_bound : float
+        No clustering of these rows into as many clusters costs less.
+    n_silent : int
+        Devices that sent no scatter; of their rows, only the centers count for the bound.
+    """
+
+    cost: float
+    lower_bound: float
+    n_silent: int
+
+    @property
+    def ratio(self) -> float:
+        """The cost is at most this many times the best possible; infinite if nothing is known."""
+        if self.cost <= 0:
+            return 1.0
+        return max(1.0, self.cost / self.lower_bound) if self.lower_bound > 0 else float("inf")
+
+    def conclusion(self) -> Conclusion:
+        """The same in words."""
+        if np.isinf(self.ratio):
+            return Conclusion("how far from the best possible cost is not known: too few features to tell", None)
+        return Conclusion(f"the cost is at most {self.ratio:.3g} times the best possible one", None)
+
+
+def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimality:
+    """Bound how far the grouping that puts device center s in cluster ``labels[s]`` is from the best."""
+    scatters = scatter_factors(batch)
+    n_silent = sum(scatter is None for scatter in scatters)
+    if n_silent == len(scatters):
+        raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`")
+    moments = RowMoments.of(batch)
+    if moments.share_known < 1:
+        raise InvalidInputError("some devices sent no sums of squares, which the cost is made of")
+    values = _eigenvalues(_factors(moments, scatters), batch.n_features)
+    rounding = float(np.finfo(np.float32).eps if _is_single(scatters) else np.finfo(np.float64).eps)
+    slack = 8 * rounding * len(values) * float(values.sum())
+    least = max(0.0, float(values[n_clusters - 1 :].sum()) - slack)
+    return Optimality(moments.quality(labels, n_clusters).cost, least, n_silent)
+
+
+def _is_single(scatters: list[Array | None]) -> bool:
+    return any(own is not None and own.dtype == np.float32 for own in scatters)
+
+
+def _factors(moments: RowMoments, scatters: list[Array | None]) -> list[Array]:
+    """Matrices F whose F^T F add up to at most the scatter of all rows, and to all of it if all devices sent theirs.
+
+    The scatter about the mean of all is that of each device about its own mean, plus that of these means. A device
+    that sent none is taken to have all rows of a cluster at its center, which only lowers the scatter.
+    """
+    parts, means, rows = [], [], []
+    for device, own in enumerate(scatters):
+        mine = moments.owners == device
+        if mine.any():
+            counts, centers = moments.counts[mine], moments.centers[mine]
+            mean = np.average(centers, axis=0, weights=counts)
+            parts.append((centers - mean) * np.sqrt(counts)[:, None] if own is None else own)
+            means.append(mean)
+            rows.append(counts.sum())
+    weights, places = np.array(rows), np.array(means)
+    between = (places - np.average(places, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
+    return [*parts, between]
+
+
+def _eigenvalues(factors: list[Array], n_features: int) -> Array:
+    """Eigenvalues of the sum of all F^T F, the largest first."""
+    if sum(map(len, factors)) < n_features:
+        return np.linalg.svd(np.concatenate(factors).astype(np.float64), compute_uv=False) ** 2
+    scatter = np.zeros((n_features, n_features))
+    for factor in factors:
+        wide = factor.astype(np.float64)
+        scatter += wide.T @ wide
+    return np.asarray(np.maximum(np.linalg.eigvalsh(scatter)[::-1], 0))

@@ -1,0 +1,104 @@
+"""The cluster of rows that were never on a device: the nearest mean, on the scale on which devices were compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from kfed._base import checks, geometry, pool
+from kfed._base.array import Array
+from kfed._base.text import quoted
+from kfed.errors import FeatureMismatchError, InvalidInputError
+from kfed.wire import CommonScale, FeatureSchema
+
+BLOCK_ELEMENTS = 2**20
+
+
+class HasCenters(Protocol):
+    """What rows are compared with: an `Aggregation`, a `ClusterModel` or an `Identity`."""
+
+    @property
+    def cluster_centers(self) -> Array:
+        """Means of the clusters, (n_clusters, n_features), in the units that devices sent."""
+
+    @property
+    def schema(self) -> FeatureSchema | None:
+        """The features of the centers, where they are known."""
+
+    @property
+    def scale(self) -> CommonScale | None:
+        """The scale on which distances are measured, where centers are in the units of tables."""
+
+
+def predict(clusters: HasCenters, X: Any) -> Array:
+    """The nearest cluster of each row, ties to the lowest, (n_rows,); see `distances`."""
+    points, centers = _comparable(clusters, X)
+    if checks.is_sparse(points) or np.isnan(points).any():
+        return np.concatenate([own.argmin(axis=1) for own in _squares(points, centers, clusters.scale)])
+    scaled = points.astype(np.float64) if clusters.scale is None else clusters.scale.apply(points)
+    return geometry.nearest(scaled, centers)
+
+
+def distances(clusters: HasCenters, X: Any) -> Array:
+    """Distance of each row to each cluster center, (n_rows, n_clusters).
+
+    Parameters
+    ----------
+    clusters : HasCenters
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+        In the units of `cluster_centers`. The columns of a data frame are taken by their names, where devices named
+        theirs, and a category may be one column of text. Cells of a table may be missing (NaN): then distances are
+        those of the other cells.
+    """
+    points, centers = _comparable(clusters, X)
+    return np.concatenate([np.sqrt(own) for own in _squares(points, centers, clusters.scale)])
+
+
+def _comparable(clusters: HasCenters, X: Any) -> tuple[Any, Array]:
+    """Rows with the features of the clusters, and the centers on the scale of distances."""
+    points, centers = points_of(X, clusters.schema), clusters.cluster_centers.astype(np.float64)
+    if points.shape[1] != centers.shape[1]:
+        raise FeatureMismatchError(f"X has {points.shape[1]} features; expected {centers.shape[1]}")
+    return points, centers if clusters.scale is None else clusters.scale.apply(centers)
+
+
+def _squares(points: Any, centers: Array, scale: CommonScale | None) -> Iterator[Array]:
+    """Squared distances over the cells that are there, block by block."""
+    for block in pool.blocks(points.shape[0], max(1, BLOCK_ELEMENTS // centers.size)):
+        rows = points[block].toarray() if checks.is_sparse(points) else points[block]
+        differences = (rows if scale is None else scale.apply(rows))[:, None] - centers  # direct: exact near ties
+        yield np.nan_to_num(np.square(differences), copy=False, nan=0.0).sum(axis=2)
+
+
+def points_of(X: Any, schema: FeatureSchema | None) -> Any:
+    """Rows as numbers in the order of the features of `schema`; only those of tables may be missing."""
+    names = checks.feature_names_of(X)
+    if schema is not None and names is not None and schema.names is not None:
+        X = _by_name(X, names, schema)
+    if schema is None or schema.columns is None:
+        return checks.finite_table(X, "X")
+    points = checks.table(X, "X")
+    if np.isinf(points.data if checks.is_sparse(points) else points).any():
+        raise InvalidInputError("X must be finite, or missing (NaN); some values are infinite")
+    return points
+
+
+def _by_name(X: Any, names: Sequence[str], schema: FeatureSchema) -> Array:
+    """The features of a data frame, by name: one each, or those of a category from its column of text."""
+    features: dict[str, Any] = {}
+    levels = {column.name: column for column in schema.columns or () if column.kind == "category"}
+    for position, name in enumerate(names):
+        cells = X[name]
+        if name in levels:
+            values = np.array([str(cell) for cell in cells])
+            is_missing = np.array([cell is None or cell != cell for cell in cells], bool)
+            for level, feature in zip(levels[name].levels, levels[name].features, strict=True):
+                features[feature] = np.where(is_missing, np.nan, values == level)
+        elif schema.names is not None and name in schema.names:
+            features[name] = checks.table(X[[names[position]]], "X")[:, 0]
+    missing = [name for name in schema.names or () if name not in features]
+    if missing:
+        raise FeatureMismatchError(f"X must have the columns that devices sent; it has no {quoted(missing)}")
+    return np.column_stack([features[name] for name in schema.names or ()])

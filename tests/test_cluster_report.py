@@ -1,0 +1,193 @@
+"""Profiles and `kfed report`: what clusters are, in the units of the tables, on one page without a network."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import kfed
+from kfed._base.figures import new_figure
+from kfed.cli import app
+from kfed.insight import cluster_report, plot_centers, to_html, to_markdown
+from kfed.wire import Column, Details
+
+SCHEMA = kfed.FeatureSchema.of_columns(
+    [Column("income"), Column("age"), Column("sex", "category", ("f", "m")), Column("constant")]
+)
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def rows_of(device, group, n_rows=80):
+    """Rows of one of two groups: young women and old men."""
+    rng = np.random.default_rng([device, group])
+    is_man = rng.random(n_rows) < (0.1, 0.9)[group]
+    income, age = rng.normal((30_000, 50_000)[group], 4_000, n_rows), rng.normal((30, 60)[group], 5, n_rows)
+    return np.column_stack([income, age, ~is_man, is_man, np.full(n_rows, 7.0)])
+
+
+def message_of(name, tables):
+    centers = np.array([rows.mean(axis=0) for rows in tables])
+    squares = np.array([np.square(rows - rows.mean(axis=0)).sum(axis=0) for rows in tables])
+    counts = np.array([len(rows) for rows in tables])
+    details = Details(observed=np.repeat(counts[:, None], 5, axis=1).astype(float), squares=squares)
+    return kfed.DeviceMessage(name, centers, counts, squares.sum(axis=1), schema=SCHEMA, details=details)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return {f"site{z}": [rows_of(z, 0), rows_of(z, 1)] for z in range(4)} | {"site<b>": [rows_of(9, 0)]}
+
+
+@pytest.fixture(scope="module")
+def result(tables):
+    return kfed.aggregate([message_of(name, own) for name, own in tables.items()], 2)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """Centers of arrays, with one sum of squares for each."""
+    rng, places = np.random.default_rng(0), np.array([[0.0], [9.0]])
+    sent = [kfed.DeviceMessage(f"{z}", rng.normal(size=(2, 16)) + places, [20, 30], [40.0, 40.0]) for z in range(3)]
+    return kfed.aggregate(sent, 2)
+
+
+def old_of(result):
+    return int(result.cluster_centers[:, 1].argmax())
+
+
+def test_means_and_spreads_are_those_of_the_rows(result, tables):
+    profile, old = result.profile(), old_of(result)
+    rows = np.concatenate([own[1] for own in tables.values() if len(own) == 2])
+    everyone = np.concatenate([part for own in tables.values() for part in own])
+    np.testing.assert_allclose(profile.means[old], rows.mean(axis=0))
+    np.testing.assert_allclose(profile.spreads[old], rows.std(axis=0), atol=1e-9)
+    np.testing.assert_allclose(profile.overall_spreads, everyone.std(axis=0), atol=1e-9)
+    np.testing.assert_allclose(profile.shares.sum(), 1)
+    assert profile.rows_on_devices.sum() == len(everyone)
+
+
+def test_what_sets_a_cluster_apart_comes_first_and_a_constant_column_last(result):
+    profile, old = result.profile(), old_of(result)
+    telling = [profile.names[j] for j in profile.telling(old)]
+    assert set(telling[:2]) == {"age", "income"}
+    assert telling[-1] == "constant"
+    assert profile.in_words(old, 1).startswith(("much higher age (6", "much higher income (5"))
+    assert "more often sex=m (8" in profile.in_words(old, 4) or "more often sex=m (9" in profile.in_words(old, 4)
+
+
+def test_an_agreed_scale_is_undone():
+    columns = [Column("age", shift=50.0, scale=10.0)]
+    schema = kfed.FeatureSchema.of_columns(columns, scaling="agreed")
+    sent = [kfed.DeviceMessage("a", [[-1.0], [1.0]], [10, 10], [1.0, 1.0], schema=schema)]
+    assert sorted(kfed.aggregate(sent, 2).profile().means.ravel()) == pytest.approx([40.0, 60.0])
+
+
+def test_dates_are_shown_as_dates():
+    schema = kfed.FeatureSchema.of_columns([Column("admitted", "date")])
+    details = Details(observed=np.full((2, 1), 20.0), squares=np.full((2, 1), 2_000.0))
+    sent = [kfed.DeviceMessage("a", [[0.0], [19_723.0]], [20, 20], [2_000.0] * 2, schema=schema, details=details)]
+    profile = kfed.aggregate(sent, 2).profile()
+    late = int(profile.means[:, 0].argmax())
+    assert profile.in_words(late) == "later admitted (2024-01-01, all 1997-01-01)"
+    assert profile.shown_spread(late, 0) == "10 days"
+
+
+def test_arrays_have_profiles_without_spreads(plain):
+    profile = plain.profile()
+    assert profile.spreads is None
+    assert profile.names[:2] == ("feature 0", "feature 1")
+    assert np.abs(profile.differences).max() > 0.5
+
+
+def test_profiles_are_data_frames_too(result):
+    frame = result.profile().to_frame()
+    assert frame.loc[(old_of(result), "age"), "mean"] == pytest.approx(60, abs=2)
+    assert frame.shape == (10, 5)
+
+
+def test_the_page_is_one_file_with_a_summary_on_top(result, tmp_path):
+    result.save(tmp_path / "clusters.kfed")
+    (tmp_path / "names.json").write_text(json.dumps({str(old_of(result)): "old <men>"}))
+    page, table = tmp_path / "report.html", tmp_path / "profiles.csv"
+    out = run("report", tmp_path / "clusters.kfed", "--html", page, "--csv", table, "--names", tmp_path / "names.json")
+    assert out.exit_code == 0
+    text = page.read_text()
+    assert "720 rows of 5 devices are in 2 clusters." in text
+    assert "old &lt;men&gt;" in text
+    assert "site&lt;b&gt;" in text
+    assert "<men>" not in text
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//|url\(|@import|<script", text)
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    records = list(csv.DictReader(table.read_text().splitlines()))
+    assert len(records) == 10
+    assert {record["name"] for record in records} == {"old <men>", f"cluster {1 - old_of(result)}"}
+
+
+def test_images_are_shown_where_features_are_pixels(plain, tmp_path):
+    page = to_html(cluster_report(plain, "Digits", image_shape=(4, 4))).decode()
+    assert page.count("data:image/png;base64,") == 2
+    named = [
+        kfed.DeviceMessage(one.device_id, one.centers, one.counts, feature_names=[f"pixel{i}" for i in range(16)])
+        for one in map(plain.messages.message, plain.messages.device_ids)
+    ]
+    assert to_html(cluster_report(kfed.aggregate(named, 2), "Digits")).decode().count("data:image/png") == 2
+    plain.save(tmp_path / "plain.kfed")
+    refused = run("report", tmp_path / "plain.kfed", "--image", "3x4")
+    assert refused.exit_code == 1
+    assert "an image of 3x4 has 12 pixels; got 16 features" in refused.stderr
+
+
+def test_the_same_report_in_a_terminal_as_json_and_as_markdown(result, tmp_path):
+    result.save(tmp_path / "clusters.kfed")
+    shown = run("report", tmp_path / "clusters.kfed").stdout
+    assert shown.startswith("720 rows of 5 devices are in 2 clusters.")
+    assert "mean of all" in shown
+    found = json.loads(run("report", tmp_path / "clusters.kfed", "--json").stdout)
+    assert len(found["profiles"]) == 10
+    assert "| column |" in to_markdown(cluster_report(result, "Clusters"))
+
+
+def test_names_of_clusters_that_do_not_exist_are_refused(result, tmp_path):
+    result.save(tmp_path / "clusters.kfed")
+    for content, problem in (('{"7": "x"}', "names must be of clusters 0 to 1"), ("[1]", "names must look like")):
+        (tmp_path / "names.json").write_text(content)
+        refused = run("report", tmp_path / "clusters.kfed", "--names", tmp_path / "names.json")
+        assert refused.exit_code == 1
+        assert problem in refused.stderr
+
+
+def test_a_cluster_without_centers_has_a_profile_too():
+    sent = [kfed.DeviceMessage("a", [[1.0], [1.0], [1.0]], [5, 5, 5])]
+    report = cluster_report(kfed.aggregate(sent, 2), "Same")
+    assert b"not observed" in to_html(report) or b"near the average" in to_html(report)
+
+
+def test_the_picture_of_tables_is_on_their_common_scale(result):
+    """Income in thousands would be the only direction otherwise."""
+    ax = plot_centers(result, ax=new_figure(6, 5).add_subplot())
+    assert "%" in ax.get_xlabel()
+    dots = np.concatenate([drawn.get_offsets() for drawn in ax.collections])
+    assert np.ptp(dots[:, 0]) < 10
+
+
+def test_clusters_on_an_agreed_scale_are_reported_in_the_units_of_the_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = np.concatenate([rows_of(0, 0)[:, :2], rows_of(0, 1)[:, :2]])
+    np.savetxt("a.csv", rows, delimiter=",", header="income,age", comments="")
+    (tmp_path / "scale.json").write_text(
+        json.dumps({"income": {"shift": 40_000, "scale": 10_000}, "age": {"shift": 50, "scale": 10}})
+    )
+    run("device", "a.csv", "-k", "2", "--scale", "scale.json")
+    run("aggregate", "a.kfed", "-k", "2")
+    found = json.loads(run("report", "clusters.kfed", "--scale", "scale.json", "--json").stdout)["profiles"]
+    ages = sorted(one["mean"] for one in found if one["column"] == "age")
+    assert ages == pytest.approx([rows[:80, 1].mean(), rows[80:, 1].mean()], rel=1e-6)

@@ -1,0 +1,55 @@
+"""What a notebook shows of a value: escaped HTML that says what it is, and data frames."""
+
+import numpy as np
+import pytest
+
+import kfed
+from worlds import mixture_world
+
+
+@pytest.fixture(scope="module")
+def world():
+    return mixture_world(4, 5, devices_per_group=3)
+
+
+@pytest.fixture(scope="module")
+def result(world):
+    return kfed.aggregate(world.messages(), 4)
+
+
+def test_every_result_has_a_view_in_notebooks(world, result):
+    shown = {
+        "Aggregation": (result, "12 centers of 6 devices in 4 clusters"),
+        "DeviceMessage": (world.messages()[0], "&#x27;device-000&#x27;: 2 centers of 5 features"),
+        "Certificate": (result.certificate(), "clusters, k"),
+        "KChoice": (kfed.choose_n_clusters(world.messages()), "4 clusters"),
+        "KComparison": (kfed.compare_k(world.messages(), [2, 4], n_resamplings=2), "Calinski-Harabasz index"),
+        "Profile": (result.profile(), "what sets it apart"),
+    }
+    for name, (value, said) in shown.items():
+        page = value._repr_html_()
+        assert page.startswith(f"<div><p><b>{name}</b></p>"), name
+        assert said in page, name
+
+
+def test_names_of_devices_and_columns_do_not_become_html():
+    sent = [kfed.DeviceMessage("<script>", [[0.0], [9.0]], [5, 5], feature_names=["<b>x"])]
+    for value in (sent[0], kfed.aggregate(sent, 2), kfed.aggregate(sent, 2).profile()):
+        assert "<script>" not in value._repr_html_()
+        assert "<b>x" not in value._repr_html_()
+
+
+def test_centers_and_comparisons_are_data_frames(world, result):
+    frame = result.profile().centers_frame()
+    np.testing.assert_allclose(frame.drop(columns="(rows)"), result.profile().means)
+    assert frame["(rows)"].sum() == sum(map(len, world.points))
+    compared = kfed.compare_k(world.messages(), [2, 4], n_resamplings=2).to_frame()
+    assert compared.index.tolist() == [2, 4]
+    assert compared.loc[4, "costs"] < compared.loc[2, "costs"]
+
+
+def test_an_aggregation_and_a_comparison_can_be_drawn(world, result, tmp_path):
+    result.plot(tmp_path / "centers.png")
+    kfed.compare_k(world.messages(), [2, 4], n_resamplings=2).plot(tmp_path / "k.svg")
+    assert (tmp_path / "centers.png").stat().st_size > 1_000
+    assert "svg" in (tmp_path / "k.svg").read_text()
