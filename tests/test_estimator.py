@@ -612,3 +612,19 @@ def test_new_rows_must_have_the_features_that_were_fitted(mixture):
         model.predict(np.ones((2, 3)))
     with pytest.raises(ValueError, match="device '1' is invalid: X has 3 features"):
         model.predict([np.ones((2, 5)), np.ones((2, 3))])
+
+
+def test_devices_find_their_own_number_of_clusters():
+    rng = np.random.default_rng(0)
+    means = 30 * rng.normal(size=(4, 3))
+    held = [(0, 1), (1, 2, 3), (3,), (0, 2)]
+    tables = [np.concatenate([rng.normal(means[g], size=(40, 3)) for g in own]) for own in held]
+    model = kfed.KFed(4, "auto", random_state=0).fit(tables)
+    groups = np.concatenate([np.repeat(own, 40) for own in held])
+    assert len({*zip(model.labels_.tolist(), groups.tolist(), strict=True)}) == 4
+
+
+def test_groups_in_the_place_of_y_are_not_ignored_in_silence():
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.warns(kfed.AggregationWarning, match="pass it as groups="):
+        kfed.KFed(2, random_state=0).fit(rows, np.repeat(["a", "b"], 20))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
 _CELLS = ("observed", "squares")
 _SENT_TENSORS = ("centers", "counts", "sums_of_squares")
+_UNNAMED = "unnamed"
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
 
@@ -122,6 +123,7 @@ class LocalClustering(KfedFile):
     columns: ColumnFacts | None = None
     sent: SentClusters | None = None
     private: PrivateFacts | None = None
+    _sent_as: set[str] = field(default_factory=set, repr=False)  # the names under which it made messages
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
 
@@ -142,6 +144,7 @@ class LocalClustering(KfedFile):
 
     def to_message(self, device_id: str) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
+        self._sent_as.add(device_id)
         sent, said = ~self.withheld, self if self.sent is None else self.sent
         if self.private is not None:
             return self._private_message(device_id, self.private, sent)
@@ -213,6 +216,11 @@ class LocalClustering(KfedFile):
 
     def global_clusters(self, identity: Identity) -> Array:
         """Global cluster of every local cluster, (n_local_clusters,)."""
+        if self._sent_as - {_UNNAMED} and identity.device_id not in self._sent_as:
+            raise InvalidInputError(
+                f"identity must be the answer to {min(self._sent_as - {_UNNAMED})!r}, as which this device sent its "
+                f"message; got the answer to {identity.device_id!r}"
+            )
         if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(
                 f"identity must have {self.n_features} features; got {identity.n_features}: "
@@ -273,9 +281,13 @@ class LocalClustering(KfedFile):
             raise InvalidInputError("the shapes of its arrays do not match")
         if self.labels.dtype.kind != "i" or not np.isfinite(self.centers).all():
             raise InvalidInputError("its labels must be integers, and its centers finite")
+        for name in ("counts", "sums_of_squares"):
+            values = getattr(self, name)
+            if values.dtype.kind not in "fi" or not ((values >= 0) & (values < np.inf)).all():
+                raise InvalidInputError(f"its {name} must be finite and not negative")
         if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.centers):
             raise InvalidInputError("its labels must be indices of its centers")
-        self.to_message("unnamed")  # raises unless its message would be valid
+        self.to_message(_UNNAMED)  # raises unless its message would be valid
 
 
 def _columns(tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> ColumnFacts | None:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, sqrt
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -30,7 +30,7 @@ class KFed(NearestCenter):
     ----------
     n_clusters : int
         Number of global clusters, k.
-    n_local_clusters : int, sequence or mapping, optional
+    n_local_clusters : int, "auto", sequence or mapping, optional
         Clusters that a device looks for, k^(z): one number for all, one for each device in the order of
         `device_ids_`, or a mapping from device (its group, or its position in a list) to number. By default
         the square root of `n_clusters`, rounded up: the heterogeneous case that the paper is about.
@@ -110,7 +110,7 @@ class KFed(NearestCenter):
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012  # scikit-learn looks for a plain dict
         **NearestCenter._parameter_constraints,
-        "n_local_clusters": [None, AT_LEAST_ONE, "array-like", Mapping],
+        "n_local_clusters": [None, AT_LEAST_ONE, StrOptions({"auto"}), "array-like", Mapping],
         "rule": [StrOptions({"paper", "robust"})],
         "min_devices": [None, AT_LEAST_ONE],
         "min_cluster_size": [AT_LEAST_ONE],
@@ -122,7 +122,7 @@ class KFed(NearestCenter):
     def __init__(
         self,
         n_clusters: int = 8,
-        n_local_clusters: int | Sequence[int] | Mapping[Any, int] | None = None,
+        n_local_clusters: int | Literal["auto"] | Sequence[int] | Mapping[Any, int] | None = None,
         *,
         rule: str = "paper",
         min_devices: int | None = None,
@@ -146,7 +146,7 @@ class KFed(NearestCenter):
         self.progress = progress
         self.privacy = privacy
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Run one round of k-FED: every device clusters its rows, and the server groups their centers.
 
         Parameters
@@ -165,6 +165,7 @@ class KFed(NearestCenter):
         """
         self._validate_params()
         if groups is None and not are_tables(X):
+            self._warn_if_groups_are_meant(y)
             return self._fit_central(self._validated(X, reset=True), sample_weight)
         devices = self._devices(X, groups)
         done = self._round(devices, sample_weight)
@@ -189,6 +190,15 @@ class KFed(NearestCenter):
         n_clusters = int(np.count_nonzero(local.counts))
         self.aggregation_ = Round.of(alone, n_clusters, rule=self.rule, n_jobs=self._n_threads).aggregation
         return self
+
+    def _warn_if_groups_are_meant(self, y: Any) -> None:
+        """Warn if a second argument was given, which is `y`, and no groups."""
+        if y is not None:
+            warnings.warn(
+                "y is ignored, and all rows are on one device; if it holds the device of each row, pass it as groups=",
+                AggregationWarning,
+                stacklevel=3,
+            )
 
     def _warn_if_meant_for_devices(self) -> None:
         """Warn if a setting that only devices use was given: then `groups` may have been lost on the way to `fit`."""
@@ -244,7 +254,7 @@ class KFed(NearestCenter):
         return Round.run(
             dict(zip(devices.ids, devices.tables, strict=True)),
             self.n_clusters,
-            devices.one_each(n_local_clusters, "n_local_clusters"),
+            "auto" if isinstance(n_local_clusters, str) else devices.one_each(n_local_clusters, "n_local_clusters"),
             rule=self.rule,
             min_devices=self.min_devices,
             n_jobs=self._n_threads,

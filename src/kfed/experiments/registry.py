@@ -16,6 +16,7 @@ from kfed.experiments import (
     separation_constant,
     table1,
     table2,
+    tables,
 )
 from kfed.experiments.experiment import Experiment
 
@@ -31,6 +32,7 @@ MODULES = (
     robustness,
     rules_on_mnist,
     auto_k,
+    tables,
     privacy,
 )
 
