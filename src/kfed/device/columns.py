@@ -27,6 +27,8 @@ from kfed.wire import CommonScale, FeatureSchema, features_by_column
 LEAST_OBSERVED = 0.5
 """A row with a smaller share of its columns observed is labelled, but not counted."""
 
+ROWS_AT_ONCE = 2**14
+
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
 
@@ -81,7 +83,8 @@ def cluster_columns(
         **options,
     )
     labels = _completed(cells, counted, found)
-    in_units = cells.filled if schema.scaling == "agreed" else np.where(cells.is_there, values, 0)
+    in_units = cells.filled if schema.scaling == "agreed" else values
+    in_units = in_units if cells.are_complete else np.where(cells.is_there, in_units, 0)
     tally = _tally(in_units, cells, np.where(counted, labels, -1), found.n_local_clusters)
     withheld = found.withheld
     if not cells.are_complete:
@@ -162,7 +165,7 @@ class _Cells:
     def of(cls, scaled: Array, sample_weight: Array | None) -> _Cells:
         is_there = ~np.isnan(scaled)
         weights = np.ones(len(scaled)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        return cls(np.where(is_there, scaled, 0), is_there, weights)
+        return cls(scaled if is_there.all() else np.where(is_there, scaled, 0), is_there, weights)
 
     @property
     def are_complete(self) -> bool:
@@ -220,12 +223,16 @@ def _tally(values: Array, cells: _Cells, labels: Array, n_clusters: int) -> _Cel
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels, np.arange(n_clusters + 1), sorter=order)
     for cluster, (first, last) in enumerate(pairwise(edges)):
-        own = order[first:last]
-        weights = cells.weights[own, None] * cells.is_there[own]
-        tally.observed[cluster] = weights.sum(axis=0)
-        tally.counts[cluster] = cells.weights[own].sum()
-        tally.means[cluster] = (weights * values[own]).sum(axis=0) / np.maximum(tally.observed[cluster], 1e-300)
-        tally.squares[cluster] = (weights * (values[own] - tally.means[cluster]) ** 2).sum(axis=0)
+        blocks = np.array_split(order[first:last], max(1, (last - first) // ROWS_AT_ONCE))
+        for own in blocks:
+            weights = cells.weights[own, None] * cells.is_there[own]
+            tally.counts[cluster] += cells.weights[own].sum()
+            tally.observed[cluster] += weights.sum(axis=0)
+            tally.means[cluster] += (weights * values[own]).sum(axis=0)
+        tally.means[cluster] /= np.maximum(tally.observed[cluster], 1e-300)
+        for own in blocks:
+            weights = cells.weights[own, None] * cells.is_there[own]
+            tally.squares[cluster] += (weights * (values[own] - tally.means[cluster]) ** 2).sum(axis=0)
     return tally
 
 
