@@ -27,7 +27,7 @@ NAMES = {"wine": "wine", "cancer": "breast cancer", "digits": "digits", "mixed":
 
 
 @dataclass(frozen=True)
-class Labelled:
+class KnownTable:
     """A table whose groups are known."""
 
     values: Array  # (n_rows, n_features)
@@ -53,7 +53,7 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     }
 
 
-def _table(name: str, seed: int) -> Labelled:
+def _table(name: str, seed: int) -> KnownTable:
     if name == "mixed":
         return _mixed(np.random.default_rng(seed))
     from sklearn import datasets
@@ -62,10 +62,10 @@ def _table(name: str, seed: int) -> Labelled:
     values, groups = loaders[name](return_X_y=True)
     values = values[:, values.std(axis=0) > 0]
     columns = [Column(f"column {position}") for position in range(values.shape[1])]
-    return Labelled(values, groups, FeatureSchema.of_columns(columns))
+    return KnownTable(values, groups, FeatureSchema.of_columns(columns))
 
 
-def _mixed(rng: np.random.Generator) -> Labelled:
+def _mixed(rng: np.random.Generator) -> KnownTable:
     """Four groups in three columns of numbers, of very different units, and two categories."""
     groups = rng.integers(4, size=1_200)
     means = 1.7 * rng.normal(size=(4, 3))
@@ -74,10 +74,10 @@ def _mixed(rng: np.random.Generator) -> Labelled:
     schema = FeatureSchema.of_columns(
         [*map(Column, ("a", "b", "c")), *(Column(name, "category", tuple("pqrs")) for name in ("ward", "kind"))]
     )
-    return Labelled(np.column_stack([numbers, *(np.eye(4)[own] for own in levels)]), groups, schema)
+    return KnownTable(np.column_stack([numbers, *(np.eye(4)[own] for own in levels)]), groups, schema)
 
 
-def _emptied(table: Labelled, share: float, seed: int) -> Array:
+def _emptied(table: KnownTable, share: float, seed: int) -> Array:
     """The values with this share of cells missing, columns of a category together."""
     rng, values, first = np.random.default_rng([seed, 1]), table.values.astype(np.float64), 0
     for column in table.schema.columns or ():
@@ -86,7 +86,7 @@ def _emptied(table: Labelled, share: float, seed: int) -> Array:
     return values
 
 
-def _split(table: Labelled, kind: str, n_clusters: int, seed: int) -> Partition:
+def _split(table: KnownTable, kind: str, n_clusters: int, seed: int) -> Partition:
     if kind == "iid":
         return partition.iid(len(table.values), N_SITES, seed)
     return partition.structured(table.groups, N_SITES, max(1, n_clusters // 2), seed)
