@@ -85,7 +85,8 @@ def administers(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @app.command(
-    epilog="`kfed federation create clinics --features age,glucose -k 4 --quorum 3`\n\n"
+    epilog="`kfed federation create clinics --columns age,glucose,ward -k 4 --quorum 3`\n\n"
+    "`kfed federation create sensors --features x,y,z -k 4 --quorum 3`\n\n"
     "`kfed federation create phones --n-features 64 -k auto --deadline 2026-12-01T18:00`"
 )
 @administers
@@ -94,6 +95,10 @@ def create(
     name: Name,
     features: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Names of the features, in the order that all devices use.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Or the columns of tables, in any order: of numbers, categories, dates."),
     ] = None,
     n_features: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Or the number of features, without names.")
@@ -150,9 +155,13 @@ def create(
     """
     token_path = Path(f"{name}.token") if join_token_file is None else join_token_file
     claim([token_path], force=force)
-    names = None if features is None else [feature.strip() for feature in features.split(",")]
-    if (names is None) == (n_features is None):
-        raise InvalidInputError("give either the names of the features (--features a,b,...) or --n-features N")
+    if [features, columns, n_features].count(None) != 2:
+        raise InvalidInputError(
+            "give the columns of tables (--columns a,b,...), the names of features that are taken as they are "
+            "(--features a,b,...), or --n-features N"
+        )
+    named = features if columns is None else columns
+    names = None if named is None else [one.strip() for one in named.split(",")]
     terms = {
         "name": name,
         "n_features": n_features if names is None else len(names),
@@ -167,6 +176,7 @@ def create(
         "max_value": max_value,
         "min_devices": min_devices,
         "max_epsilon": max_epsilon,
+        "by_column": True if columns is not None else None,
         "invited_only": invited_only or None,
     }
     given = {key: value for key, value in terms.items() if value is not None}

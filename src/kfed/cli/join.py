@@ -77,7 +77,7 @@ def join(
     mean and how many they are; `kfed device` and `kfed inspect` show it first. The command may be stopped and run again
     at any time: nothing is sent twice.
     """
-    from kfed.coordinator.client import Ticket
+    from kfed.coordinator.client import DeviceClient, Ticket
 
     ticket_path = Path(f"{data.stem}.ticket") if ticket_file is None else ticket_file
     local_path = ticket_path.with_suffix(".local")
@@ -95,7 +95,8 @@ def join(
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience, tell=note) as line:
-        kept = before or site.cluster(data, as_is=True)
+        device = DeviceClient(line, federation, site.name(data), "")
+        kept = before or site.cluster(data, as_is=None if device.takes_tables(join_token) else True)
         if site.epsilon is not None:  # before it is sent: if that fails, the same release is sent the next time
             files.write(local_path, kept.to_bytes(), private=True)
         with Ticket.for_device(ticket_path, asked, force=force) as ticket:

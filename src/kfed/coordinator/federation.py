@@ -20,6 +20,8 @@ MAX_FEATURES = 100_000
 MAX_CENTERS = 1_024
 MAX_DEVICES = 1_000_000
 HEADER_BYTES = 2**16
+LEVELS_OF_A_COLUMN = 8
+"""Features of a column that a message has room for, on average over the columns of a federation."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -46,6 +48,9 @@ class Federation:
         Devices that every cluster must rest on, see `kfed.aggregate`.
     max_epsilon : float, optional
         Messages must be differentially private, with at most this epsilon.
+    by_column : bool
+        Whether devices send tables: the names of `schema` are those of columns, in any order, and centers are in the
+        units of the tables, with the spread of each column.
     closed : bool
         Whether new devices are turned away.
     invited_only : bool
@@ -67,6 +72,7 @@ class Federation:
     max_value: float | None = None
     min_devices: int | None = None
     max_epsilon: float | None = None
+    by_column: bool = False
     closed: bool = False
     invited_only: bool = False
 
@@ -89,6 +95,8 @@ class Federation:
     def max_bytes(self) -> int:
         """Size that no message with as many centers and features as allowed exceeds."""
         n_features = self.schema.n_features
+        if self.by_column:
+            n_features = 3 * n_features * LEVELS_OF_A_COLUMN  # values, cells and spreads
         names = sum(6 * len(name) + 8 for name in self.schema.names or ()) or 64 * n_features
         return HEADER_BYTES + 8 * self.max_centers * (n_features + 3) + 2 * names
 
@@ -157,7 +165,7 @@ def check_message(federation: Federation, device_id: str, message: DeviceMessage
         raise InvalidInputError(
             f"the message was sent to the address of device {device_id!r}, but is the message of {message.device_id!r}"
         )
-    federation.schema.check_same(message.schema, f"federation {federation.name}", repr(device_id))
+    _check_features(federation, message.schema, device_id)
     if message.n_local_clusters > federation.max_centers:
         raise InvalidInputError(
             f"a device may send at most {plural(federation.max_centers, 'center')}; got {message.n_local_clusters:,}; "
@@ -168,6 +176,39 @@ def check_message(federation: Federation, device_id: str, message: DeviceMessage
     if federation.max_epsilon is not None:
         promise = None if message.details is None else message.details.promise
         check_promise(promise, federation.max_epsilon, repr(device_id))
+
+
+def _check_features(federation: Federation, own: FeatureSchema, device_id: str) -> None:
+    party = f"federation {federation.name}"
+    if not federation.by_column:
+        if own.scaling == "by message":
+            raise InvalidInputError(f"{party} takes numbers as they are; add --as-is, or --scale with a scale for all")
+        federation.schema.check_same(own, party, repr(device_id))
+        return
+    if own.scaling != "by message":
+        raise InvalidInputError(f"{party} takes tables with the spread of each column; leave out --as-is and --scale")
+    names, known = column_names(own), federation.schema.names
+    if known is not None and set(names) != set(known):
+        differing = ", ".join(map(repr, sorted(set(names) ^ set(known))[:5]))
+        raise InvalidInputError(
+            f"{party} and {device_id!r} must have the same columns; only one of them has {differing}"
+        )
+    if len(names) != federation.schema.n_features:
+        raise InvalidInputError(
+            f"{party} has {plural(federation.schema.n_features, 'column')}; {device_id!r} has {len(names):,}"
+        )
+
+
+def column_names(schema: FeatureSchema) -> tuple[str, ...]:
+    """Names of the columns of a table, sorted."""
+    return tuple(sorted(column.name for column in schema.columns or ()))
+
+
+def names_to_keep(federation: Federation, message: DeviceMessage) -> tuple[str, ...] | None:
+    """What the federation of a message calls its features: of tables, the columns."""
+    if not federation.by_column:
+        return message.feature_names
+    return federation.schema.names or column_names(message.schema)
 
 
 def _check_size(what: str, values: Array, limit: float | None) -> None:

@@ -184,6 +184,16 @@ class DeviceClient:
             self._line.request("PUT", path, token=join_token, headers=headers, content=message.to_bytes(), **options)
         )
 
+    def takes_tables(self, join_token: str) -> bool:
+        """Whether the federation wants the units of tables with the spread of each column, and not plain numbers."""
+        try:
+            terms = self._line.request("GET", f"{self._path}/terms", token=join_token).json()
+        except CoordinatorError as error:
+            if error.status == 404:  # a coordinator from before there were tables
+                return False
+            raise
+        return bool(terms.get("by_column"))
+
     def identity(self) -> Identity | StillGathering:
         """Ask for the identity."""
         return _read(self._line.request("GET", f"{self._path}/identity", headers=self._headers))

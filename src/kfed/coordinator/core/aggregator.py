@@ -103,7 +103,8 @@ class Aggregator:
         """Aggregate the messages at these places in the order of arrivals; None takes all."""
         started, federation = time.monotonic(), job.federation
         batch, digests, sequences = self._stored(federation.id, members)
-        federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
+        if not federation.by_column:
+            federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
         clusters = Clusters.of(
             aggregate(batch, n_clusters, rule=federation.rule, min_devices=federation.min_devices, n_jobs=n_jobs),

@@ -93,8 +93,8 @@ class Clusters(KfedFile):
     ) -> Clusters:
         """Keep what answers take of an aggregation, under the ids that its clusters had before."""
         if previous is not None:
-            new_ids = stable_ids(previous.cluster_centers, aggregation.cluster_centers)
-            aggregation = aggregation.renumbered(new_ids)
+            old, new = (_comparable(own, aggregation) for own in (previous, aggregation))
+            aggregation = aggregation.renumbered(stable_ids(old, new))
         edges = np.arange(aggregation.messages.n_devices + 1)
         return cls(
             version=version,
@@ -203,6 +203,12 @@ def answer_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Identi
 
 
 _TENSORS = ("digests", "sequences", "starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
+
+
+def _comparable(own: Clusters | Aggregation, now: Aggregation) -> Array:
+    """The centers of clusters with the features, and on the scale, that clusters have now."""
+    centers = now.schema.align(own.cluster_centers, own.schema)
+    return centers if now.scale is None else now.scale.apply(centers)
 
 
 def stable_ids(old_centers: Array, new_centers: Array) -> Array:

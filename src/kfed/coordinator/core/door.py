@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kfed.coordinator.federation import Admission, Federation, check_message
+from kfed.coordinator.federation import Admission, Federation, check_message, names_to_keep
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import hashed
 from kfed.coordinator.store import Arrival, Receipt
@@ -79,7 +79,7 @@ def arrival_of(federation: Federation, message: DeviceMessage, proofs: Proofs, n
         n_points=message.n_points,
         is_double=message.centers.dtype.itemsize == 8,
         received_at=now,
-        feature_names=message.feature_names,
+        feature_names=names_to_keep(federation, message),
     )
 
 

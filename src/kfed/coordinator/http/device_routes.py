@@ -15,7 +15,7 @@ from kfed.coordinator.federation import Admission, Federation
 from kfed.coordinator.http import responses, rights
 from kfed.coordinator.http.body import Body
 from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, PROBLEMS, RECEIPT_CONTENT
-from kfed.coordinator.http.schemas import RemovedAnswer
+from kfed.coordinator.http.schemas import RemovedAnswer, TermsAnswer
 from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
@@ -46,6 +46,7 @@ def register(app: FastAPI) -> None:
         responses={**PROBLEMS, 200: IDENTITY_CONTENT, 202: GATHERING_CONTENT},
         openapi_extra=DEVICE,
     )(ask_for_identity)
+    app.get(f"{DEVICE_PATH}/terms", tags=["devices"], responses=PROBLEMS, openapi_extra=JOIN)(ask_for_terms)
     app.delete(DEVICE_PATH, tags=["devices"], responses=PROBLEMS, openapi_extra=DEVICE)(remove_device)
 
 
@@ -96,6 +97,14 @@ async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> 
     if device is None:
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}; send its message first")
     return _answer(request, live, DeviceMessage.from_bytes(device.message), 200, 202)
+
+
+async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> TermsAnswer:
+    """Ask what a message to this federation must hold, before the rows are clustered."""
+    live, _ = await rights.join(request, name, device_id)
+    schema = live.federation.schema
+    names = None if schema.names is None else list(schema.names)
+    return TermsAnswer(by_column=live.federation.by_column, n_features=schema.n_features, feature_names=names)
 
 
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:

@@ -12,7 +12,7 @@ from kfed.coordinator.core import Clusters, answer_if_ready
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import Device, Store
 from kfed.server import farthest_first
-from kfed.wire import DeviceMessage
+from kfed.wire import DeviceMessage, MessageBatch
 
 N_DEVICES = 400
 N_LISTED = 50
@@ -61,15 +61,15 @@ def draw(store: Store, federation: Federation, clusters: Clusters | None) -> Fed
     """Draw the newest devices of a federation, as many as can be drawn in about a second."""
     newest = _with_few_centers(store.newest(federation.id, N_DEVICES, N_BYTES))
     messages = [DeviceMessage.from_bytes(device.message) for device in newest]
-    empty = np.empty((0, federation.schema.n_features))
-    cluster_centers = empty if clusters is None else clusters.cluster_centers[:N_CENTERS]
-    plane = _Plane.through([*(message.centers for message in messages), cluster_centers[:N_FOR_PLANE]])
+    centers, cluster_centers = _on_one_scale(messages, clusters, federation.schema.n_features)
+    cluster_centers = cluster_centers[:N_CENTERS]
+    plane = _Plane.through([*centers, cluster_centers[:N_FOR_PLANE]])
     return FederationPicture(
         devices=[_listed(device, clusters) for device in newest[:N_LISTED]],
-        centers=_plotted(messages, clusters, plane),
+        centers=_plotted(messages, centers, clusters, plane),
         clusters=[(x, y) for x, y in plane.places(cluster_centers)],
         cluster_sizes=[] if clusters is None else clusters.cluster_sizes[:N_CENTERS].tolist(),
-        distances=_distances(messages, 0 if clusters is None else clusters.n_clusters),
+        distances=_distances(messages, centers, 0 if clusters is None else clusters.n_clusters),
         arrivals=[device.received_at for device in reversed(newest)],
         n_shown=len(newest),
     )
@@ -91,19 +91,39 @@ def _listed(device: Device, clusters: Clusters | None) -> ArrivedDevice:
     )
 
 
-def _plotted(messages: list[DeviceMessage], clusters: Clusters | None, plane: _Plane) -> list[PlottedCenter]:
+def _on_one_scale(
+    messages: list[DeviceMessage], clusters: Clusters | None, n_features: int
+) -> tuple[list[Array], Array]:
+    """The centers of each message and of the clusters, on the scale on which they are compared."""
+    cluster_centers = np.empty((0, n_features)) if clusters is None else clusters.cluster_centers
+    if not any(message.schema.scaling == "by message" for message in messages):
+        return [message.centers for message in messages], cluster_centers
+    if clusters is not None and clusters.scale is not None:
+        schema, scale = clusters.schema, clusters.scale
+    else:
+        batch = MessageBatch.of(messages)
+        assert batch.scale is not None
+        schema, scale, cluster_centers = batch.schema, batch.scale, np.empty((0, batch.n_features))
+    cluster_centers = scale.apply(cluster_centers)
+    known = [scale.apply(schema.align(message.known_centers, message.schema)) for message in messages]
+    return [np.nan_to_num(own) for own in known], cluster_centers
+
+
+def _plotted(
+    messages: list[DeviceMessage], centers: list[Array], clusters: Clusters | None, plane: _Plane
+) -> list[PlottedCenter]:
     plotted = []
-    for message in messages:
+    for message, own in zip(messages, centers, strict=True):
         identity = answer_if_ready(clusters, message)
         labels = [None] * message.n_local_clusters if identity is None else identity.cluster_ids.tolist()
-        for (x, y), label in zip(plane.places(message.centers), labels, strict=True):
+        for (x, y), label in zip(plane.places(own), labels, strict=True):
             plotted.append(PlottedCenter(device_id=message.device_id, x=x, y=y, cluster=label))
     return plotted
 
 
-def _distances(messages: list[DeviceMessage], n_clusters: int) -> list[float]:
+def _distances(messages: list[DeviceMessage], own: list[Array], n_clusters: int) -> list[float]:
     """Farthest-first distances well beyond the number of clusters, to show where they drop."""
-    centers = np.concatenate([message.centers.astype(np.float64) for message in messages]) if messages else np.empty(0)
+    centers = np.concatenate([part.astype(np.float64) for part in own]) if own else np.empty(0)
     if len(centers) < 2:
         return []
     heaviest = int(np.concatenate([message.counts for message in messages]).argmax())

@@ -72,6 +72,8 @@ def identity(request: Request, clusters: Clusters, answer: Identity, status: int
         "version": clusters.version,
         "cluster_ids": answer.cluster_ids.tolist(),
     }
+    if clusters.columns is not None:
+        facts["feature_names"] = list(clusters.columns.names or ())
     body = f'{json.dumps(facts)[:-1]}, "cluster_centers": {clusters.centers_as_json}}}'
     return Response(body.encode(), status, media_type="application/json")
 

@@ -40,6 +40,9 @@ class NewFederation(BaseModel):
     max_epsilon: (
         Annotated[float, Field(gt=0, le=100, description="Largest epsilon of a message, which must be private")] | None
     ) = None
+    by_column: Annotated[
+        StrictBool, Field(description="Whether devices send tables, in their units and with the spread of each column")
+    ] = False
     invited_only: Annotated[
         StrictBool, Field(description="Whether devices join by invitations alone, and not by the join token")
     ] = False
@@ -70,6 +73,7 @@ class FederationState(BaseModel):
     max_value: float | None
     min_devices: int | None
     max_epsilon: float | None
+    by_column: bool
     invited_only: bool
     created_at: float
     n_devices: int
@@ -187,6 +191,14 @@ class GatheringAnswer(BaseModel):
     quorum: int | None
     deadline: float | None
     remark: str
+
+
+class TermsAnswer(BaseModel):
+    """What a message to a federation must hold."""
+
+    by_column: Annotated[bool, Field(description="Whether devices send tables, with the spread of each column")]
+    n_features: int
+    feature_names: list[str] | None
 
 
 class RemovedAnswer(BaseModel):

@@ -26,6 +26,7 @@ _STEPS = {
         "ALTER TABLE kfed_federations ADD COLUMN min_devices INTEGER",
     ],
     5: ["ALTER TABLE kfed_federations ADD COLUMN max_epsilon FLOAT(53)"],
+    6: ["ALTER TABLE kfed_federations ADD COLUMN by_column BOOLEAN NOT NULL DEFAULT FALSE"],
 }
 _BYTES = {"sqlite": "BLOB", "postgresql": "BYTEA"}
 

@@ -72,6 +72,7 @@ federations = Table(
     Column("created_at", Float(53), nullable=False),
     Column("closed", Boolean, nullable=False),
     Column("invited_only", Boolean, nullable=False, server_default=false()),
+    Column("by_column", Boolean, nullable=False, server_default=false()),
 )
 
 invitations = Table(
