@@ -324,8 +324,12 @@ def test_sites_can_agree_on_a_schema_from_summaries(tmp_path):
     kept = [cluster_file(path, 2, path.stem, schema=tmp_path / "schema.json") for path in paths]
     result = kfed.aggregate([own.to_message() for own in kept], 4)
     assert result.scale is None
+    groups = np.concatenate([groups for _, groups in sites])
     labels = np.concatenate([own.labels(result) for own in kept])
-    assert adjusted_rand_score(labels, np.concatenate([groups for _, groups in sites])) > 0.99
+    assert adjusted_rand_score(labels, groups) > 0.99
+    rows = zip(kept, paths, strict=True)
+    refined = np.concatenate([own.labels(result, own.read_rows(path).values) for own, path in rows])
+    assert adjusted_rand_score(refined, groups) > 0.99
 
 
 def test_a_scale_file_is_a_schema_of_numbers(tmp_path):

@@ -6,8 +6,9 @@ what it sends is differentially private.
 
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.cluster import cluster_device
-from kfed.device.clustering import ColumnFacts, LocalClustering
+from kfed.device.clustering import LocalClustering
 from kfed.device.columns import cluster_columns, own_scale
+from kfed.device.facts import ColumnFacts
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
 from kfed.device.moments import with_moments

@@ -16,7 +16,8 @@ from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
 from kfed.device.borrowing import with_borrowed
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS, choose_local_k
-from kfed.device.clustering import LocalClustering, SentClusters
+from kfed.device.clustering import LocalClustering
+from kfed.device.facts import SentClusters
 from kfed.device.far_rows import are_far, in_double, rounded
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows

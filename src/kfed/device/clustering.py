@@ -11,10 +11,11 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array, Length, frozen
 from kfed._base.text import plural
+from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.private_facts import PrivateFacts
 from kfed.device.refine import refined_labels
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile
+from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile, agreed_scale
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
@@ -22,50 +23,6 @@ _CELLS, _SENT_TENSORS = ("observed", "squares"), ("centers", "counts", "sums_of_
 _UNNAMED = "unnamed"
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnFacts:
-    """What a device says of the columns of its table, beside the centers.
-
-    Attributes
-    ----------
-    schema : FeatureSchema
-    observed, squares : arrays of shape (n_local_clusters, n_features)
-        Cells behind each value of a center, and the sum of their squared distances to it.
-    withheld : array of bool, shape (n_local_clusters, n_features)
-        Values of centers with too few cells behind them to be sent.
-    n_unspoken : int
-        Rows that no center speaks for: those of clusters that are withheld, and those with too few observed cells.
-    """
-
-    schema: FeatureSchema
-    observed: Array
-    squares: Array
-    withheld: Array
-    n_unspoken: int
-
-    def details(self, sent: Array, scatter: Array | None) -> Details:
-        """What the message says of the clusters that are sent."""
-        observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
-        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken, scatter=scatter)
-
-
-@dataclass(frozen=True, eq=False)
-class SentClusters:
-    """Local clusters as a message tells them, where that is not as they are (`docs/decisions/0001`).
-
-    Attributes
-    ----------
-    centers : array of shape (n_local_clusters, n_features)
-    counts : array of shape (n_local_clusters,)
-    sums_of_squares : array of shape (n_local_clusters,)
-        NaN where they are left out.
-    """
-
-    centers: Array
-    counts: Array
-    sums_of_squares: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +157,9 @@ class LocalClustering(KfedFile):
     def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
         """The cells of a table on the scale of the answer; missing ones are at the mean of all devices."""
         assert self.columns is not None
-        return np.nan_to_num(identity.scaled(cells, self.columns.schema))
+        schema = self.columns.schema
+        own = agreed_scale(schema).apply(cells) if schema.scaling == "agreed" else cells
+        return np.nan_to_num(identity.scaled(own, schema))
 
     def _checked_points(self, points: Any) -> Any:
         if isinstance(points, bool | np.bool_):

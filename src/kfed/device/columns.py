@@ -16,13 +16,14 @@ import numpy as np
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
 from kfed.device.cluster import cluster_device
-from kfed.device.clustering import ColumnFacts, LocalClustering
+from kfed.device.clustering import LocalClustering
 from kfed.device.distinct_rows import have_enough_ids
+from kfed.device.facts import ColumnFacts
 from kfed.device.pooled_sums import sent_sums
 from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
-from kfed.wire import CommonScale, FeatureSchema, features_by_column
+from kfed.wire import CommonScale, FeatureSchema, agreed_scale, features_by_column
 
 LEAST_OBSERVED = 0.5
 """A row with a smaller share of its columns observed is labelled, but not counted."""
@@ -130,13 +131,11 @@ def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
 
     Flags and categories have the scale that `CommonScale.pooled` gives them. A constant column has no say.
     """
-    columns = schema.columns or ()
+    if schema.scaling == "agreed":
+        return agreed_scale(schema)
     shift, scale = np.zeros(schema.n_features), np.ones(schema.n_features)
-    for column, features in zip(columns, features_by_column(schema), strict=True):
-        if column.scale is not None and column.shift is not None:
-            shift[features], scale[features] = column.shift, column.scale
-        else:
-            shift[features], scale[features] = _spread(values[:, features], column.kind in ("number", "date"))
+    for column, features in zip(schema.columns or (), features_by_column(schema), strict=True):
+        shift[features], scale[features] = _spread(values[:, features], column.kind in ("number", "date"))
     return CommonScale(shift, scale)
 
 

@@ -13,7 +13,7 @@ from kfed.wire.identity import Identity, nearest_clusters
 from kfed.wire.message import DIGEST_BYTES, DeviceMessage, digest_of
 from kfed.wire.notice import Notice
 from kfed.wire.promise import Promise, check_promise
-from kfed.wire.scale import CommonScale, columns_from_parts, columns_to_parts, features_by_column
+from kfed.wire.scale import CommonScale, agreed_scale, columns_from_parts, columns_to_parts, features_by_column
 from kfed.wire.schema import FeatureSchema
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "MessageBatch",
     "Notice",
     "Promise",
+    "agreed_scale",
     "check_promise",
     "columns_from_parts",
     "columns_to_parts",

@@ -68,6 +68,15 @@ class CommonScale:
         return np.asarray(values * self.scale + self.shift)
 
 
+def agreed_scale(schema: FeatureSchema) -> CommonScale:
+    """The scale that the columns of a schema give; 0 and 1 where they give none."""
+    shift, scale = np.zeros(schema.n_features), np.ones(schema.n_features)
+    for column, features in zip(schema.columns or (), features_by_column(schema), strict=True):
+        if column.shift is not None and column.scale is not None:
+            shift[features], scale[features] = column.shift, column.scale
+    return CommonScale(readonly(shift), readonly(scale))
+
+
 def features_by_column(schema: FeatureSchema) -> Iterator[slice]:
     """The features of each column."""
     first = 0

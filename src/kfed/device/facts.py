@@ -1,0 +1,54 @@
+"""What a local clustering knows beside its clusters: of the columns, and of what is sent in their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kfed._base.array import Array
+from kfed.wire import Details, FeatureSchema
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnFacts:
+    """What a device says of the columns of its table, beside the centers.
+
+    Attributes
+    ----------
+    schema : FeatureSchema
+    observed, squares : arrays of shape (n_local_clusters, n_features)
+        Cells behind each value of a center, and the sum of their squared distances to it.
+    withheld : array of bool, shape (n_local_clusters, n_features)
+        Values of centers with too few cells behind them to be sent.
+    n_unspoken : int
+        Rows that no center speaks for: those of clusters that are withheld, and those with too few observed cells.
+    """
+
+    schema: FeatureSchema
+    observed: Array
+    squares: Array
+    withheld: Array
+    n_unspoken: int
+
+    def details(self, sent: Array, scatter: Array | None) -> Details:
+        """What the message says of the clusters that are sent."""
+        observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
+        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken, scatter=scatter)
+
+
+@dataclass(frozen=True, eq=False)
+class SentClusters:
+    """Local clusters as a message tells them, where that is not as they are (`docs/decisions/0001`).
+
+    Attributes
+    ----------
+    centers : array of shape (n_local_clusters, n_features)
+    counts : array of shape (n_local_clusters,)
+    sums_of_squares : array of shape (n_local_clusters,)
+        NaN where they are left out.
+    """
+
+    centers: Array
+    counts: Array
+    sums_of_squares: Array
