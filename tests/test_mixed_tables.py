@@ -168,6 +168,12 @@ def test_the_name_of_a_rare_level_does_not_leave_the_site(write):
     assert any(notice.code == "rare level" for notice in kept.notices)
 
 
+def test_the_name_of_a_level_of_one_person_does_not_leave_the_site(write):
+    rows = "".join(f"{'p0' if i < 8 else f'p{i}'},{i % 9},{'rare' if i < 8 else 'common'}\n" for i in range(40))
+    kept = cluster_file(write("who,x,c\n" + rows), 2, "a", id_column="who")
+    assert b"rare" not in kept.to_message().to_bytes()
+
+
 # Clusters -------------------------------------------------------------------------------------------------------
 
 UNITS = np.array([1.0, 1000.0, 0.01, 50.0])
@@ -277,6 +283,117 @@ def test_the_only_filled_cell_of_a_column_cannot_be_read_from_the_message():
     assert not message.details.observed[:, 3].any()
 
 
+def test_the_mean_of_a_column_does_not_pass_for_filled_cells(write):
+    rows = "".join(f"{i % 7},{SECRET if i == 3 else ''}\n" for i in range(40))
+    message = cluster_file(write("x,rare\n" + rows), 2, "a", missing="mean").to_message()
+    assert not np.isclose(message.centers, float(SECRET)).any()
+
+
+def test_one_heavy_row_is_not_many_cells():
+    rows = clinics()[0][0].copy()
+    rows[:, 3] = np.nan
+    rows[7, 3] = float(SECRET)
+    message = cluster_columns(rows, SCHEMA, 2, random_state=0, sample_weight=np.full(80, 20.0)).to_message("a")
+    assert not message.details.observed[:, 3].any()
+
+
+def test_cells_of_one_person_are_not_many_cells():
+    rows, ids = clinics()[0][0].copy(), np.arange(80)
+    rows[:, 3] = np.nan
+    rows[:16, 3], ids[:16] = float(SECRET), 0
+    message = cluster_columns(rows, SCHEMA, 2, random_state=0, ids=ids, min_cluster_size=5).to_message("a")
+    assert not message.details.observed[:, 3].any()
+
+
+def test_a_center_that_is_a_row_is_withheld_also_if_a_cell_is_missing_elsewhere():
+    near = np.array(
+        [[10.0, 20.0], *([10.0 + dx, 20.0 + dy] for dx, dy in ((1, 2), (-1, -2), (2, -1), (-2, 1), (3, 3), (-3, -3)))]
+    )
+    far = 500 + np.random.default_rng(0).normal(size=(30, 2))
+    schema = FeatureSchema.of_columns([Column("a"), Column("b")])
+    for has_gap in (False, True):
+        rows = np.concatenate([near, far])
+        rows[20, 0] = np.nan if has_gap else rows[20, 0]
+        message = cluster_columns(rows, schema, 2, random_state=0, min_cluster_size=5).to_message("a")
+        assert message.n_local_clusters == 1
+
+
+# Columns that differ --------------------------------------------------------------------------------------------
+
+
+def sites_of(write, *texts, **options):
+    return [
+        cluster_file(write(text, f"{i}.csv"), 1, f"{i}", min_cluster_size=1, **options) for i, text in enumerate(texts)
+    ]
+
+
+def test_a_column_that_is_empty_at_one_site_is_no_obstacle(write):
+    own = sites_of(write, "x,c\n1,\n2,\n3,\n", "x,c\n1,p\n2,q\n3,p\n", "c,x\nq,1\nq,2\np,3\n")
+    for order in (own, own[::-1]):
+        result = kfed.aggregate([one.to_message() for one in order], 1)
+        assert set(result.schema.names) == {"x", "c=p", "c=q"}
+        assert result.messages.details.observed[0, result.schema.names.index("c=p")] == 0
+        assert [len(one.labels(result)) for one in own] == [3, 3, 3]
+
+
+def test_a_column_may_be_called_like_a_kind(write):
+    message = sites_of(write, "number,category\n1,2\n3,4\n")[0].to_message()
+    assert kfed.DeviceMessage.from_bytes(message.to_bytes()).schema.names == ("number", "category")
+
+
+def test_the_first_of_january_1970_is_a_date(write):
+    table = read_columns(write("day\n1970-01-01\n1970-01-02\n"), min_cluster_size=1)
+    np.testing.assert_array_equal(table.values, [[0], [1]])
+
+
+def test_ages_that_all_differ_are_no_identifier(write):
+    ages = np.random.default_rng(0).permutation(np.arange(30, 55))
+    assert read_columns(write("age,x\n" + "".join(f"{age},1\n" for age in ages))).names == ("age", "x")
+
+
+def test_thousands_with_dots_are_read_where_commas_are_decimal(write):
+    table = read_columns(write("a;b\n1.234,5;0,5\n2.000;1,5\n"), min_cluster_size=1)
+    np.testing.assert_array_equal(table.values, [[1234.5, 0.5], [2000, 1.5]])
+
+
+def test_a_remark_that_few_rows_have_is_no_obstacle(write):
+    rows = "".join(f"{i % 5},{'note' if i < 2 else ''}\n" for i in range(20))
+    assert len(cluster_file(write("x,remark\n" + rows), 2, "a").clustering.labels) == 20
+
+
+def test_with_a_schema_cells_are_read_as_what_it_says(write, tmp_path):
+    schema = FeatureSchema.of_columns(
+        [Column("c", "category", ("f", "m"), shift=0.0, scale=1.0), Column("on", "flag", shift=0.0, scale=1.0)],
+        "agreed",
+    )
+    table = read_columns(write("c,on\nf,1\nf,0\n"), schema=schema)
+    np.testing.assert_array_equal(table.values, [[1, 0, 1], [1, 0, 0]])
+    dated = FeatureSchema.of_columns([Column("day", "date", shift=0.0, scale=1.0)], "agreed")
+    with pytest.raises(kfed.InvalidInputError, match="'day' must hold a date in every row; it holds a number"):
+        read_columns(write("day\n20260131\n"), schema=dated)
+
+
+def test_what_cannot_be_done_with_tables_is_said(write):
+    path = write("x,y\n1,\n,2\n3,\n")
+    with pytest.raises(kfed.InvalidInputError, match="no row is complete"):
+        cluster_file(path, 1, "a", missing="drop")
+    with pytest.raises(kfed.InvalidInputError, match="add --as-is or --scale"):
+        cluster_file(path, 1, "a", small_clusters="borrow")
+
+
+def test_times_with_fractions_of_a_second_are_read():
+    frame = pandas.DataFrame({"at": pandas.to_datetime(["2026-01-31 12:00:00.123456", "2026-02-01"], format="mixed")})
+    np.testing.assert_allclose(read_columns(frame, min_cluster_size=1).values, [[20484.5], [20485]], atol=1e-5)
+
+
+def test_values_that_are_not_there_do_not_stretch_the_grid():
+    rows = np.column_stack([np.full(40, 20_000.0) + np.arange(40) % 5, np.arange(40) % 2])
+    rows[:20, 0] = np.nan
+    schema = FeatureSchema.of_columns([Column("day"), Column("x")])
+    rounded = cluster_columns(rows, schema, 2, random_state=0, min_cluster_size=5).to_message("a").quantised(8)
+    assert (rounded.rounding[:, 0] < 1).all()
+
+
 # What is said ---------------------------------------------------------------------------------------------------
 
 
@@ -302,7 +419,7 @@ def test_a_column_that_outweighs_all_others_is_named_where_numbers_are_taken_as_
 def test_a_site_without_a_center_is_named():
     tiny = cluster_columns(clinics()[0][0][:2], SCHEMA, 2).to_message("tiny")
     found = kfed.aggregate([*messages_of(clinics()), tiny], 4).warnings
-    assert "'tiny' sent no center: none of its rows is spoken for" in found
+    assert "'tiny' sent no center: its rows had no part in the clusters" in found
 
 
 # Agreed on before -----------------------------------------------------------------------------------------------

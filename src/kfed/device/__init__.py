@@ -12,6 +12,7 @@ from kfed.device.facts import ColumnFacts
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
 from kfed.device.moments import with_moments
+from kfed.device.pooled_sums import POOLED
 from kfed.device.privacy import Privacy
 from kfed.device.refine import nearest_centers
 from kfed.device.rows import Rows
@@ -21,6 +22,7 @@ from kfed.device.sparse_rows import SparseRows
 __all__ = [
     "MAX_ITERATIONS",
     "MIN_CLUSTER_SIZE",
+    "POOLED",
     "BlockedRows",
     "ColumnFacts",
     "LocalClustering",

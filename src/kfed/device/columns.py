@@ -30,6 +30,9 @@ LEAST_OBSERVED = 0.5
 
 ROWS_AT_ONCE = 2**14
 
+ON_CENTER = 1e-9
+"""A cell is at the center of its cluster if it is no farther from it, in standard deviations."""
+
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
 
@@ -62,7 +65,7 @@ def cluster_columns(
     -------
     LocalClustering
         Its `columns` says how many cells were observed behind each value of a center, and how they spread. With
-        `privacy`, there is no such thing, and a missing cell is taken to be at the agreed shift of its column: what
+        `privacy`, it is None, and a missing cell is taken to be at the agreed shift of its column: what
         other rows have there must not matter.
     """
     if privacy is not None:
@@ -70,7 +73,7 @@ def cluster_columns(
         return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
     scale = own_scale(values, schema)
     cells = _Cells.of(scale.apply(values), sample_weight)
-    counted = _is_counted(cells.is_there, schema)
+    counted = _counted(cells.is_there, schema)
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     found = cluster_device(
         cells.filled[counted],
@@ -83,16 +86,17 @@ def cluster_columns(
         measure_deviation=False,
         **options,
     )
-    labels = _completed(cells, counted, found)
+    labels = _completed(cells, counted, found, fill=schema.missing == "mean")
     in_units = cells.filled if schema.scaling == "agreed" else values
     in_units = in_units if cells.are_complete else np.where(cells.is_there, in_units, 0)
     tally = _tally(in_units, cells, np.where(counted, labels, -1), found.n_local_clusters)
-    withheld = found.withheld
+    withheld, support = found.withheld, np.broadcast_to(tally.rows[:, None], tally.means.shape)
     if not cells.are_complete:
+        support = _support(cells, np.where(counted, labels, -1), found.n_local_clusters, whose)
         withheld = _too_few(cells, counted, labels, tally.counts, min_cluster_size, whose)
-    hidden = withheld[:, None] | (tally.observed < min_cluster_size)
-    squares = sent_sums(tally.squares.T, tally.observed.T, ~hidden.T, min_cluster_size).T
-    hidden |= np.isnan(squares)  # a column with so few cells in all that its spread would tell them
+    hidden = withheld[:, None] | (support < min_cluster_size)
+    squares = sent_sums(tally.squares.T, support.T, ~hidden.T, min_cluster_size).T
+    hidden |= np.isnan(squares)  # a column with too few cells in all for its spread to be sent
     return replace(
         found,
         labels=readonly(labels),
@@ -129,7 +133,8 @@ def _cluster_privately(
 def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
     """The agreed scale, or what this device's cells show: mean and standard deviation, unmoved by a few far cells.
 
-    Flags and categories have the scale that `CommonScale.pooled` gives them. A constant column has no say.
+    Flags and categories have the scale that `CommonScale.pooled` gives them. A constant column keeps scale 1, so it
+    adds nothing to distances.
     """
     if schema.scaling == "agreed":
         return agreed_scale(schema)
@@ -175,7 +180,7 @@ class _Cells:
 
     def nearest(self, centers: Array) -> Array:
         """The center nearest to each row in its observed cells, (n_rows,)."""
-        apart = self.is_there @ (centers**2).T - 2 * (self.filled @ centers.T)  # but for what a row adds to all alike
+        apart = self.is_there @ (centers**2).T - 2 * (self.filled @ centers.T)  # up to a constant per row
         return np.asarray(apart.argmin(axis=1))
 
     def means(self, labels: Array, otherwise: Array) -> Array:
@@ -184,17 +189,23 @@ class _Cells:
         return np.where(tally.observed > 0, tally.means, otherwise)
 
 
-def _is_counted(is_there: Array, schema: FeatureSchema) -> Array:
-    """Rows with enough observed columns to be counted; all, if there is none."""
-    first = [features.start for features in features_by_column(schema)]
-    least = 1 if schema.missing == "drop" else LEAST_OBSERVED
-    counted = np.asarray(is_there[:, first].mean(axis=1) >= least)
+def _counted(is_there: Array, schema: FeatureSchema) -> Array:
+    """Rows with enough filled columns to be counted; all rows, if none qualifies."""
+    columns = [is_there[:, features] for features in features_by_column(schema)]
+    filled = np.mean([own.all(axis=1) if own.shape[1] else np.zeros(len(own), bool) for own in columns], axis=0)
+    if schema.missing == "mean":
+        return np.ones(len(is_there), bool)
+    if schema.missing == "drop":
+        filled = np.where(is_there.all(axis=1), 1, 0)
+        if not filled.any():
+            raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
+    counted = np.asarray(filled >= LEAST_OBSERVED)
     return counted if counted.any() else np.ones(len(is_there), bool)
 
 
-def _completed(cells: _Cells, counted: Array, found: LocalClustering) -> Array:
+def _completed(cells: _Cells, counted: Array, found: LocalClustering, fill: bool) -> Array:
     """The label of every row: by Lloyd on observed cells if some are missing."""
-    if cells.are_complete:
+    if len(found.labels) == len(counted) and (cells.are_complete or fill):
         return found.labels
     some, centers, labels = cells.select(counted), found.centers.astype(np.float64), found.labels
     for _ in range(MAX_ITERATIONS):
@@ -213,15 +224,17 @@ class _CellSums:
     means: Array
     squares: Array
     counts: Array
+    rows: Array
 
 
 def _tally(values: Array, cells: _Cells, labels: Array, n_clusters: int) -> _CellSums:
     """Tally the observed cells of the rows of each label; rows of label -1 have no part in it."""
     shape = (n_clusters, values.shape[1])
-    tally = _CellSums(np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(n_clusters))
+    tally = _CellSums(*np.zeros((3, *shape)), *np.zeros((2, n_clusters)))
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels, np.arange(n_clusters + 1), sorter=order)
     for cluster, (first, last) in enumerate(pairwise(edges)):
+        tally.rows[cluster] = np.count_nonzero(cells.weights[order[first:last]])
         blocks = np.array_split(order[first:last], max(1, (last - first) // ROWS_AT_ONCE))
         for own in blocks:
             weights = cells.weights[own, None] * cells.is_there[own]
@@ -235,18 +248,33 @@ def _tally(values: Array, cells: _Cells, labels: Array, n_clusters: int) -> _Cel
     return tally
 
 
+def _support(cells: _Cells, labels: Array, n_clusters: int, whose: Array | None) -> Array:
+    """Rows, or different ids, with a filled cell behind each value of a center, (n_clusters, n_features)."""
+    support = np.zeros((n_clusters, cells.filled.shape[1]))
+    for cluster in range(n_clusters):
+        own = (labels == cluster) & (cells.weights > 0)
+        is_there = cells.is_there[own]
+        if whose is None:
+            support[cluster] = is_there.sum(axis=0)
+        else:
+            support[cluster] = [len(np.unique(whose[own][filled])) for filled in is_there.T]
+    return support
+
+
 def _too_few(
     cells: _Cells, counted: Array, labels: Array, counts: Array, min_cluster_size: int, whose: Array | None
 ) -> Array:
-    """Clusters of fewer distinct rows, or ids, than may be sent, or that one row dominates, (n_clusters,)."""
+    """Clusters that would tell of too few rows or ids, as `withholding` decides where no cell is missing."""
     withheld = np.ones(len(counts), bool)
-    if whose is not None:
-        own_labels, weights = labels[counted], cells.weights[counted]
-        enough = have_enough_ids(whose[counted], weights, own_labels, len(counts), min_cluster_size)
-        return ~np.asarray(enough).reshape(-1)
     for cluster in np.unique(labels[counted]):
         own = cells.select(counted & (labels == cluster))
-        rows = np.column_stack([own.filled, own.is_there])
-        n_distinct = len(np.unique(rows, axis=0))
-        withheld[cluster] = min(n_distinct, counts[cluster] / own.weights.max()) < min_cluster_size
+        center = own.means(np.zeros(len(own.weights), np.intp), np.zeros((1, own.filled.shape[1])))
+        on_center = (np.abs(own.filled - center) <= ON_CENTER) | ~own.is_there
+        n_on_center = np.count_nonzero(on_center.all(axis=1))
+        n_distinct = len(np.unique(np.column_stack([own.filled, own.is_there]), axis=0))
+        least = min(counts[cluster] / own.weights.max(), np.inf if whose is not None else n_distinct)
+        withheld[cluster] = least < min_cluster_size or 0 < n_on_center < min_cluster_size
+    if whose is not None:
+        enough = have_enough_ids(whose[counted], cells.weights[counted], labels[counted], len(counts), min_cluster_size)
+        withheld |= ~np.asarray(enough).reshape(-1)
     return withheld

@@ -14,7 +14,7 @@ DOMINANT = 0.999
 """A column that makes up this share of all squared distances between centers decides alone."""
 
 FOREIGN = 4.0
-"""Another unit, it seems, if mean or spread are this many times those of other devices, and no values are in common."""
+"""Another unit, it seems, if mean or spread are so many times those of others, and the ranges do not overlap."""
 
 FEWEST_DEVICES = 3
 
@@ -44,11 +44,14 @@ def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iter
 
 
 def _says_columns(message: DeviceMessage) -> bool:
-    return message.schema.columns is not None and message.details is not None and message.details.squares is not None
+    details = message.details
+    if message.schema.columns is None or details is None:
+        return False
+    return details.squares is not None and details.observed is not None
 
 
 def _ranges(message: DeviceMessage) -> dict[str, Array]:
-    """Lowest and highest value that is common, mean and spread of each column of numbers."""
+    """Range (center plus and minus two standard deviations), mean and spread of each column of numbers."""
     assert message.details is not None
     assert message.details.observed is not None
     assert message.details.squares is not None
@@ -99,10 +102,13 @@ def _unspoken(batch: MessageBatch) -> Iterator[str]:
     """Say how many rows no center speaks for, and who sent no center at all."""
     silent = np.setdiff1d(np.arange(batch.n_devices), batch.owners)
     for position in silent[:5].tolist():
-        yield f"{batch.device_ids[position]!r} sent no center: none of its rows is spoken for"
+        yield f"{batch.device_ids[position]!r} sent no center: its rows had no part in the clusters"
     if batch.details is None:
         return
     counts = [message.details.n_unspoken or 0 for message in batch.details.messages if message.details is not None]
     total = sum(counts)
     if total > 0.05 * (total + float(batch.counts.sum())):
-        yield f"{plural(total, 'row')} in clusters too small to be sent are not spoken for; they get labels, too"
+        yield (
+            f"{plural(total, 'row')} had no part in the clusters: their groups were too small to be sent, or too few "
+            "of their cells are filled; they get labels, too"
+        )

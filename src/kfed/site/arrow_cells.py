@@ -11,7 +11,7 @@ from kfed._base.array import Array
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.cells import Cells, from_text
 
-_DAY = 86_400.0
+_DAY = 86_400_000.0  # in milliseconds
 
 
 def arrow() -> Any:
@@ -31,7 +31,7 @@ def cells_of(name: str, column: Any, decimal: str = ".", as_text: bool = False) 
     if types.is_boolean(kind):
         return Cells(name, "flag", _floats(column.cast("int8")))
     if types.is_date(kind) or types.is_timestamp(kind):
-        return Cells(name, "date", _floats(column.cast(arrow().timestamp("s")).cast("int64")) / _DAY)
+        return Cells(name, "date", _floats(column.cast(arrow().timestamp("ms"), safe=False).cast("int64")) / _DAY)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return _number_cells(name, column.cast("float64", safe=False) if types.is_decimal(kind) else column)
     if types.is_null(kind):

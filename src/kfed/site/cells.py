@@ -12,10 +12,11 @@ import numpy as np
 from kfed._base.array import Array
 
 MISSING_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", ".", "?", "missing"])
-"""Cells that say that there is nothing, in any case. A cell such as "<5" says that a number is not told."""
+"""Cells that say that there is nothing, in any case. A censored number such as "<5" is missing, too."""
 
 _CENSORED = re.compile(r"[<>≤≥]=?\s*[\d.,]+")
 _FLAGS = [{"yes": 1, "no": 0}, {"y": 1, "n": 0}, {"true": 1, "false": 0}, {"t": 1, "f": 0}, {"ja": 1, "nein": 0}]
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)?")
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -33,7 +34,7 @@ class Cells:
         Position of each text in `texts`; -1 where a cell is missing.
     texts : tuple of str
     bad_row : int or None
-        The first row with something else in a column of numbers.
+        The first row of a column of numbers whose cell is neither a number nor missing.
     """
 
     name: str
@@ -100,14 +101,24 @@ def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".")
     return _text(name, words, is_missing, codes)
 
 
+def from_levels(name: str, texts: Sequence[str]) -> Cells:
+    """A column of text whose cells are levels, as they are written."""
+    words = [text.strip() for text in texts]
+    distinct = sorted(set(words))
+    place = {word: position for position, word in enumerate(distinct)}
+    is_missing = np.array([is_missing_word(word) for word in distinct], bool)
+    return _text(name, distinct, is_missing, np.array([place[word] for word in words], np.intp))
+
+
 def is_missing_word(word: str) -> bool:
-    """Whether a cell says that there is nothing, or that a number is not told."""
+    """Whether a cell says that there is nothing, or is a censored number."""
     return word.lower() in MISSING_WORDS or _CENSORED.fullmatch(word) is not None
 
 
 def number_in(word: str, decimal: str = ".") -> float:
     """The number in a cell; NaN if it is not a finite number."""
-    plain = word.replace(",", ".") if decimal == "," else word
+    plain = word.replace(".", "").replace(",", ".") if decimal == "," and _THOUSANDS.fullmatch(word) else word
+    plain = plain.replace(",", ".") if decimal == "," else plain
     try:
         number = float(plain)
     except ValueError:
@@ -150,7 +161,8 @@ def _dates(words: list[str]) -> dict[str, float] | None:
     """Days since 1970 of dates such as 2026-01-31, with or without a time, or 31.01.2026."""
     found = {}
     for word in words:
-        day = _iso_day(word) or _dotted_day(word)
+        day = _iso_day(word)
+        day = _dotted_day(word) if day is None else day
         if day is None:
             return None
         found[word] = day

@@ -292,6 +292,10 @@ def cluster_table(
     """
     how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
     how |= {"sample_weight": table.weights, "ids": table.row_ids, "privacy": privacy}
+    if table.schema is not None and small_clusters == "borrow":
+        raise InvalidInputError(
+            "small clusters can borrow rows where numbers are taken as they are: add --as-is or --scale"
+        )
     if table.schema is None:
         clustering = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **how)
     else:

@@ -11,14 +11,14 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.text import plural, quoted
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells
+from kfed.site.cells import Cells, from_levels
 from kfed.wire import Column, FeatureSchema, Notice
 
 MOST_LEVELS = 50
 """A column of text with more distinct values is refused: it is a name or a remark, not a category."""
 
 OTHER = "other"
-"""The level of all rows whose own level too few rows have."""
+"""The level of rows whose own level is too rare to be named."""
 
 FEWEST_ROWS = 20
 """In a smaller table, distinct whole numbers may well be no identifier."""
@@ -28,13 +28,15 @@ _IDENTIFIER = re.compile(r"(^|[\W_])(id|ids|key|nr|no|num|number|mrn|uuid|guid|p
 
 @dataclass(frozen=True)
 class Described:
-    """The columns to cluster, and what to say of those that are not as one might think."""
+    """The columns to cluster, and notices about columns that were left out or changed."""
 
     columns: tuple[Column, ...]
     notices: tuple[Notice, ...]
 
 
-def describe(cells: Sequence[Cells], *, chosen: bool, min_cluster_size: int, where: str) -> Described:
+def describe(
+    cells: Sequence[Cells], *, chosen: bool, min_cluster_size: int, where: str, whose: Sequence[str] | None = None
+) -> Described:
     """Find out what each column is.
 
     Parameters
@@ -46,13 +48,15 @@ def describe(cells: Sequence[Cells], *, chosen: bool, min_cluster_size: int, whe
         Levels of fewer rows are merged, so that their names do not leave the site.
     where : str
         The name of the table, for errors.
+    whose : sequence of str, optional
+        The id of each row: then levels of fewer different ids are merged.
     """
     columns, notices = [], []
     for own in cells:
         if not chosen and _is_identifier(own):
             notices.append(Notice("identifier", f"column {own.name!r} looks like an identifier and is left out"))
             continue
-        columns.append(_column(own, min_cluster_size, where))
+        columns.append(_column(own, min_cluster_size, where, whose))
         notices += _notices(own, columns[-1], min_cluster_size)
     if not columns:
         raise InvalidInputError(f"{where}: a table must have at least one column to cluster; this one has none")
@@ -65,10 +69,12 @@ def encode(cells: Mapping[str, Cells], schema: FeatureSchema) -> Array:
     return np.concatenate(parts, axis=1)
 
 
-def _column(cells: Cells, min_cluster_size: int, where: str) -> Column:
+def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str] | None) -> Column:
+    if cells.is_missing.all():
+        return Column(cells.name, "empty")
     if cells.kind != "text":
         return Column(cells.name, cells.kind)
-    counts = _level_counts(cells)
+    counts = _level_counts(cells, whose)
     if len(counts) > MOST_LEVELS or len(counts) > max(10, int(counts.sum()) // 2):
         raise InvalidInputError(
             f"{where}: column {cells.name!r} is text with {plural(len(counts), 'distinct value')}; a category has at "
@@ -112,38 +118,48 @@ def _is_identifier(cells: Cells) -> bool:
     if cells.kind == "text":
         return len(cells.texts) == n_known
     assert cells.numbers is not None
-    known = np.unique(cells.numbers[~cells.is_missing])
-    are_whole = len(known) == n_known and bool((known == np.rint(known)).all())
-    in_a_row = bool(known[-1] - known[0] < 2 * n_known)
-    return are_whole and (in_a_row or _IDENTIFIER.search(cells.name) is not None)
+    known = cells.numbers[~cells.is_missing]
+    are_whole = len(np.unique(known)) == n_known and bool((known == np.rint(known)).all())
+    counts_rows = bool((np.diff(known) == 1).all())
+    return are_whole and (counts_rows or _IDENTIFIER.search(cells.name) is not None)
 
 
-def _level_counts(cells: Cells) -> Array:
+def _level_counts(cells: Cells, whose: Sequence[str] | None) -> Array:
+    """Rows, or different ids, of each level."""
     assert cells.codes is not None
-    return np.bincount(cells.codes[cells.codes >= 0], minlength=len(cells.texts))
+    codes = cells.codes[cells.codes >= 0]
+    if whose is not None:
+        ids = np.unique(np.asarray(whose), return_inverse=True)[1][cells.codes >= 0]
+        codes = np.unique(np.column_stack([codes, ids]), axis=0)[:, 0]
+    return np.bincount(codes, minlength=len(cells.texts))
 
 
 def _features(cells: Cells, column: Column) -> Array:
-    if column.kind != "category":
-        if cells.numbers is None:
-            raise InvalidInputError(f"column {column.name!r} must hold a {column.kind} in every row; it holds text")
-        return np.asarray(cells.numbers, np.float64)[:, None]
-    codes, texts = (cells.codes, cells.texts) if cells.codes is not None else _as_levels(cells)
-    assert codes is not None
+    if column.kind in ("category", "empty"):
+        return _levels(cells, column)
+    if cells.numbers is None or not (cells.kind == column.kind or cells.is_missing.all() or _is_flag(cells, column)):
+        raise InvalidInputError(
+            f"column {column.name!r} must hold a {column.kind} in every row; it holds a {cells.kind}"
+        )
+    return np.asarray(cells.numbers, np.float64)[:, None]
+
+
+def _is_flag(cells: Cells, column: Column) -> bool:
+    """Whether a column of flags is written as 0 and 1."""
+    assert cells.numbers is not None
+    return column.kind == "flag" and bool(np.isin(cells.numbers[~cells.is_missing], (0, 1)).all())
+
+
+def _levels(cells: Cells, column: Column) -> Array:
+    if cells.codes is None:
+        cells = from_levels(cells.name, cells.as_texts())
+    assert cells.codes is not None
     places = {level: place for place, level in enumerate(column.levels)}
     other = places.get(OTHER, -1)
-    level = np.array([places.get(text, other) for text in texts] + [-1])[codes]
+    level = np.array([places.get(text, other) for text in cells.texts] + [-1])[cells.codes]
     features = np.where(level[:, None] == np.arange(len(column.levels)), 1.0, 0.0)
     features[level < 0] = np.nan
     return features
-
-
-def _as_levels(cells: Cells) -> tuple[Array, tuple[str, ...]]:
-    """Numbers as levels of a category, where the schema says that they are."""
-    texts = cells.as_texts()
-    known = tuple(sorted(set(texts) - {""}))
-    places = {text: place for place, text in enumerate(known)} | {"": -1}
-    return np.array([places[text] for text in texts]), known
 
 
 def agreed_columns(schema: FeatureSchema, names: Sequence[str], where: str) -> FeatureSchema:

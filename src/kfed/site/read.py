@@ -18,7 +18,7 @@ from kfed._base.files import about
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
-from kfed.site.cells import Cells
+from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
@@ -120,7 +120,8 @@ def read_columns(
     schema : FeatureSchema, optional
         What the columns are, and their scale, if that was agreed on.
     missing : {"observed", "drop", "mean"}
-        What to do with missing cells: cluster by the others, do not count their rows, or take the mean of the column.
+        What to do with missing cells: cluster by the others, do not count their rows, or cluster as if they were at
+        the mean of the column. With a schema, what it says.
     min_cluster_size : int
         Levels of a category that fewer rows have are merged.
 
@@ -133,18 +134,20 @@ def read_columns(
     if schema is not None:
         columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
-    cells = reader.cells(choice.used, as_text=[] if id_column is None else [id_column])
+    as_text = [column.name for column in (schema.columns or () if schema else ()) if column.kind == "category"]
+    cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
+    cells |= {name: from_levels(name, cells[name].as_texts()) for name in as_text}
     _check_rows(cells, _name(path))
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path))
     features = [cells[name] for name in choice.features]
     notices: tuple[Notice, ...] = ()
     if schema is None:
-        found = describe(features, chosen=columns is not None, min_cluster_size=min_cluster_size, where=_name(path))
+        whose = None if id_column is None else cells[id_column].as_texts()
+        how: dict[str, Any] = {"chosen": columns is not None, "min_cluster_size": min_cluster_size, "whose": whose}
+        found = describe(features, where=_name(path), **how)
         schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), found.notices
     values = encode(cells, schema)
-    if missing == "mean":
-        values = _filled(values)
     names = tuple(column.name for column in schema.columns or ())
     table = Table(values, names, reader.has_header, schema=schema, notices=(*notices, *_repeated(cells, id_column)))
     return _with_rows(table, cells, choice)
@@ -252,12 +255,6 @@ def _repeated(cells: Mapping[str, Cells], id_column: str | None) -> list[Notice]
     n_repeated = len(ids) - len(set(ids))
     text = f"{plural(n_repeated, 'row')} {'has' if n_repeated == 1 else 'have'} an id that another row has, too"
     return [Notice("repeated id", text)] if n_repeated else []
-
-
-def _filled(values: Array) -> Array:
-    is_there = ~np.isnan(values)
-    means = np.where(is_there, values, 0).sum(axis=0) / np.maximum(is_there.sum(axis=0), 1)
-    return np.where(is_there, values, means)
 
 
 def _dtype_to_keep(values: Array) -> npt.DTypeLike:

@@ -14,6 +14,7 @@ import numpy as np
 
 from kfed._base import files
 from kfed._base.text import quoted
+from kfed.device import POOLED
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.site.table import Table
 from kfed.wire import KINDS, Column, FeatureSchema, features_by_column
@@ -33,18 +34,18 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """The columns of one site. It holds no row, and nothing about a column with too few filled cells."""
+    """The columns of one site. It holds no row, and of columns with few filled cells the names alone."""
 
     columns: tuple[ColumnSummary, ...]
 
     @classmethod
     def of(cls, table: Table, min_cluster_size: int) -> Self:
-        """Summarise a table that `read_columns` read; of columns with fewer filled cells, only the names are told.
+        """Summarise a table that `read_columns` read; columns with fewer than three times the floor are only named.
 
         Examples
         --------
-        >>> table = Table(np.array([[1.0], [3.0]]), ("age",), schema=FeatureSchema.of_columns([Column("age")]))
-        >>> TableSummary.of(table, 2).columns[0].means
+        >>> table = Table(np.array([[1.0], [2.0], [3.0]]), ("age",), schema=FeatureSchema.of_columns([Column("age")]))
+        >>> TableSummary.of(table, 1).columns[0].means
         (2.0,)
         """
         if table.schema is None or table.schema.columns is None:
@@ -129,7 +130,7 @@ def _at(part: ColumnSummary, what: str, features: Sequence[str]) -> list[float]:
 
 def _summary(column: Column, values: Any, weights: Any, min_cluster_size: int) -> ColumnSummary:
     is_there = ~np.isnan(values).any(axis=1)
-    if np.count_nonzero(is_there) < min_cluster_size:
+    if np.count_nonzero(is_there) < POOLED * min_cluster_size:
         nothing = (0.0,) * values.shape[1]
         return ColumnSummary(column, 0.0, nothing, nothing)
     known, own = values[is_there], weights[is_there]
@@ -142,7 +143,12 @@ def _restored(facts: Any) -> ColumnSummary:
     count, means, variances = facts.pop("count"), tuple(facts.pop("means")), tuple(facts.pop("variances"))
     column = Column.restored(facts)
     are_numbers = all(isinstance(n, int | float) and math.isfinite(n) for n in (count, *means, *variances))
-    if not are_numbers or min(count, *variances, 0) < 0 or len(means) != len(variances) or column.kind not in KINDS:
+    if (
+        not are_numbers
+        or any(number < 0 for number in (count, *variances))
+        or len(means) != len(variances)
+        or column.kind not in KINDS
+    ):
         raise ValueError
     if len(means) != len(column.features):
         raise ValueError

@@ -57,14 +57,14 @@ def _observed(message: DeviceMessage, details: Details, schema: FeatureSchema) -
     """Observed cells; a level that a device does not have was looked for in as many rows as the levels that it has."""
     counts = np.broadcast_to(message.counts[:, None], message.centers.shape)
     own = _or(details.observed, counts).astype(np.float64)
-    if schema.columns is None or message.schema.names == schema.names:
+    if schema.columns is None or message.schema.columns is None or message.schema.names == schema.names:
         return own
     names = [column.name for column in message.schema.columns or ()]
     columns = dict(zip(names, features_by_column(message.schema), strict=True))
     observed = np.empty((len(own), schema.n_features))
     for column, features in zip(schema.columns, features_by_column(schema), strict=True):
         known = own[:, columns[column.name]]
-        observed[:, features] = known.max(axis=1, keepdims=True) if known.size else message.counts[:, None]
+        observed[:, features] = known.max(axis=1, keepdims=True) if known.size else 0
     return observed
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.errors import InvalidInputError
 
-KINDS = ("number", "category", "flag", "date")
+KINDS = ("number", "category", "flag", "date", "empty")
 MAX_LEVELS = 1_000
 
 
@@ -21,9 +21,9 @@ class Column:
     Parameters
     ----------
     name : str
-    kind : {"number", "category", "flag", "date"}
+    kind : {"number", "category", "flag", "date", "empty"}
         A flag is 0 or 1, and a date is a number of days. A category becomes one feature for each of its levels, which
-        is 1 in rows of that level and 0 in others.
+        is 1 in rows of that level and 0 in others. A column without any filled cell has no feature.
     levels : tuple of str
         The levels of a category, in the order of their features.
     unit : str, optional
@@ -57,7 +57,7 @@ class Column:
             or bool(self.levels) > is_category
         ):
             raise InvalidInputError(
-                f"only a category has levels, distinct ones and at most {MAX_LEVELS:,}; look at column {self.name!r}"
+                f"column {self.name!r}: only a category may have levels: distinct ones, at most {MAX_LEVELS:,}"
             )
         if (self.shift is None) != (self.scale is None) or not _is_scale(self.shift, self.scale):
             raise InvalidInputError(f"column {self.name!r} must have a finite shift and a scale above zero, or neither")
@@ -65,16 +65,20 @@ class Column:
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features of this column."""
-        return tuple(f"{self.name}={level}" for level in self.levels) if self.kind == "category" else (self.name,)
+        if self.kind in ("category", "empty"):
+            return tuple(f"{self.name}={level}" for level in self.levels)
+        return (self.name,)
 
     def facts(self) -> dict[str, Any]:
         """What differs from a plain number, for a file."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {key: value for key, value in values.items() if value not in (None, (), "number")}
+        return {
+            own.name: values[own.name] for own in fields(self) if own.name == "name" or values[own.name] != own.default
+        }
 
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Self:
-        """The column that `facts` describes; what else it says is refused."""
+        """The column that `facts` describes; unknown keys are refused."""
         if not isinstance(facts, Mapping) or not set(facts) <= {field.name for field in fields(cls)}:
             raise InvalidInputError("a column must have a name, and may have kind, levels, unit, shift and scale")
         return cls(**{"name": "", **facts})

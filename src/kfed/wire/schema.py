@@ -124,27 +124,30 @@ class FeatureSchema:
         elif "by message" in (self.scaling, other.scaling):
             bare, rich = (ours, theirs) if self.columns is None else (theirs, ours)
             raise FeatureMismatchError(
-                f"{rich} sent the units of its table and their spread, {bare} centers alone, on a scale of its own; "
-                "make both with the same kind of command"
+                f"{rich} sent the units of its table with the spread of each column, and {bare} sent plain centers; "
+                "use the same options at both (--as-is or not)"
             )
         else:
             self._check_in_order(other, ours, theirs)
 
     def merged(self, others: Sequence[FeatureSchema]) -> FeatureSchema:
-        """The schema that holds the levels of all of these, in order; they must be the same in all else."""
+        """The schema that holds the levels of all of these, sorted; the schemas must otherwise be equal."""
         if self.columns is None or all(other == self for other in others):
             return self
         levels = {column.name: set(column.levels) for column in self.columns}
+        known = {column.name: column for column in self.columns}
         for other in others:
             for column in other.columns or ():
                 levels[column.name] |= set(column.levels)
-        columns = (replace(column, levels=tuple(sorted(levels[column.name]))) for column in self.columns)
+                if known[column.name].kind == "empty":
+                    known[column.name] = column
+        columns = (replace(column, levels=tuple(sorted(levels[name]))) for name, column in known.items())
         return FeatureSchema.of_columns(columns, self.scaling or "by message", self.missing or "observed")
 
     def align(self, values: Array, own: FeatureSchema) -> Array:
         """Bring values, (n_centers, own.n_features), into the order of these features.
 
-        Levels that only one of both has are 0 here, or left out.
+        Levels missing in `own` become 0; levels missing here are dropped.
         """
         if self.columns is None or own.columns is None or self.names == own.names:
             return values
@@ -194,7 +197,8 @@ def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: 
         their = their_columns[name]
         for what in ("kind", "unit", "shift", "scale"):
             mine, yours = getattr(column, what), getattr(their, what)
-            if mine != yours and not (what == "unit" and None in (mine, yours)):
+            may_differ = (what == "unit" and None in (mine, yours)) or (what == "kind" and "empty" in (mine, yours))
+            if mine != yours and not may_differ:
                 raise FeatureMismatchError(
                     f"column {name!r} must have the same {what} on all devices; {ours} has {mine!r} and {theirs} has "
                     f"{yours!r}"

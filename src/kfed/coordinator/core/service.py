@@ -211,6 +211,8 @@ class Coordinator:
                 await work()
             except KFedError as error:
                 log.warning("federation %s: %s", live.federation.name, error)
+            except Exception as error:  # its words may show a message, and other federations go on
+                log.error("federation %s: %s", live.federation.name, type(error).__name__)
             finally:
                 live.is_busy = False
 
