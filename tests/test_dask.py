@@ -69,6 +69,20 @@ def clustered(frame, client, **options):
     return cluster_partitions(frame, "sensor", COLUMNS, N_LOCAL, N_CLUSTERS, client, **options)
 
 
+@pytest.mark.filterwarnings("ignore::kfed.AggregationWarning")
+def test_private_devices_send_noisy_centers_and_their_rows_get_labels(client, table):
+    rows = table.assign(sensor=table["kind"].map("s{}".format))  # a device for each cluster
+    rows[COLUMNS] /= 100
+    privacy = kfed.Privacy(epsilon=4.0, radius=3.0)
+    frame = dd.from_pandas(rows.sort_values("sensor"), npartitions=1)
+    result = cluster_partitions(frame, "sensor", COLUMNS, 1, N_CLUSTERS, client, rule="robust", privacy=privacy)
+    message = result.messages.message("s0")
+    assert message.details.promise == privacy.promise
+    labels = result.labelled.compute()
+    assert labels.groupby("kind")["cluster"].nunique().eq(1).all()
+    assert labels["cluster"].nunique() == N_CLUSTERS
+
+
 @pytest.mark.parametrize("n_parts", [1, 5])
 @pytest.mark.parametrize("rule", ["paper", "robust"])
 def test_a_cluster_gives_the_aggregation_and_the_labels_of_one_process(client, table, n_parts, rule):

@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from kfed._base import checks
+from kfed._base import checks, geometry
 from kfed._base.array import Array
 from kfed._base.text import plural
-from kfed.device import LocalClustering
+from kfed.device import LocalClustering, Privacy
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.simulate import cluster_devices, messages_of
@@ -31,6 +31,7 @@ class PartitionPlan:
     min_cluster_size: int
     measure_deviation: bool
     seed: int
+    privacy: Privacy | None = None
     n_jobs: int | None = 1  # threads for a partition: one, if an engine runs partitions side by side
 
 
@@ -66,18 +67,34 @@ def partition_messages(frame: Any, plan: PartitionPlan) -> PartitionReport:
 def labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_column: str) -> Any:
     """Add a column with the global cluster of each row, null for devices that were skipped.
 
-    The devices are clustered again, with the same result, so that nothing had to be stored.
+    The devices are clustered again, with the same result, so that nothing had to be stored; private ones are not.
     """
     import pandas as pd
 
     labels = np.zeros(len(frame), np.int64)
     known = np.zeros(len(frame), bool)
     partition = _Partition.of(frame, plan)
-    for name, local in partition.clustered(plan).items():
+    if plan.privacy is None:
+        found = partition.clustered(plan).items()
+        own = {name: local.induced_labels(clusters.answer(local.to_message(name))) for name, local in found}
+    else:
+        own = {name: _private_labels(partition.points[span], name, clusters) for name, span in partition.spans.items()}
+    for name, own_labels in own.items():
         rows = partition.order[partition.spans[name]]
-        labels[rows] = local.induced_labels(clusters.answer(local.to_message(name)))
+        labels[rows] = own_labels
         known[rows] = True
     return frame.assign(**{label_column: pd.arrays.IntegerArray(labels, ~known)})
+
+
+def _private_labels(points: Array, name: str, clusters: Aggregation) -> Array:
+    """The cluster of the nearest center that the device sent, or of the nearest at all if that is not known here.
+
+    Clustering again would draw other noise, and be a second release of the same rows.
+    """
+    if name in clusters and len(clusters.identity(name)):
+        centers = clusters.messages.message(name).centers
+        return np.asarray(clusters.identity(name).cluster_ids[geometry.nearest(points, centers)])
+    return geometry.nearest(points, clusters.cluster_centers)
 
 
 @dataclass(frozen=True)
@@ -114,6 +131,7 @@ class _Partition:
             min_cluster_size=plan.min_cluster_size,
             measure_deviation=plan.measure_deviation,
             n_jobs=plan.n_jobs,
+            privacy=plan.privacy,
         )
 
 

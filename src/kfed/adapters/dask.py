@@ -16,7 +16,7 @@ import numpy as np
 from kfed._base import checks, random, text
 from kfed._base.progress import progress_bar
 from kfed.adapters._partition import PartitionPlan, PartitionReport, Skipped, device_names, labelled, partition_messages
-from kfed.device import MIN_CLUSTER_SIZE
+from kfed.device import MIN_CLUSTER_SIZE, Privacy
 from kfed.errors import EngineError, InvalidInputError, MissingExtraError
 from kfed.server import Aggregation, aggregate, aggregate_tree
 from kfed.wire import DeviceMessage
@@ -74,6 +74,7 @@ def cluster_partitions(
     min_cluster_size: int = MIN_CLUSTER_SIZE,
     measure_deviation: bool = True,
     label_column: str = "cluster",
+    privacy: Privacy | None = None,
 ) -> PartitionedAggregation:
     """Cluster the rows of a partitioned table by device, in one round.
 
@@ -103,6 +104,9 @@ def cluster_partitions(
         As in `kfed.cluster_device`.
     label_column : str
         Name of the new column of labels.
+    privacy : kfed.Privacy, optional
+        What is promised for the rows of each device, see `kfed.cluster_device`. If Dask repeats a task, as when a
+        worker is lost, that is a second release.
 
     Returns
     -------
@@ -144,6 +148,7 @@ def cluster_partitions(
         checks.positive_integer(min_cluster_size, "min_cluster_size"),
         measure_deviation,
         random.as_seed(random_state),
+        privacy,
     )
     client = client or _active_client()
     frame = _with_whole_devices(frame, device_column, client)

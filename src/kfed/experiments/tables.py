@@ -116,7 +116,8 @@ def _pooled(data: str, values: Array, n_clusters: int, seed: int) -> Array:
     filled = np.where(np.isnan(values), np.nanmean(values, axis=0), values)
     if data == "mixed":
         return _prototypes(filled, n_clusters, seed)
-    scaled = (filled - filled.mean(axis=0)) / filled.std(axis=0)
+    spread = filled.std(axis=0)
+    scaled = (filled - filled.mean(axis=0)) / np.where(spread > 0, spread, 1)
     return np.asarray(KMeans(n_clusters, n_init=10, random_state=seed).fit(scaled).labels_)
 
 
