@@ -91,6 +91,14 @@ def test_one_device_says_nothing_of_stability(world):
     assert "all centers are of one device" in found.reason
 
 
+def test_single_centers_as_clusters_are_not_recommended_and_few_centers_are_said_to_be_few(world):
+    far = [kfed.DeviceMessage(f"{i}", [[1000.0 * i]], [20], [1.0]) for i in range(5)]
+    found = kfed.compare_k(far, range(2, 6), n_resamplings=4)
+    assert found.recommended != 5
+    assert any(note.startswith("5 centers say little from k = 3 on") for note in found.notes())
+    assert not any("say little" in note for note in kfed.compare_k(world.messages(), [2, 9], n_resamplings=2).notes())
+
+
 def test_values_above_the_number_of_centers_are_left_out(world):
     sent = world.messages()[:2]
     assert kfed.compare_k(sent, [2, 6, 7, 50], n_resamplings=2).n_clusters.tolist() == [2, 6]

@@ -111,7 +111,8 @@ class KComparison(InNotebook):
     def _stand_out(self) -> Array:
         stability = self.stability[:, 0]
         are_stable = (stability >= STABLE) & (self.weakest >= STABLE)
-        return np.asarray(are_stable & self._are_apart() & (self.n_clusters > 1))
+        are_groups = (self.n_clusters > 1) & (self.n_clusters < self.n_device_centers)
+        return np.asarray(are_stable & self._are_apart() & are_groups)
 
     def _are_apart(self) -> Array:
         return np.asarray(self._above_one_cloud >= ABOVE_ONE_CLOUD)
@@ -173,6 +174,10 @@ class KComparison(InNotebook):
                 else "costs, explained variance and silhouettes are those of the device centers"
             )
             yield f"{silent}; {consequence}"
+        few = self.n_clusters[2 * self.n_clusters > self.n_device_centers]
+        if len(few):
+            centers = text.plural(self.n_device_centers, "center")
+            yield f"{centers} say little from k = {few[0]} on: a cluster of a single center is always stable"
         last = int(self.n_clusters[-1])
         if len(self.n_clusters) > 2 and self.silhouettes.argmax() == len(self.n_clusters) - 1:
             yield f"the silhouette still rises at k = {last}, the largest that was compared; compare larger ones, too"
