@@ -4,7 +4,8 @@
 labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
-from kfed.site.kept import LocalFile, cluster_file, cluster_table
+from kfed.site.cluster import cluster_file, cluster_table
+from kfed.site.kept import LocalFile
 from kfed.site.ledger import Ledger
 from kfed.site.new_rows import LabelledRows, label_rows
 from kfed.site.read import is_table_name, open_table, read_column, read_columns, read_table

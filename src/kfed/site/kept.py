@@ -9,25 +9,19 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kfed._base import checks, files
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
+from kfed.device import LocalClustering
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
-from kfed.site.moments import with_table_moments
-from kfed.site.read import open_table, read_columns, read_table
-from kfed.site.schema_file import read_schema
-from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
+from kfed.site.read import read_columns, read_table
+from kfed.site.table import Table
 from kfed.wire import DeviceMessage, Identity, KfedFile, Notice
-
-MOST_SPREADS = 256
-"""A table of more columns is sent without the spread of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,117 +182,3 @@ def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tupl
     """The parts of a file of version 1, which held the clustering as a file within the file."""
     inner, clustering = files.decode(tensors["clustering"].tobytes())
     return {**tensors, **inner}, {**facts, "version": LocalFile.VERSION, "clustering": clustering}
-
-
-def cluster_file(
-    path: Any,
-    n_local_clusters: int | Literal["auto"],
-    device_id: str,
-    *,
-    random_state: int = 0,
-    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
-    small_clusters: Literal["withhold", "borrow"] = "withhold",
-    privacy: Privacy | None = None,
-    scale: str | os.PathLike[str] | None = None,
-    schema: str | os.PathLike[str] | None = None,
-    as_is: bool | None = None,
-    missing: str = "observed",
-    moments: bool = False,
-    dtype: npt.DTypeLike | None = None,
-    **reading: Any,
-) -> LocalFile:
-    """Read the table of a site and cluster its rows.
-
-    Parameters
-    ----------
-    path : path or data frame
-    n_local_clusters, device_id, random_state, min_cluster_size, privacy, moments
-        As in `cluster_table`.
-    scale, schema : path, optional
-        What the sites agreed on, see `read_scale` and `read_schema`. Without either, centers are sent in the units of
-        the table with the spread of each column, and the server finds the scale.
-    as_is : bool, optional
-        Whether to take numbers as they are, with no scale and no spreads, as the paper does. By default only for .npy
-        files, and tables of more than 256 columns, whose spreads would make the message several times as large.
-    missing : {"observed", "drop", "mean"}
-        What to do with missing cells, see `read_columns`.
-    dtype : {float32, float64}, optional
-        With `scale` or `as_is`, the precision to compute and send in.
-    **reading
-        As in `read_table`.
-    """
-    if as_is is None:
-        as_is = scale is not None or (schema is None and _is_plain(path, reading.get("header")))
-    if as_is:
-        table = read_table(path, scale=scale, dtype=dtype, **reading)
-    elif dtype is not None:
-        raise InvalidInputError("single precision is for numbers as they are: use --float32 with --as-is or --scale")
-    else:
-        agreed = None if schema is None else read_schema(schema)
-        table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
-    how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "privacy": privacy}
-    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, moments=moments, **how)
-
-
-def _is_plain(path: Any, header: bool | None) -> bool:
-    return str(path).endswith(".npy") or len(open_table(path, header).names) > MOST_SPREADS
-
-
-def cluster_table(
-    table: Table,
-    n_local_clusters: int | Literal["auto"],
-    device_id: str,
-    *,
-    random_state: int = 0,
-    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
-    small_clusters: Literal["withhold", "borrow"] = "withhold",
-    privacy: Privacy | None = None,
-    moments: bool = False,
-) -> LocalFile:
-    """Cluster the rows of a site, and keep what labels them later.
-
-    Parameters
-    ----------
-    table : Table
-        The rows, see `read_table`. Its weights are used if it has them; so are the ids of its rows, to count whose rows
-        a cluster holds.
-    n_local_clusters : int or "auto"
-        How many clusters to look for; "auto" finds how many there are.
-    device_id : str
-        The name of the site.
-    random_state : int
-        Decides every random choice, together with the name of the site.
-    min_cluster_size : int
-        Clusters of fewer different rows (or ids, if there are any), or whose center could reveal a row, are not sent;
-        see `kfed.cluster_device`.
-    small_clusters : {"withhold", "borrow"}
-        Whether clusters with too few rows are not sent, or sent with the nearest rows of larger ones.
-    privacy : Privacy, optional
-        What is promised for the rows. Then write the message to a `Ledger` before it leaves.
-    moments : bool
-        Whether the message also holds the scatter of all rows, see `with_moments`.
-
-    Returns
-    -------
-    LocalFile
-        Its `to_message` is what may leave the site.
-
-    Examples
-    --------
-    >>> table = Table(np.array([[30.0], [31.0], [33.0], [36.0], [37.0], [70.0], [71.0], [73.0]]), ("age",))
-    >>> kept = cluster_table(table, 2, "site7")
-    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()  # three rows are too few to be sent
-    (('age',), [5])
-    """
-    how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
-    how |= {"sample_weight": table.weights, "ids": table.row_ids, "privacy": privacy}
-    if table.schema is not None and small_clusters == "borrow":
-        raise InvalidInputError(
-            "small clusters can borrow rows where numbers are taken as they are: add --as-is or --scale"
-        )
-    if table.schema is None:
-        clustering = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **how)
-    else:
-        clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
-    clustering = with_table_moments(clustering, table) if moments else clustering
-    return LocalFile(device_id, clustering, table.row_ids, table.id_column, table.notices)

@@ -13,8 +13,12 @@ CODES = {8: np.uint8, 16: np.uint16}
 def on_grid(centers: Array, bits: int, by_column: bool) -> tuple[Array, Array]:
     """Codes of the centers, and the grid: lowest value and step of each column, or of each center.
 
-    A grid by column suits columns of different units; one by center costs less where there are more columns.
+    A value that is NaN is taken to be at the mean of its column. A grid by column suits columns of different units; one
+    by center costs less where there are more columns.
     """
+    is_known = ~np.isnan(centers).all(axis=0)
+    means = np.nanmean(np.where(is_known, centers, 0), axis=0) if len(centers) else np.zeros(centers.shape[1])
+    centers = np.where(np.isnan(centers), means, centers)
     levels = 2**bits - 1
     if centers.size == 0:
         return np.zeros(centers.shape, CODES[bits]), np.ones((2, centers.shape[1]), np.float32)

@@ -210,9 +210,7 @@ class DeviceMessage(InNotebook, KfedFile):
         """Round the centers to 8 or 16 bits each, in a message of its own; `rounding` says how far they may be off."""
         if bits not in CODES:
             raise InvalidInputError(f"bits must be 8 or 16; got {bits}")
-        known = self.known_centers
-        known = np.where(np.isnan(known), np.nanmean(np.where(np.isnan(known).all(axis=0), 0, known), axis=0), known)
-        codes, grid = on_grid(known, bits, by_column=self.schema.scaling == "by message")
+        codes, grid = on_grid(self.known_centers, bits, by_column=self.schema.scaling == "by message")
         details = replace(self.details or Details(), codes=codes, grid=grid)
         table = np.concatenate([from_grid(codes, grid), self.table[:, -N_STATISTICS:]], axis=1)
         if details.observed is not None:
