@@ -318,6 +318,29 @@ def test_a_center_that_is_a_row_is_withheld_also_if_a_cell_is_missing_elsewhere(
         assert message.n_local_clusters == 1
 
 
+def test_a_cell_that_makes_up_its_column_cannot_be_read_from_the_average():
+    rows = clinics()[0][0].copy()
+    rows[:, 3] = 0
+    rows[7, 3] = float(SECRET)
+    message = cluster_columns(rows, SCHEMA, 2, random_state=0).to_message("a")
+    assert not np.isclose(message.centers[:, 3] * message.counts, float(SECRET)).any()
+
+
+def test_a_site_of_few_rows_sends_no_empty_center(write):
+    rows = "".join(f"{10 * (i % 2) + i / 10},{5 * (i % 2) - i / 20}\n" for i in range(14))
+    kept = cluster_file(write("x,y\n" + rows), 2, "small")
+    assert kept.to_message().n_local_clusters == 0
+    other = cluster_file(write("x,y\n" + 5 * rows, "large.csv"), 2, "large")
+    labels = kept.labels(kfed.aggregate([kept.to_message(), other.to_message()], 2))
+    assert adjusted_rand_score(labels, np.arange(14) % 2) == 1
+
+
+def test_moments_of_few_rows_do_not_leave_a_site(write):
+    path = write("x,y\n" + "".join(f"{i},{i * i % 7}\n" for i in range(14)))
+    with pytest.raises(kfed.InvalidInputError, match="leave moments out"):
+        cluster_file(path, 1, "a", moments=True)
+
+
 # Columns that differ --------------------------------------------------------------------------------------------
 
 
@@ -344,6 +367,14 @@ def test_a_column_may_be_called_like_a_kind(write):
 def test_the_first_of_january_1970_is_a_date(write):
     table = read_columns(write("day\n1970-01-01\n1970-01-02\n"), min_cluster_size=1)
     np.testing.assert_array_equal(table.values, [[0], [1]])
+
+
+@pytest.mark.parametrize(
+    "levels", [("<18", "18-64", ">=65"), ("none", "diabetes"), ("+", "-"), ("<18", ">=65"), ("F",)]
+)
+def test_words_that_would_be_missing_among_numbers_are_levels_among_words(write, levels):
+    rows = "".join(f"{i % 3},{levels[i % len(levels)]}\n" for i in range(30))
+    assert read_columns(write("x,c\n" + rows)).schema.columns[1] == Column("c", "category", tuple(sorted(levels)))
 
 
 def test_ages_that_all_differ_are_no_identifier(write):

@@ -129,7 +129,7 @@ def test_the_scatter_is_kept_in_files_and_survives_aggregation(world):
 
 def test_no_row_is_in_the_scatter_even_of_few_rows():
     points = np.random.default_rng(0).normal(size=(6, 20))
-    factor = with_moments(kfed.cluster_device(points, 1, random_state=0), points).scatter
+    factor = with_moments(kfed.cluster_device(points, 1, random_state=0, min_cluster_size=2), points).scatter
     for row in np.concatenate([points, points - points.mean(axis=0)]):
         assert np.linalg.norm(factor - row, axis=1).min() > 0.1
         assert np.linalg.norm(factor + row, axis=1).min() > 0.1

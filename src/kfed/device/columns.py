@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
@@ -29,6 +30,9 @@ LEAST_OBSERVED = 0.5
 """A row with a smaller share of its columns observed is labelled, but not counted."""
 
 ROWS_AT_ONCE = 2**14
+
+MOST_OF_ONE = 0.5
+"""An average is not sent if one cell has a larger share of the sum of all cells behind it, by size."""
 
 ON_CENTER = 1e-9
 """A cell is at the center of its cluster if it is no farther from it, in standard deviations."""
@@ -96,7 +100,8 @@ def cluster_columns(
         withheld = _too_few(cells, counted, labels, tally.counts, min_cluster_size, whose)
     hidden = withheld[:, None] | (support < min_cluster_size)
     squares = sent_sums(tally.squares.T, support.T, ~hidden.T, min_cluster_size).T
-    hidden |= np.isnan(squares)  # a column with too few cells in all for its spread to be sent
+    hidden |= np.isnan(squares) | _is_dominated(in_units, np.where(counted, labels, -1), schema, hidden.shape)
+    withheld = withheld | hidden.all(axis=1)  # a center of which nothing may be said
     return replace(
         found,
         labels=readonly(labels),
@@ -246,6 +251,20 @@ def _tally(values: Array, cells: _Cells, labels: Array, n_clusters: int) -> _Cel
             weights = cells.weights[own, None] * cells.is_there[own]
             tally.squares[cluster] += (weights * (values[own] - tally.means[cluster]) ** 2).sum(axis=0)
     return tally
+
+
+def _is_dominated(values: Array, labels: Array, schema: FeatureSchema, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Averages of numbers of which a single cell makes up more than half: the average tells that cell."""
+    dominated = np.zeros(shape, bool)
+    numbers = [
+        features.start
+        for column, features in zip(schema.columns or (), features_by_column(schema), strict=True)
+        if column.kind == "number"
+    ]
+    for cluster in range(shape[0]):
+        sizes = np.abs(values[np.ix_(labels == cluster, numbers)])
+        dominated[cluster, numbers] = sizes.max(axis=0, initial=0) > MOST_OF_ONE * sizes.sum(axis=0)
+    return dominated
 
 
 def _support(cells: _Cells, labels: Array, n_clusters: int, whose: Array | None) -> Array:

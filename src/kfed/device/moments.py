@@ -29,10 +29,10 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
 
     Examples
     --------
-    >>> points = np.array([[0.0, 0.1], [0.1, 0.0], [0.0, 0.0], [9.0, 9.1], [9.1, 9.0], [9.0, 9.0]])
-    >>> local = kfed.cluster_device(points, 2, random_state=0)
+    >>> points = np.random.default_rng(0).normal(size=(30, 2))
+    >>> local = kfed.cluster_device(points, 1, random_state=0)
     >>> sent = with_moments(local, points).to_message("site7")
-    >>> np.allclose(sent.details.scatter.T @ sent.details.scatter, 6 * np.cov(points.T, bias=True))
+    >>> np.allclose(sent.details.scatter.T @ sent.details.scatter, 30 * np.cov(points.T, bias=True))
     True
     """
     rows = checks.finite_table(points, "points")
@@ -47,11 +47,21 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
         raise InvalidInputError(
             "moments are those of rows that count once; some were borrowed: withhold small clusters"
         )
+    if _are_too_few(local):
+        raise InvalidInputError("too few rows are sent for their moments not to tell them; leave moments out")
     weights = checks.sample_weight(sample_weight, rows)
     spoken = ~local.withheld[local.labels]
     dense = (rows[spoken].toarray() if checks.is_sparse(rows) else rows[spoken]).astype(np.float64)
     own = np.ones(len(dense)) if weights is None else weights[spoken].astype(np.float64)
     return replace(local, scatter=frozen(_factor(dense, own).astype(local.centers.dtype)))
+
+
+def _are_too_few(local: LocalClustering) -> bool:
+    """Whether sums of squares of what is sent are withheld, since they are over too few rows."""
+    sent = ~local.withheld
+    if local.columns is not None:
+        return not sent.any() or bool(local.columns.withheld[sent].any())
+    return not sent.any() or (local.sent is not None and bool(np.isnan(local.sent.sums_of_squares[sent]).any()))
 
 
 def _factor(rows: Array, weights: Array) -> Array:

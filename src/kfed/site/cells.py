@@ -11,8 +11,10 @@ import numpy as np
 
 from kfed._base.array import Array
 
-MISSING_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", ".", "?", "missing"])
-"""Cells that say that there is nothing, in any case. A censored number such as "<5" is missing, too."""
+ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "."])
+MISSING_WORDS = ABSENT_WORDS | {"none", "nil", "-", "--", "?", "missing"}
+"""Cells that say that there is nothing, in any case. Those added here, and censored numbers such as "<5", say so among
+numbers, flags and dates alone: among words, "none" or "<18" is a level like others."""
 
 _CENSORED = re.compile(r"[<>≤≥]=?\s*[\d.,]+")
 _FLAGS = [{"yes": 1, "no": 0}, {"y": 1, "n": 0}, {"true": 1, "false": 0}, {"t": 1, "f": 0}, {"ja": 1, "nein": 0}]
@@ -87,18 +89,19 @@ def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".")
     """
     words = [text.strip() for text in texts]
     is_missing = np.array([is_missing_word(word) for word in words], bool)
-    if is_missing.all():
+    is_absent = np.array([word.lower() in ABSENT_WORDS for word in words], bool)
+    if is_missing.all() and len(set(words)) - is_absent.any() < 2:
         return Cells(name, "number", np.full(len(codes), np.nan))
     numbers = np.array([number_in(word, decimal) for word in words])
     is_number = ~np.isnan(numbers) & ~is_missing
-    if _share(is_number, is_missing, codes) >= 0.5:
+    if not is_missing.all() and _share(is_number, is_missing, codes) >= 0.5:
         return _numbers(name, numbers, is_number | is_missing, codes)
     known = [word for word, gone in zip(words, is_missing, strict=True) if not gone]
     for kind, table in (("flag", _flags(known)), ("date", _dates(known))):
-        if table is not None:
+        if table:
             values = np.array([table.get(word, np.nan) for word in words], float)
             return Cells(name, kind, _taken(values, codes))
-    return _text(name, words, is_missing, codes)
+    return _text(name, words, is_absent, codes)
 
 
 def from_levels(name: str, texts: Sequence[str]) -> Cells:
@@ -106,8 +109,8 @@ def from_levels(name: str, texts: Sequence[str]) -> Cells:
     words = [text.strip() for text in texts]
     distinct = sorted(set(words))
     place = {word: position for position, word in enumerate(distinct)}
-    is_missing = np.array([is_missing_word(word) for word in distinct], bool)
-    return _text(name, distinct, is_missing, np.array([place[word] for word in words], np.intp))
+    is_absent = np.array([word.lower() in ABSENT_WORDS for word in distinct], bool)
+    return _text(name, distinct, is_absent, np.array([place[word] for word in words], np.intp))
 
 
 def is_missing_word(word: str) -> bool:
@@ -152,7 +155,8 @@ def _text(name: str, words: list[str], is_missing: Array, codes: Array) -> Cells
 def _flags(words: list[str]) -> dict[str, float] | None:
     lower = {word: word.lower() for word in words}
     for pair in _FLAGS:
-        if set(lower.values()) <= pair.keys():
+        found = set(lower.values())
+        if found == pair.keys() or (found <= pair.keys() and min(map(len, pair)) > 1):  # a lone "F" is no "false"
             return {word: float(pair[low]) for word, low in lower.items()}
     return None
 

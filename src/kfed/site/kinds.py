@@ -120,7 +120,7 @@ def _is_identifier(cells: Cells) -> bool:
     assert cells.numbers is not None
     known = cells.numbers[~cells.is_missing]
     are_whole = len(np.unique(known)) == n_known and bool((known == np.rint(known)).all())
-    counts_rows = bool((np.diff(known) == 1).all())
+    counts_rows = bool(known[0] in (0, 1) and (np.diff(known) == 1).all())
     return are_whole and (counts_rows or _IDENTIFIER.search(cells.name) is not None)
 
 

@@ -14,7 +14,7 @@ def with_table_moments(clustering: LocalClustering, table: Table) -> LocalCluste
     if table.schema is None:
         return with_moments(clustering, table, table.weights)
     if np.isnan(table.values).any():
-        raise InvalidInputError("moments need every cell; some are missing: use --missing mean, or leave --moments out")
+        raise InvalidInputError("moments need every cell; some are missing: leave --moments out")
     is_agreed = table.schema.scaling == "agreed"
     values = own_scale(table.values, table.schema).apply(table.values) if is_agreed else table.values
     return with_moments(clustering, values, table.weights)

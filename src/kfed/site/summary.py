@@ -107,6 +107,7 @@ def agree(summaries: Mapping[str, TableSummary], missing: str = "observed") -> F
 
 
 def _agreed(parts: Sequence[ColumnSummary]) -> Column:
+    parts = [part for part in parts if part.column.kind != "empty"] or parts
     column = parts[0].column
     if len({part.column.kind for part in parts}) > 1:
         kinds = " and ".join(sorted({part.column.kind for part in parts}))
