@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import typer
+from typer.testing import CliRunner
 
 from kfed.cli import app
 
@@ -39,6 +40,13 @@ def run(*arguments, code=0):
     assert found == code, err
     assert "Traceback" not in err
     return out if code == 0 else err
+
+
+def invoked(*arguments):
+    """Run a command as Typer's tests do; gives its result, whatever its exit code."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
 
 
 def write_sites(folder, means, columns, spread):

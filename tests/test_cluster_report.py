@@ -6,23 +6,16 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import kfed
+from consoles import invoked as run
 from kfed._base.figures import new_figure
-from kfed.cli import app
 from kfed.insight import cluster_report, plot_centers, to_html, to_markdown
 from kfed.wire import Column, Details
 
 SCHEMA = kfed.FeatureSchema.of_columns(
     [Column("income"), Column("age"), Column("sex", "category", ("f", "m")), Column("constant")]
 )
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def rows_of(device, group, n_rows=80):

@@ -7,20 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score
-from typer.testing import CliRunner
 
 import kfed
-from kfed.cli import app
+from consoles import invoked as run
 from kfed.server.stability import agreement
 from worlds import mixture_world
 
 SETS = Path(os.environ.get("KFED_DATA", "data")) / "benchmark-sets"
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture(scope="module")

@@ -3,19 +3,12 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import kfed
+from consoles import invoked as run
 from kfed._base import figures
-from kfed.cli import app
 from kfed.insight import diagnose, diagnose_data, diagnosis, plot_traversal
 from worlds import mixture_world
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture(scope="module")

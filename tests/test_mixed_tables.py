@@ -40,16 +40,6 @@ P5;52;B;no;2026-01-31;3,5
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(text, name="site.csv", encoding="utf-8"):
-        path = tmp_path / name
-        path.write_bytes(text.encode(encoding))
-        return path
-
-    return write
-
-
 def read(path, **options):
     return read_columns(path, **{"id_column": "patient", "min_cluster_size": 1, **options})
 

@@ -8,19 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from typer.testing import CliRunner
 
 import kfed
-from kfed.cli import app
+from consoles import invoked as run
 from kfed.estimator import to_sklearn
 from kfed.wire import Column, Details
 from worlds import mixture_world
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.fixture(scope="module")

@@ -16,16 +16,6 @@ SECRET = "8675309.25"
 """A value that no error may show."""
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(text, name="site.csv", encoding="utf-8"):
-        path = tmp_path / name
-        path.write_bytes(text.encode(encoding))
-        return path
-
-    return write
-
-
 def error_of(path, **options):
     """The words of the error that reading a table gives; they never show the secret."""
     with pytest.raises(kfed.KFedError) as caught:

@@ -10,14 +10,13 @@ from typing import Any
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_cells import arrow, cells_of
 from kfed.site.cells import Cells
+from kfed.site.reader import TableReader
 
 FEATHER_SUFFIXES = (".feather", ".arrow", ".ipc")
 
 
-class ArrowReader:
+class ArrowReader(TableReader):
     """Reads the columns that are used, and no other."""
-
-    has_header = True
 
     def __init__(self, source: Any) -> None:
         self._arrow, self._source = arrow(), source
@@ -30,10 +29,6 @@ class ArrowReader:
         with self._damage_named():
             table = self._table(list(names))
         return {name: cells_of(name, table.column(name), as_text=name in as_text) for name in names}
-
-    def where(self, row: int) -> str:
-        """The place of a row in words."""
-        return f"row {row} (counted from 0)"
 
     def fault_at(self, name: str, row: int) -> str:
         """What is wrong with a cell of a column of numbers."""

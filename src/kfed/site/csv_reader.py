@@ -17,6 +17,7 @@ from kfed._base.text import plural
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.arrow_cells import arrow, cells_of
 from kfed.site.cells import MISSING_WORDS, Cells, from_text, number_in
+from kfed.site.reader import TableReader
 
 DELIMITERS = ",;\t|"
 _SAMPLE_BYTES = 2**16
@@ -24,7 +25,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-
 _DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?\d*\.\d+")
 
 
-class CsvReader:
+class CsvReader(TableReader):
     """Reads text in UTF-8, UTF-16 or Latin-1, plain, .gz or .zst, separated by comma, semicolon, tab or bar."""
 
     def __init__(self, path: str | os.PathLike[str], header: bool | None) -> None:
@@ -115,9 +116,9 @@ class CsvReader:
 
     def _by_line(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Cells]:
         rows = [self._even(line, row) for line, row in self._lines()]
-        return {name: self._column(name, rows, name in as_text) for name in names}
+        return {name: self._column_of(name, rows, name in as_text) for name in names}
 
-    def _column(self, name: str, rows: list[list[str]], as_text: bool) -> Cells:
+    def _column_of(self, name: str, rows: list[list[str]], as_text: bool) -> Cells:
         position = self.names.index(name)
         codes: dict[str, int] = {}
         places = np.array([codes.setdefault(row[position], len(codes)) for row in rows], np.intp)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from datetime import date, datetime
 
 import numpy as np
@@ -11,12 +10,13 @@ import numpy as np
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.arrow_cells import as_ids
 from kfed.site.cells import Cells, from_text
+from kfed.site.reader import TableReader
 
 
-class ExcelReader:
+class ExcelReader(TableReader):
     """Reads the sheet whole; its first row holds the names."""
 
-    has_header = True
+    fault = "holds text"
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
@@ -33,18 +33,6 @@ class ExcelReader:
             raise InvalidInputError(f"{path}: a table must have at least one row; this sheet is empty")
         self.names = tuple(str(cell).strip() for cell in rows[0])
         self._rows = [row for row in rows[1:] if any(cell != "" for cell in row)]
-
-    def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
-        """These columns; those of `as_text` as they are written."""
-        return {name: self._column(name, name in as_text) for name in names}
-
-    def where(self, row: int) -> str:
-        """The place of a row in words."""
-        return f"row {row} (counted from 0)"
-
-    def fault_at(self, _name: str, _row: int) -> str:
-        """What is wrong with a cell of a column of numbers."""
-        return "holds text"
 
     def _column(self, name: str, as_text: bool) -> Cells:
         position = self.names.index(name)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 import numpy as np
 
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_cells import as_ids
 from kfed.site.cells import Cells
+from kfed.site.reader import TableReader
 
 
-class NpyReader:
+class NpyReader(TableReader):
     """Reads an array with two axes, without unpickling anything."""
 
     has_header = False
@@ -30,18 +30,6 @@ class NpyReader:
                 f"and dtype {self.array.dtype}"
             )
         self.names = tuple(map(str, range(self.array.shape[1])))
-
-    def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
-        """These columns; those of `as_text` as they are written."""
-        return {name: self._column(name, name in as_text) for name in names}
-
-    def where(self, row: int) -> str:
-        """The place of a row in words."""
-        return f"row {row} (counted from 0)"
-
-    def fault_at(self, _name: str, _row: int) -> str:
-        """What is wrong with a cell of a column of numbers."""
-        return "is NaN or infinite"
 
     def _column(self, name: str, as_text: bool) -> Cells:
         column = self.array[:, int(name)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,28 +24,13 @@ from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
 from kfed.site.kinds import agreed_columns, describe, encode
 from kfed.site.npy_reader import NpyReader
+from kfed.site.reader import TableReader
 from kfed.site.scale import read_scale
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table, check_finite
 from kfed.wire import FeatureSchema, Notice
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
-
-
-class Reader(Protocol):
-    """A table that is open; no row of it is read yet."""
-
-    names: tuple[str, ...]
-    has_header: bool
-
-    def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
-        """These columns; those of `as_text` as they are written."""
-
-    def where(self, row: int) -> str:
-        """The place of a row, counted from 0, in words."""
-
-    def fault_at(self, name: str, row: int) -> str:
-        """What is wrong with a cell of a column of numbers, in words that do not show it."""
 
 
 def read_table(
@@ -175,7 +160,7 @@ def read_column(path: str | os.PathLike[str], column: str | None = None) -> tupl
     return cells
 
 
-def open_table(path: Any, header: bool | None = None) -> Reader:
+def open_table(path: Any, header: bool | None = None) -> TableReader:
     """Open a table by the ending of its name, or a data frame; `names` has its columns, and no row is read yet."""
     if not isinstance(path, str | os.PathLike):
         return ArrowReader(path)
@@ -211,7 +196,7 @@ def _check_rows(cells: Mapping[str, Cells], where: str) -> None:
         raise InvalidInputError(f"{where}: a table must have at least one row; this one has none. Leave this site out")
 
 
-def _check_sound(reader: Reader, cells: Cells, where: str) -> None:
+def _check_sound(reader: TableReader, cells: Cells, where: str) -> None:
     """Raise if a column of numbers holds something else."""
     if cells.bad_row is not None:
         raise InvalidInputError(
@@ -220,7 +205,7 @@ def _check_sound(reader: Reader, cells: Cells, where: str) -> None:
         )
 
 
-def _check_numbers(reader: Reader, cells: Cells, where: str) -> None:
+def _check_numbers(reader: TableReader, cells: Cells, where: str) -> None:
     """Raise unless every cell holds a number."""
     row = cells.bad_row
     if row is None and cells.is_missing.any():
