@@ -32,8 +32,13 @@ from kfed.experiments import (
     table1,
 )
 from kfed.experiments import experiment as experiment_module
+from kfed.experiments.experiment import Steps
 
 needs_data = pytest.mark.skipif(not os.environ.get("KFED_DATA"), reason="KFED_DATA does not name a folder of data sets")
+
+
+def draw_sums(results, figure):
+    figure.add_subplot().plot([result["sum"] for result in results])
 
 
 class Toy:
@@ -50,9 +55,7 @@ class Toy:
             setup_differs="In no way.",
             quick=grid(a=[1], b=[1, 2]),
             full=grid(a=[1, 2], b=[1, 2]),
-            run_one=self.run_one,
-            summarize=self.summarize,
-            plot=lambda results, figure: figure.add_subplot().plot([r["sum"] for r in results]),
+            steps=Steps(changes.pop("run_one", self.run_one), self.summarize, draw_sums),
         )
         self.experiment = replace(self.experiment, **changes)
 
@@ -211,17 +214,19 @@ def test_every_experiment_says_what_it_is_and_has_runs_that_json_can_name(experi
 
 
 def results_of(experiment, runs, seed=0):
-    return [Result(axes, json.loads(json.dumps(text.plain(experiment.run_one(axes, seed)))), 1.0) for axes in runs]
+    return [
+        Result(axes, json.loads(json.dumps(text.plain(experiment.steps.run_one(axes, seed)))), 1.0) for axes in runs
+    ]
 
 
 def draw(experiment, results, tmp_path):
     figure = figures.new_figure(*experiment.figure_size)
-    experiment.plot(results, figure)
+    experiment.steps.plot(results, figure)
     figures.save_figure(figure, tmp_path / "picture.png")
 
 
 def verdicts(experiment, results):
-    return [finding.verdict for finding in experiment.summarize(results).findings]
+    return [finding.verdict for finding in experiment.steps.summarize(results).findings]
 
 
 def test_table_1_reaches_100_at_the_theorems_c_and_at_20_standard_deviations(tmp_path):
@@ -248,7 +253,7 @@ def test_a_lower_accuracy_is_said_not_to_reproduce_table_1():
     axes = [a for a in table1.EXPERIMENT.quick if a["run"] == 0]
     results = [Result(a, {"accuracy": 99.9, "theorem_c": 1.0, "gap": 1.0}, 1.0) for a in axes]
     assert verdicts(table1.EXPERIMENT, results) == ["not reproduced"] * 3
-    assert "less than 100" in table1.EXPERIMENT.summarize(results).findings[0].reason
+    assert "less than 100" in table1.EXPERIMENT.steps.summarize(results).findings[0].reason
 
 
 def test_accuracy_grows_with_the_separation_constant(tmp_path):
@@ -351,7 +356,7 @@ def test_privacy_costs_little_on_one_device_and_in_one_round_by_cluster():
     assert areas[privacy.ONE] < 1.02 * areas[privacy.NONE]
     assert areas[privacy.BY_CLUSTER] < 1.02 * areas[privacy.NONE] < areas[privacy.DIFFPRIVLIB]
     sites = {"part": privacy.ROWS, "rows": 2000, "local": 4, "epsilon": 2.0, "run": 0}
-    assert experiment.run_one(sites, 0)["ratio"] < 1.05
+    assert experiment.steps.run_one(sites, 0)["ratio"] < 1.05
 
 
 # The command -----------------------------------------------------------------------------------------------------
