@@ -444,3 +444,21 @@ def test_the_selections_of_kfed_federated_pick_the_nodes_they_pick_anywhere(sele
         model += np.mean([list(targets.values())[position] - model for position in chosen]) / 2
         expected.append([NODES[position] for position in chosen])
     assert strategy.selected == expected
+
+
+def test_nodes_with_a_promise_release_once_however_often_they_are_asked():
+    many = {node: np.repeat(points_of(node), 20, axis=0) for node in NODES}
+    grid, seen = Nodes(loaders=many), []
+    privacy = kfed.Privacy(epsilon=8.0, delta=1e-5, radius=120.0)
+    grid.app = client_app(grid.load, 2, privacy=privacy)
+    honest = grid.reply
+    grid.reply = lambda message: seen.append(honest(message)) or seen[-1]
+    first = run_round(grid, settings_of())
+    assert {message.details.promise for message in first.aggregation.messages.details.messages} == {privacy.promise}
+    for node in NODES:
+        pairs = zip(labels_of(grid.context(node)).tolist(), np.repeat([0, 1], 600).tolist(), strict=True)
+        assert len({*pairs}) == 2
+    n_seen = len(seen)
+    second = run_round(grid, settings_of())
+    assert second.aggregation == first.aggregation
+    assert len(seen) > n_seen
