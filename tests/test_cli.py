@@ -757,3 +757,16 @@ def test_a_site_can_find_how_many_clusters_it_has(folder):
         run("device", "west.csv", "-k", "auto", "--id-column", "person", "--scale", "scale.json", "--json")
     )
     assert facts["n_centers_sent"] == 2
+
+
+def test_sites_agree_on_a_schema_by_commands(folder):
+    for site in SITES:
+        said = run("summarize", f"{site}.csv", "--id-column", "person")
+        assert f"{site}.summary" in said
+    facts = json.loads(run("agree", *(f"{site}.summary" for site in SITES), "--json"))
+    assert facts["n_features"] == 2
+    for site in SITES:
+        run("device", f"{site}.csv", "-k", 2, "--id-column", "person", "--schema", "schema.json")
+        assert kfed.DeviceMessage.load(f"{site}.kfed").schema.fingerprint == facts["fingerprint"]
+    assert "schema.json" in run("agree", "north.summary", "-o", "schema.json", code=1)  # it is there
+    assert "is not a summary" in run("agree", "north.csv", "-o", "other.json", code=1)

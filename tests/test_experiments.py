@@ -30,6 +30,7 @@ from kfed.experiments import (
     seed_of,
     separation_constant,
     table1,
+    tables,
 )
 from kfed.experiments import experiment as experiment_module
 from kfed.experiments.experiment import Steps
@@ -426,3 +427,22 @@ def test_a_page_that_cannot_be_written_is_an_error_before_any_work(invoke, tmp_p
 def test_the_example_in_the_docstring_names_what_there_is():
     for name in ("Experiment", "Finding", "ExperimentSummary", "TextTable", "grid", "seed_of"):
         assert hasattr(experiment_module, name)
+
+
+def test_the_experiment_on_tables_says_how_much_is_lost_against_pooled_clustering(tmp_path):
+    experiment = tables.EXPERIMENT
+    runs = [axes for axes in experiment.quick if axes["data"] == "wine"]
+    results = results_of(experiment, runs)
+    assert all(-0.5 <= result[what] <= 1 for result in results for what in ("induced", "refined", "pooled"))
+    summary = experiment.steps.summarize(results)
+    assert [finding.verdict in ("reproduced", "not reproduced") for finding in summary.findings] == [True, True]
+    assert len(summary.tables[0].rows) == 4
+    draw(experiment, results, tmp_path)
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.05])
+def test_a_table_that_loses_too_much_is_not_reproduced(lost):
+    axes = [{"data": "cancer", "split": split, "missing": 0.0, "run": 0} for split in ("iid", "group")]
+    values = {"induced": 0.5, "refined": 0.8 - lost, "pooled": 0.8}
+    found = tables.EXPERIMENT.steps.summarize([Result(one, values, 1.0) for one in axes]).findings
+    assert [finding.verdict for finding in found] == ["not reproduced" if lost else "reproduced"]
