@@ -430,6 +430,16 @@ def test_a_column_in_another_unit_at_one_site_is_named():
     assert found == ["column 'b' of '3' lies far from that of the other devices: is it in the same unit?"]
 
 
+def test_a_column_in_another_unit_is_named_also_with_two_sites_and_for_a_late_one():
+    sites = [(rows + 20 * UNITS, groups) for rows, groups in clinics()]
+    off = cluster_columns(sites[3][0] * [1, 1 / 18, 1, 1], SCHEMA, 2, random_state=0).to_message("off")
+    sound = messages_of(sites)
+    assert any("column 'b'" in warning for warning in kfed.aggregate([sound[0], off], 2).warnings)
+    assert not any("unit" in warning for warning in kfed.aggregate(sound[:2], 2).warnings)
+    with pytest.warns(kfed.AggregationWarning, match="column 'b' of 'off' lies far"):
+        kfed.aggregate(sound, 4).assign(off)
+
+
 def test_a_column_that_outweighs_all_others_is_named_where_numbers_are_taken_as_they_are():
     frames = [pandas.DataFrame(rows * [1, 9, 1, 1], columns=list("abcd")) for rows, _ in clinics()]
     messages = [kfed.cluster_device(own, 2, random_state=0).to_message(f"{i}") for i, own in enumerate(frames)]

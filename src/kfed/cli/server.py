@@ -15,7 +15,7 @@ from kfed._base.files import write
 from kfed.cli._comparison import aggregate_auto, compare
 from kfed.cli._terminal import Force, Json, about, claim, note, number_range_or_auto, plural, print_json, say, table
 from kfed.errors import InvalidInputError
-from kfed.server import RULES, Aggregation, Inbox, read_messages
+from kfed.server import RULES, Aggregation, Inbox, late_advice, read_messages
 from kfed.server import aggregate as aggregate_messages
 from kfed.wire import DeviceMessage, Identity, load
 
@@ -174,6 +174,8 @@ def assign(
     if output is not None:
         write(output, identity.to_bytes(), overwrite=force)
     facts = _assign_facts(late, result, identity, output)
+    for text in facts["warnings"]:
+        note(f"warning: {text}")
     print_json(facts) if as_json else say(*_assign_text(facts))
 
 
@@ -258,6 +260,7 @@ def _assign_facts(late: DeviceMessage, result: Aggregation, identity: Identity, 
         "cluster_ids": identity.cluster_ids.tolist(),
         "counts": late.counts.tolist(),
         "output": None if output is None else str(output),
+        "warnings": late_advice(result.messages, late) if late.device_id not in result else [],
     }
 
 

@@ -7,6 +7,7 @@ from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
 from kfed.server.answers import Clustered, answer, assign
 from kfed.server.auto_k import choose_k
+from kfed.server.column_advice import late_advice
 from kfed.server.comparing import compare_k
 from kfed.server.door import aggregate, choose_n_clusters
 from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, without_each
@@ -50,6 +51,7 @@ __all__ = [
     "dot_areas",
     "farthest_first",
     "gaps_between",
+    "late_advice",
     "misfits",
     "nearest_pair",
     "plot_centers",

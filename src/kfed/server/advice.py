@@ -41,7 +41,7 @@ def advice(
         return
     lone = np.flatnonzero(np.bincount(center_labels, minlength=n_clusters) == 1)
     if len(lone):
-        rest = "cluster rests" if len(lone) == 1 else "clusters rest"
+        rest = "clusters rests" if len(lone) == 1 else "clusters rest"
         yield (
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
             f"({text.listed(list(map(str, lone)))}); a single outlier can cause that: "

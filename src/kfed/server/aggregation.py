@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,13 +13,13 @@ import numpy.typing as npt
 
 from kfed._base import checks
 from kfed._base.array import Array, Length, readonly
-from kfed.errors import InvalidInputError
+from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import RULES, group
 from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import choose_k
-from kfed.server.column_advice import column_advice
+from kfed.server.column_advice import column_advice, late_advice
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.questions import Questions
@@ -175,8 +176,11 @@ class Aggregation(Questions, KfedFile):
     def assign(self, message: DeviceMessage) -> Identity:
         """The answer to a late device: the nearest mean mu(tau_r) for each of its centers.
 
-        It takes k' k distances; nothing is recomputed and nobody else is affected.
+        It takes k' k distances; nothing is recomputed and nobody else is affected. An `AggregationWarning` names
+        columns that lie far from those of the devices that were aggregated.
         """
+        for text in late_advice(self.messages, message):
+            warnings.warn(text, AggregationWarning, stacklevel=2)
         return assign(self, message)
 
     def labels_of(self, device_id: str) -> Array | None:

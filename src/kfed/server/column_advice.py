@@ -23,24 +23,26 @@ def column_advice(batch: MessageBatch) -> Iterator[str]:
     """Say which columns to look at, in messages as they were sent."""
     yield from _dominant(batch)
     yield from _unspoken(batch)
-    if batch.details is not None and batch.n_devices >= FEWEST_DEVICES:
-        for message in batch.details.messages:
-            others = [one for one in batch.details.messages if one is not message]
-            yield from foreign_columns(message, others)
+    messages = [] if batch.details is None else list(batch.details.messages)
+    for message in messages if len(messages) >= FEWEST_DEVICES else messages[:1]:
+        yield from foreign_columns(message, [one for one in messages if one is not message])
+
+
+def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[str]:
+    """Say which columns of a late device to look at, beside those of the devices that were aggregated."""
+    return [] if batch.details is None else list(foreign_columns(message, list(batch.details.messages)))
 
 
 def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[str]:
     """Name the columns of a device that lie far from the same columns of others."""
     ranges = [_ranges(other) for other in others if _says_columns(other)]
-    if not _says_columns(message) or len(ranges) < FEWEST_DEVICES - 1:
+    if not _says_columns(message):
         return
+    whose = "the other devices" if len(ranges) > 1 else "the other device"
     for name, own in _ranges(message).items():
         theirs = np.array([found[name] for found in ranges if name in found])
-        if len(theirs) >= FEWEST_DEVICES - 1 and _is_foreign(own, theirs):
-            yield (
-                f"column {name!r} of {message.device_id!r} lies far from that of the other devices: is it in the same "
-                "unit?"
-            )
+        if len(theirs) and _is_foreign(own, theirs):
+            yield f"column {name!r} of {message.device_id!r} lies far from that of {whose}: is it in the same unit?"
 
 
 def _says_columns(message: DeviceMessage) -> bool:
