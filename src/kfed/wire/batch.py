@@ -85,7 +85,7 @@ class MessageBatch:
 
     @classmethod
     def _of_tables(cls, tables: list[Tables], schema: FeatureSchema) -> MessageBatch:
-        """Stack tables of one width, each message once, in the order of their ids."""
+        """Stack tables of one width, each message once, in the order of their ids. Empties `tables`."""
         ids = [device_id for table in tables for device_id in table.device_ids]
         order = np.array(sorted(range(len(ids)), key=ids.__getitem__))
         sizes = np.array([size for table in tables for size in table.n_centers])
@@ -95,9 +95,11 @@ class MessageBatch:
         places = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         centers = np.empty((len(places), schema.n_features), np.float64 if is_double.any() else np.float32)
         statistics = np.empty((len(places), N_STATISTICS))
-        ends = np.cumsum([len(table.rows) for table in tables])[:-1]
-        for table, own in zip(tables, np.split(places, ends), strict=True):
-            centers[own], statistics[own] = table.rows[:, :-N_STATISTICS], table.rows[:, -N_STATISTICS:]
+        is_named = np.array([own is not None for table in tables for own in table.names])
+        rest = np.split(places, np.cumsum([len(table.rows) for table in tables])[:-1])
+        while tables:  # each is let go of once it is copied, so that all centers are not there twice
+            rows, own = tables.pop().rows, rest.pop()
+            centers[own], statistics[own] = rows[:, :-N_STATISTICS], rows[:, -N_STATISTICS:]
         deviations = np.full(len(ids), np.nan)
         deviations[sizes > 0] = statistics[first[sizes > 0], 2]
         return cls(
@@ -107,7 +109,7 @@ class MessageBatch:
             counts=_counts(statistics[:, 0]),
             sums_of_squares=readonly(statistics[:, 1].copy()),
             spectral_deviations=readonly(deviations[order]),
-            is_named=readonly(np.array([own is not None for table in tables for own in table.names])[order]),
+            is_named=readonly(is_named[order]),
             is_double=readonly(is_double[order]),
             schema=schema,
         )
