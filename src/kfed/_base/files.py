@@ -32,16 +32,18 @@ def encode(arrays: Mapping[str, Array], facts: Mapping[str, Any] | None = None) 
 
 def encode_tables(tables: Mapping[str, Array], facts: Mapping[str, Any] | None = None) -> bytes:
     """Pack named arrays as `encode` does, into bytes that do not depend on the version of safetensors."""
-    ordered = sorted(tables.items(), key=lambda item: (-item[1].itemsize, item[0]))  # wide numbers first: all aligned
+    ordered = list(tables.items())
+    if len(ordered) > 1:
+        ordered.sort(key=lambda item: (-item[1].itemsize, item[0]))  # wide numbers first: all are aligned
     entries: dict[str, Any] = {"__metadata__": _metadata(facts)} if facts else {}
-    end = 0
+    values, end = [], 0
     for name, table in ordered:
         begin, end = end, end + table.nbytes
         dtype = f"{_LETTERS[table.dtype.kind]}{8 * table.itemsize}"
         entries[name] = {"dtype": dtype, "shape": table.shape, "data_offsets": (begin, end)}
+        values.append(table.astype(table.dtype.newbyteorder("<"), copy=False).tobytes())
     header = _COMPACT_JSON.encode(entries).encode()
     header += b" " * (-len(header) % 8)
-    values = (table.astype(table.dtype.newbyteorder("<"), copy=False).tobytes() for _, table in ordered)
     return b"".join((len(header).to_bytes(8, "little"), header, *values))
 
 
