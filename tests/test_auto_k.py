@@ -139,6 +139,7 @@ def square_of_places(side, apart):
     return apart * np.array([(i, j) for i in range(side) for j in range(side)], float)
 
 
+@pytest.mark.slow
 def test_25_clusters_on_devices_that_find_their_own_number_are_25():
     choice = kfed.choose_n_clusters(sent_by(iid(square_of_places(5, 20.0), 30, 2000), "auto"))
     assert (choice.n_clusters, choice.is_reliable) == (25, True)

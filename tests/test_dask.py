@@ -136,6 +136,7 @@ def test_by_way_of_regions_separated_rows_get_the_same_clusters(client, table):
     assert len(pairs) == N_CLUSTERS == rows["cluster"].nunique()
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_mid_run_changes_nothing(client, table, tmp_path):
     expected, labels = in_one_process(table)
     frame = frame_of(table, 10).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])

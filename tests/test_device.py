@@ -130,7 +130,7 @@ def test_the_approximation_finds_far_apart_places_whatever_the_draws():
         np.testing.assert_allclose(np.sort(seeds[0, :, 0]) + points.mean(), places + 2, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_local_clusters", [8, "auto"])
+@pytest.mark.parametrize("n_local_clusters", [8, pytest.param("auto", marks=pytest.mark.slow)])
 def test_rows_in_a_periodic_order_are_sampled_as_well_as_any(n_local_clusters):
     rng = np.random.default_rng(0)
     places = 10.0 * np.array([[i % 3, i // 3] for i in range(8)])
