@@ -17,8 +17,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
         epilog="`kfed summarize site7.csv --id-column patient`   writes site7.summary, to look at and to send\n\n"
-        "Only needed where all sites must use one scale, as for differential privacy; otherwise the scale "
-        "travels in the messages."
+        "Only needed where all sites must use one scale; otherwise the scale travels in the messages. It is no private "
+        "release: no noise is added."
     )(summarize)
     app.command(
         name="agree", epilog="`kfed agree *.summary -o schema.json`, then `kfed device site7.csv --schema schema.json`"
