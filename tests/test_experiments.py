@@ -33,13 +33,8 @@ from kfed.experiments import (
     tables,
 )
 from kfed.experiments import experiment as experiment_module
-from kfed.experiments.experiment import Steps
 
 needs_data = pytest.mark.skipif(not os.environ.get("KFED_DATA"), reason="KFED_DATA does not name a folder of data sets")
-
-
-def draw_sums(results, figure):
-    figure.add_subplot().plot([result["sum"] for result in results])
 
 
 class Toy:
@@ -56,7 +51,9 @@ class Toy:
             setup_differs="In no way.",
             quick=grid(a=[1], b=[1, 2]),
             full=grid(a=[1, 2], b=[1, 2]),
-            steps=Steps(changes.pop("run_one", self.run_one), self.summarize, draw_sums),
+            run_one=self.run_one,
+            summarize=self.summarize,
+            plot=lambda results, figure: figure.add_subplot().plot([r["sum"] for r in results]),
         )
         self.experiment = replace(self.experiment, **changes)
 
@@ -215,19 +212,17 @@ def test_every_experiment_says_what_it_is_and_has_runs_that_json_can_name(experi
 
 
 def results_of(experiment, runs, seed=0):
-    return [
-        Result(axes, json.loads(json.dumps(text.plain(experiment.steps.run_one(axes, seed)))), 1.0) for axes in runs
-    ]
+    return [Result(axes, json.loads(json.dumps(text.plain(experiment.run_one(axes, seed)))), 1.0) for axes in runs]
 
 
 def draw(experiment, results, tmp_path):
     figure = figures.new_figure(*experiment.figure_size)
-    experiment.steps.plot(results, figure)
+    experiment.plot(results, figure)
     figures.save_figure(figure, tmp_path / "picture.png")
 
 
 def verdicts(experiment, results):
-    return [finding.verdict for finding in experiment.steps.summarize(results).findings]
+    return [finding.verdict for finding in experiment.summarize(results).findings]
 
 
 def test_table_1_reaches_100_at_the_theorems_c_and_at_20_standard_deviations(tmp_path):
@@ -254,7 +249,7 @@ def test_a_lower_accuracy_is_said_not_to_reproduce_table_1():
     axes = [a for a in table1.EXPERIMENT.quick if a["run"] == 0]
     results = [Result(a, {"accuracy": 99.9, "theorem_c": 1.0, "gap": 1.0}, 1.0) for a in axes]
     assert verdicts(table1.EXPERIMENT, results) == ["not reproduced"] * 3
-    assert "less than 100" in table1.EXPERIMENT.steps.summarize(results).findings[0].reason
+    assert "less than 100" in table1.EXPERIMENT.summarize(results).findings[0].reason
 
 
 def test_accuracy_grows_with_the_separation_constant(tmp_path):
@@ -357,7 +352,7 @@ def test_privacy_costs_little_on_one_device_and_in_one_round_by_cluster():
     assert areas[privacy.ONE] < 1.02 * areas[privacy.NONE]
     assert areas[privacy.BY_CLUSTER] < 1.02 * areas[privacy.NONE] < areas[privacy.DIFFPRIVLIB]
     sites = {"part": privacy.ROWS, "rows": 2000, "local": 4, "epsilon": 2.0, "run": 0}
-    assert experiment.steps.run_one(sites, 0)["ratio"] < 1.05
+    assert experiment.run_one(sites, 0)["ratio"] < 1.05
 
 
 # The command -----------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_pictures_are_drawn(experiment, tmp_path):
     is_table2 = experiment is table2.EXPERIMENT
     results = table2_results(95.0, 96.0, 97.0) if is_table2 else selection_results(level, level)
     figure = figures.new_figure(*experiment.figure_size)
-    experiment.steps.plot(results, figure)
+    experiment.plot(results, figure)
     figures.save_figure(figure, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 

@@ -14,7 +14,7 @@ To add one, write a module that defines an `Experiment`, and add it to `kfed.exp
         figure.add_subplot().plot(...)
 
     EXPERIMENT = Experiment(name="my-figure", ..., quick=grid(d=[8], run=range(2)), full=grid(d=[8, 64], run=range(10)),
-                            steps=Steps(run_one, summarize, plot))
+                            run_one=run_one, summarize=summarize, plot=plot)
 
 An experiment is a list of independent runs. What a run gives depends on its axes and the seed alone, so that each is
 stored as it finishes and never done twice. The runner owns files, progress, resuming and data that are missing.

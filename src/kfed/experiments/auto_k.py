@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.experiments.drawing import finish, select, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
 from kfed.server import choose_n_clusters
 from kfed.simulate import messages_of
@@ -118,6 +108,8 @@ EXPERIMENT = Experiment(
     "troubles of the robustness experiment. Clusters of fewer than 3 points are withheld.",
     quick=grid(trouble=["clean", "5 outliers"], separation=[5.0, 10.0], run=range(2)),
     full=grid(trouble=[t for t in TROUBLES if t != "20 outliers"], separation=[5.0, 7.0, 10.0, 20.0], run=range(12)),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     figure_size=(10.0, 5.2),
 )

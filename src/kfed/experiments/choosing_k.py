@@ -6,17 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import pooled_labels, separation_ratios, some_owners
 from kfed.separation import SeparationChoice
 
@@ -96,6 +86,8 @@ EXPERIMENT = Experiment(
     "(each cluster whole on a device of its own), which makes c_rs as large as it can be.",
     quick=grid(n_owners=[40], k=[4, 10, 25]),
     full=grid(n_owners=[180], k=[2, 4, 6, 8, 10, 16, 25, 36, 64]),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     requires=("mnist", "mnist-writers"),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from kfed._base.report import Finding, TextTable, Verdict
 from kfed.experiments import _selection_worlds as worlds
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, Steps, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
 
 if TYPE_CHECKING:
@@ -217,7 +217,9 @@ EXPERIMENT = Experiment(
         digits={"devices": 500, "rounds": 200, "test_every": 4, "runs": 3},
         shakespeare={"devices": 109, "rounds": 40, "test_every": 4, "runs": 1},
     ),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     requires=("mnist", "shakespeare-lines"),
     package="torch",
     side_by_side=2,

@@ -9,17 +9,7 @@ import numpy as np
 from kfed.baselines import distributed_lloyd, rows_message
 from kfed.datasets import partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, oracle
 from kfed.metrics import partition_cost
 from kfed.simulate import Communication, Round
@@ -176,7 +166,9 @@ EXPERIMENT = Experiment(
     "after 60 rounds. Answers count, too: k-FED's holds the global centers.",
     quick=_preset(QUICK_CASES, 1, 15),
     full=_preset(FULL_CASES, 3, 60),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     run_requires=files_of,
     figure_size=(12.0, 4.5),
 )

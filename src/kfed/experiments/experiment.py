@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kfed._base.report import Finding, TextTable, Verdict
 
@@ -53,17 +53,6 @@ def _nothing(axes: Axes) -> tuple[str, ...]:  # noqa: ARG001
     return ()
 
 
-class Steps(NamedTuple):
-    """``run_one(axes, seed)`` does a run, ``summarize(results)`` says what they show, ``plot(results, figure)`` draws.
-
-    What a run gives depends on its axes and the seed alone.
-    """
-
-    run_one: Callable[[Axes, int], dict[str, Any]]
-    summarize: Callable[[list[Result]], ExperimentSummary]
-    plot: Callable[[list[Result], Figure], None]
-
-
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure of the paper.
@@ -82,8 +71,12 @@ class Experiment:
         How the setup differs from the paper's.
     quick, full : tuple of dict
         The runs of each preset, as named axes.
-    steps : Steps
-        How a run is done, and what is made of all of them.
+    run_one : callable
+        ``run_one(axes, seed)`` does one run; what it gives depends on nothing else.
+    summarize : callable
+        ``summarize(results)`` gives an `ExperimentSummary`.
+    plot : callable
+        ``plot(results, figure)`` draws.
     requires : tuple of str
         Data sets that every run needs, keys of `kfed.datasets.sources.SOURCES`.
     run_requires : callable
@@ -104,7 +97,9 @@ class Experiment:
     setup_differs: str
     quick: tuple[Axes, ...] = field(repr=False)
     full: tuple[Axes, ...] = field(repr=False)
-    steps: Steps = field(repr=False)
+    run_one: Callable[[Axes, int], dict[str, Any]] = field(repr=False)
+    summarize: Callable[[list[Result]], ExperimentSummary] = field(repr=False)
+    plot: Callable[[list[Result], Figure], None] = field(repr=False)
     requires: tuple[str, ...] = ()
     run_requires: Callable[[Axes], tuple[str, ...]] = field(default=_nothing, repr=False)
     package: str = ""

@@ -9,17 +9,7 @@ import numpy as np
 
 from kfed.datasets import Partition, partition
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import FULL_CASES, MIN_POINTS, QUICK_CASES, Oracle, by_case, files_of, oracle
 from kfed.metrics import partition_cost
 from kfed.simulate import Round
@@ -170,7 +160,9 @@ EXPERIMENT = Experiment(
     "after no pair had passed 0.5.",
     quick=_preset(QUICK_CASES, [IID, 1, 2, 3, 5, 10], 1),
     full=_preset(FULL_CASES, [IID, NATURAL, 1, 2, 3, 4, 5, 7, 10], 5),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     run_requires=files_of,
     figure_size=(12.0, 4.5),
 )

@@ -9,17 +9,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed.experiments._private_blobs import EPSILONS, FEDERATED, PUBLISHED, area, loss, private_losses, round_loss
 from kfed.experiments.drawing import finish, select, spread, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -196,6 +186,8 @@ EXPERIMENT = Experiment(
     "is that of the unit ball, into which the published comparison puts the data; kfed does not look for it.",
     quick=_preset(1, 1),
     full=_preset(20, 3),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     figure_size=(12.0, 4.0),
 )

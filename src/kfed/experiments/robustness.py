@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.experiments.drawing import finish, select, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
 from kfed.experiments.ways import WAYS, labels_each_way
 
@@ -136,6 +126,8 @@ EXPERIMENT = Experiment(
     "each on a device. An outlier lies 5 to 20 such distances from the middle. IID devices have all 16 components.",
     quick=grid(trouble=["clean", "5 outliers", "k^(z) + 1"], least=[1, 3], run=range(2)),
     full=grid(trouble=TROUBLES, least=[1, 3], run=range(20)),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     figure_size=(10.0, 5.0),
 )

@@ -10,17 +10,7 @@ import numpy as np
 
 from kfed.datasets import Dataset, Partition, mnist_by_writer, partition
 from kfed.experiments.drawing import finish, select, spread, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.ways import WAYS, labels_each_way
 from kfed.metrics import partition_cost
 from kfed.simulate import cluster_devices
@@ -128,7 +118,9 @@ EXPERIMENT = Experiment(
     setup_differs="MNIST: a device is a writer with k^(z) = 10, or has about 100 images of two digits, and k^(z) = 2.",
     quick=grid(split=LOCAL, k=[10, 25], n_devices=[40], run=range(1)),
     full=grid(split=LOCAL, k=[10, 16, 25, 40], n_devices=[100], run=range(5)),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     requires=("mnist", "mnist-writers"),
     figure_size=(9.5, 4.6),
 )

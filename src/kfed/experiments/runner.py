@@ -152,14 +152,14 @@ def _done(
     store = RunStore(folder, experiment.name, _seed(seed))
     found = [None if fresh else store.find(axes) for axes in runs]
     missing = [axes for axes, result in zip(runs, found, strict=True) if result is None]
-    do = partial(_do, experiment.steps.run_one, store, seed)
+    do = partial(_do, experiment.run_one, store, seed)
     with progress_bar(experiment.name, len(runs), progress) as advance:
         new = _each(do, missing, experiment)
         results = []
         for result in found:
             results.append(next(new) if result is None else result)
             advance(1)
-    summary, picture = experiment.steps.summarize(results), _draw(experiment, results, folder)
+    summary, picture = experiment.summarize(results), _draw(experiment, results, folder)
     return {"results": tuple(results), "summary": summary, "n_found": len(runs) - len(missing), "picture": picture}
 
 
@@ -202,7 +202,7 @@ def _draw(experiment: Experiment, results: list[Result], folder: Path) -> Path |
         figure = figures.new_figure(*experiment.figure_size)
     except MissingExtraError:
         return None
-    experiment.steps.plot(results, figure)
+    experiment.plot(results, figure)
     path = folder / f"{experiment.name}.png"
     figures.save_figure(figure, path)
     return path

@@ -11,17 +11,7 @@ import numpy as np
 
 from kfed._base import geometry
 from kfed.experiments.drawing import finish, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.server import aggregate
 from kfed.wire import DeviceMessage
 
@@ -195,6 +185,8 @@ EXPERIMENT = Experiment(
     "depend on the machine, and are the only numbers here that another run does not repeat.",
     quick=_preset([100, 300, 1000], [16, 64], 300, 64),
     full=_preset([100, 300, 1000, 3000, 10000, 30000], [16, 32, 64, 128, 256, 512], 3000, 64),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     figure_size=(9.0, 6.5),
 )

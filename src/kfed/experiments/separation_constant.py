@@ -8,17 +8,7 @@ import numpy as np
 
 from kfed.datasets import mixture
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import matched_accuracy
 from kfed.simulate import Round
 
@@ -119,5 +109,7 @@ EXPERIMENT = Experiment(
     "a cluster.",
     quick=grid(setting=list(SETTINGS)[:1], c=(0.01, 0.04, 0.07, 0.1, 1.0, 100.0), n_r=[250], run=range(3)),
     full=grid(setting=SETTINGS, c=MANY_C, n_r=[250], run=range(10)),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
 )

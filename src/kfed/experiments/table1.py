@@ -12,17 +12,7 @@ from kfed._base.array import Array
 from kfed.baselines import textbook_local
 from kfed.datasets import Mixture, mixture
 from kfed.experiments.drawing import select
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import matched_accuracy
 from kfed.server import aggregate
 from kfed.simulate import Round
@@ -171,5 +161,7 @@ EXPERIMENT = Experiment(
     "paper asks for any 10-approximation.",
     quick=_preset([(100, 16), (100, 64)], 2),
     full=_preset(PAPER, 10),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
 )

@@ -11,7 +11,7 @@ from kfed._base.array import Array
 from kfed._base.report import Finding, TextTable, Verdict
 from kfed.experiments._rotated_mnist import LAYOUTS, N_ROTATIONS, Devices, n_held, rotated_mnist
 from kfed.experiments.drawing import plus_minus
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, Steps, grid, seed_of
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.metrics import matched_accuracy
 from kfed.simulate import Round
 
@@ -286,7 +286,9 @@ EXPERIMENT = Experiment(
     "devices; with ten devices a round, batches of 50 and a rate of 0.2, IFCA was ahead with all pairs.",
     quick=_runs(rounds=20, share=0.08, devices=[100], n_runs=1),
     full=_runs(rounds=300, share=1.0, devices=[100, 200], n_runs=3),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     requires=("mnist",),
     package="torch",
     side_by_side=2,

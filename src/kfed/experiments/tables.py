@@ -11,17 +11,7 @@ from kfed._base.array import Array
 from kfed.datasets import Partition, partition
 from kfed.device import cluster_columns
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    Steps,
-    TextTable,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.server import aggregate
 from kfed.wire import Column, FeatureSchema
 
@@ -217,7 +207,9 @@ EXPERIMENT = Experiment(
     "of ten starts; for mixed types k-prototypes, the best of three.",
     quick=tuple(grid(data=["wine", "mixed"], split=["iid", "group"], missing=[0.0, 0.2], run=range(1))),
     full=tuple(grid(data=list(NAMES), split=["iid", "group"], missing=[0.0, 0.2], run=range(10))),
-    steps=Steps(run_one, summarize, plot),
+    run_one=run_one,
+    summarize=summarize,
+    plot=plot,
     package="kmodes",
     figure_size=(12.0, 4.5),
 )
