@@ -429,7 +429,7 @@ def test_the_experiment_on_tables_says_how_much_is_lost_against_pooled_clusterin
     runs = [axes for axes in experiment.quick if axes["data"] == "wine"]
     results = results_of(experiment, runs)
     assert all(-0.5 <= result[what] <= 1 for result in results for what in ("induced", "refined", "pooled"))
-    summary = experiment.steps.summarize(results)
+    summary = experiment.summarize(results)
     assert [finding.verdict in ("reproduced", "not reproduced") for finding in summary.findings] == [True, True]
     assert len(summary.tables[0].rows) == 4
     draw(experiment, results, tmp_path)
@@ -439,5 +439,5 @@ def test_the_experiment_on_tables_says_how_much_is_lost_against_pooled_clusterin
 def test_a_table_that_loses_too_much_is_not_reproduced(lost):
     axes = [{"data": "cancer", "split": split, "missing": 0.0, "run": 0} for split in ("iid", "group")]
     values = {"induced": 0.5, "refined": 0.8 - lost, "pooled": 0.8}
-    found = tables.EXPERIMENT.steps.summarize([Result(one, values, 1.0) for one in axes]).findings
+    found = tables.EXPERIMENT.summarize([Result(one, values, 1.0) for one in axes]).findings
     assert [finding.verdict for finding in found] == ["not reproduced" if lost else "reproduced"]

@@ -32,14 +32,14 @@ def test_a_message_with_everything_comes_back_from_its_bytes():
         groups=np.array([0, 0]),
         noise=np.full((2, 2), 0.5),
         scatter=np.eye(3),
-        n_unspoken=4,
+        n_left_out=4,
         promise=Promise(1.0, 1e-6, 0.2, 3.0),
     )
     again = DeviceMessage.from_bytes(message.to_bytes())
     assert again == message
     assert again.schema == TABLE
     assert again.details.promise == Promise(1.0, 1e-6, 0.2, 3.0)
-    assert again.details.n_unspoken == 4
+    assert again.details.n_left_out == 4
     for name, array in message.details.tensors().items():
         np.testing.assert_array_equal(getattr(again.details, name), array, strict=True)
         assert not getattr(again.details, name).flags.writeable
@@ -66,8 +66,8 @@ def test_a_message_without_details_is_written_as_before():
         {"noise": np.ones(2)},
         {"scatter": np.ones((3, 2))},
         {"scatter": np.full((3, 3), np.nan)},
-        {"n_unspoken": -1},
-        {"n_unspoken": 1.5},
+        {"n_left_out": -1},
+        {"n_left_out": 1.5},
     ],
     ids=str,
 )

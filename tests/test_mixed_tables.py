@@ -222,7 +222,7 @@ def test_a_row_with_few_cells_is_labelled_and_not_counted():
     found = cluster_columns(rows, SCHEMA, 2, random_state=0)
     assert len(found.labels) == len(rows)
     assert found.counts.sum() == len(rows) - 1
-    assert found.columns.n_unspoken == 1
+    assert found.columns.n_left_out is None  # one row is too few to be told
 
 
 @pytest.mark.parametrize(("missing", "counted"), [("observed", 79), ("drop", 39), ("mean", 80)])
@@ -392,6 +392,15 @@ def test_with_a_schema_cells_are_read_as_what_it_says(write, tmp_path):
     dated = FeatureSchema.of_columns([Column("day", "date", shift=0.0, scale=1.0)], "agreed")
     with pytest.raises(kfed.InvalidInputError, match="'day' must hold a date in every row; it holds a number"):
         read_columns(write("day\n20260131\n"), schema=dated)
+
+
+def test_rows_that_are_not_counted_and_too_many_clusters_are_said(write):
+    rows = "".join(f"{i % 7},{i % 5},{i % 3}\n" for i in range(40)) + "1,,\n"
+    path = write("x,y,z\n" + rows)
+    kept = cluster_file(path, 2, "a")
+    assert [notice.code for notice in kept.notices] == ["few cells"]
+    assert kept.to_message().details.n_left_out is None  # that it is one row is not told to others
+    assert "many clusters" in [notice.code for notice in cluster_file(path, 30, "a").notices]
 
 
 def test_what_cannot_be_done_with_tables_is_said(write):

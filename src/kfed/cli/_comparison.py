@@ -16,7 +16,7 @@ from kfed.server import Aggregation, KComparison, aggregate, compare_k
 from kfed.wire import DeviceMessage
 
 COMPARED_BY = "robust"
-"""The rule that numbers are compared by unless one is given: costs and stability speak of the best clusters."""
+"""The rule for comparing numbers of clusters, unless one is given: it finds the best clusters of each number."""
 
 
 def show_comparison(found: KComparison, plot: Path | None, *, as_json: bool) -> None:

@@ -72,7 +72,7 @@ def _(message: DeviceMessage) -> Description:
             "feature_names": message.feature_names,
             "schema": message.schema.facts(),
             "fingerprint": message.schema.fingerprint,
-            "n_rows_unspoken": None if message.details is None else message.details.n_unspoken,
+            "n_rows_left_out": None if message.details is None else message.details.n_left_out,
         },
         message.centers,
         message.feature_names,
@@ -115,8 +115,8 @@ def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
         yield "how all rows together spread in every direction: their scatter, as --moments asked for"
     if details.codes is not None:
         yield f"each center rounded to {8 * details.codes.itemsize} bits a number"
-    if details.n_unspoken:
-        yield f"how many rows no group speaks for: {details.n_unspoken:,}"
+    if details.n_left_out:
+        yield f"how many rows are in none of these groups: {details.n_left_out:,}"
 
 
 def _column_in_words(column: Column) -> str:

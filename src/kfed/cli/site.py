@@ -172,7 +172,7 @@ def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
         "n_centers_sent": int(sent.sum()),
         "n_withheld": kept.n_withheld,
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
-        "n_rows_unspoken": int(np.count_nonzero(clustering.withheld[clustering.labels])),
+        "n_rows_left_out": int(np.count_nonzero(clustering.withheld[clustering.labels])),
         "warnings": [notice._asdict() for notice in kept.notices],
     }
 
@@ -189,8 +189,8 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
     if withheld:
         lines.insert(
             1,
-            f"  {plural(withheld, 'cluster')} withheld, as too small or too near to one row: no center speaks for "
-            f"{plural(facts['n_rows_unspoken'], 'row')}, which get labels, too",
+            f"  {plural(withheld, 'cluster')} of {plural(facts['n_rows_left_out'], 'row')} withheld, as too small or "
+            "too near to one row; the rows get labels, too",
         )
     lines[1:1] = [f"  {escape(line)}" for line in private_text(facts["privacy"])] if "privacy" in facts else []
     return [*lines, *(f"  [yellow]note[/]  {escape(warning['text'])}" for warning in facts["warnings"])]

@@ -57,7 +57,7 @@ def cluster_device(
     sample_weight : array of shape (n_points,), optional
         Weights of the points; a weight of N equals N copies of the point.
     ids : array of shape (n_points,), optional
-        Whose each point is, as numbers or text. They are used to count, and are neither sent nor kept.
+        The person, or other owner, of each point: numbers or text. Only used to count; neither sent nor kept.
     random_state : int, Generator, RandomState or None
         The seed. Together with `device_id` it determines every random choice.
     device_id : str
@@ -76,8 +76,8 @@ def cluster_device(
         The largest number of Lloyd steps; they end earlier once nothing changes.
     measure_deviation : bool
         Also measure the spectral deviation, which the server's certificate needs. With up to 32 features, or points,
-        it is exact; otherwise it is an upper estimate, at most 4 % too high. If features and points are both many, it
-        comes from a random start, and is too low with a probability of at most 1 in 1000.
+        it is exact; otherwise it is an upper estimate, at most 4 % too high. With more
+        than 32 of both, a random start is used: with a chance of at most 1 in 1000, the estimate is too low.
     n_jobs : int, optional
         Number of threads for a large device, by default one per core. It does not change the answer.
     privacy : Privacy, optional
@@ -139,7 +139,7 @@ def cluster_device(
 
 
 def _numbered(ids: Any, n_points: int) -> Array:
-    """Whose each point is, as whole numbers from 0."""
+    """The owner of each point, as whole numbers from 0."""
     given = np.asarray(ids)
     if given.shape != (n_points,):
         raise InvalidInputError(f"ids must have one entry per point, shape ({n_points},); got shape {given.shape}")

@@ -216,7 +216,7 @@ class LocalClustering(KfedFile):
         if self.columns is not None:
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
-            facts |= {"schema": self.columns.schema.facts(), "n_unspoken": self.columns.n_unspoken}
+            facts |= {"schema": self.columns.schema.facts(), "n_left_out": self.columns.n_left_out}
         return tensors if self.scatter is None else tensors | {"scatter": self.scatter}, facts
 
     @classmethod
@@ -256,4 +256,4 @@ def _columns(tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> ColumnFa
         return None
     cells = {name: frozen(tensors[name]) for name in _CELLS}
     cells["withheld"] = frozen(tensors["cells_withheld"].astype(bool))
-    return ColumnFacts(FeatureSchema.restored(facts["schema"]), **cells, n_unspoken=facts["n_unspoken"])
+    return ColumnFacts(FeatureSchema.restored(facts["schema"]), **cells, n_left_out=facts["n_left_out"])

@@ -1,4 +1,4 @@
-"""Which clusters hold enough different rows, or rows of enough different people, to be spoken of at all.
+"""Which clusters hold enough different rows, or rows of enough different people, to be sent at all.
 
 Copies of one row, and rows that differ by rounding alone, count once: one patient entered three times
 is no crowd to hide in. Where the caller says whose a row is, different ids are counted instead.

@@ -21,20 +21,21 @@ class ColumnFacts:
         Cells behind each value of a center, and the sum of their squared distances to it.
     withheld : array of bool, shape (n_local_clusters, n_features)
         Values of centers with too few cells behind them to be sent.
-    n_unspoken : int
-        Rows that no center speaks for: those of clusters that are withheld, and those with too few observed cells.
+    n_left_out : int or None
+        Rows in no cluster that is sent: those of clusters that are withheld, and those with too few filled cells. None
+        if there are some, but too few to be told.
     """
 
     schema: FeatureSchema
     observed: Array
     squares: Array
     withheld: Array
-    n_unspoken: int
+    n_left_out: int | None
 
     def details(self, sent: Array, scatter: Array | None) -> Details:
         """What the message says of the clusters that are sent."""
         observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
-        return Details(observed=observed, squares=squares, n_unspoken=self.n_unspoken, scatter=scatter)
+        return Details(observed=observed, squares=squares, n_left_out=self.n_left_out, scatter=scatter)
 
 
 @dataclass(frozen=True, eq=False)

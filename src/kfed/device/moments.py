@@ -1,4 +1,4 @@
-"""`with_moments`: the scatter of the rows that a message speaks for, from which a server bounds the best cost."""
+"""`with_moments`: the scatter of the rows behind a message, from which a server bounds the best cost."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
     if _are_too_few(local):
         raise InvalidInputError("too few rows are sent for their moments not to tell them; leave moments out")
     weights = checks.sample_weight(sample_weight, rows)
-    spoken = ~local.withheld[local.labels]
-    dense = (rows[spoken].toarray() if checks.is_sparse(rows) else rows[spoken]).astype(np.float64)
-    own = np.ones(len(dense)) if weights is None else weights[spoken].astype(np.float64)
+    sent = ~local.withheld[local.labels]
+    dense = (rows[sent].toarray() if checks.is_sparse(rows) else rows[sent]).astype(np.float64)
+    own = np.ones(len(dense)) if weights is None else weights[sent].astype(np.float64)
     return replace(local, scatter=frozen(_factor(dense, own).astype(local.centers.dtype)))
 
 

@@ -22,7 +22,7 @@ FEWEST_DEVICES = 3
 def column_advice(batch: MessageBatch) -> Iterator[str]:
     """Say which columns to look at, in messages as they were sent."""
     yield from _dominant(batch)
-    yield from _unspoken(batch)
+    yield from _left_out(batch)
     messages = [] if batch.details is None else list(batch.details.messages)
     for message in messages if len(messages) >= FEWEST_DEVICES else messages[:1]:
         yield from foreign_columns(message, [one for one in messages if one is not message])
@@ -100,14 +100,14 @@ def _dominant(batch: MessageBatch) -> Iterator[str]:
         )
 
 
-def _unspoken(batch: MessageBatch) -> Iterator[str]:
-    """Say how many rows no center speaks for, and who sent no center at all."""
+def _left_out(batch: MessageBatch) -> Iterator[str]:
+    """Say how many rows are in no cluster that was sent, and who sent no center at all."""
     silent = np.setdiff1d(np.arange(batch.n_devices), batch.owners)
     for position in silent[:5].tolist():
         yield f"{batch.device_ids[position]!r} sent no center: its rows had no part in the clusters"
     if batch.details is None:
         return
-    counts = [message.details.n_unspoken or 0 for message in batch.details.messages if message.details is not None]
+    counts = [message.details.n_left_out or 0 for message in batch.details.messages if message.details is not None]
     total = sum(counts)
     if total > 0.05 * (total + float(batch.counts.sum())):
         yield (

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy.typing as npt
 
-from kfed.device import Privacy, cluster_columns, cluster_device
+from kfed._base.text import plural
+from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.site.kept import LocalFile
 from kfed.site.moments import with_table_moments
 from kfed.site.read import open_table, read_columns, read_table
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
+from kfed.wire import Notice
 
 MOST_SPREADS = 256
 """A table of more columns is sent without the spread of each."""
@@ -130,4 +133,25 @@ def cluster_table(
     else:
         clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
     clustering = with_table_moments(clustering, table) if moments else clustering
-    return LocalFile(device_id, clustering, table.row_ids, table.id_column, table.notices)
+    many = _too_many(n_local_clusters, len(table), min_cluster_size)
+    said = (*table.notices, *_not_counted(table, clustering), *many)
+    return LocalFile(device_id, clustering, table.row_ids, table.id_column, said)
+
+
+def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
+    """Say how many rows have too few filled cells; where rows are weighted or private, counts do not tell."""
+    if table.schema is None or table.weights is not None or clustering.private is not None:
+        return
+    n_rows = len(table) - int(clustering.counts.sum())
+    if n_rows:
+        rows = f"{plural(n_rows, 'row')} {'has' if n_rows == 1 else 'have'}"
+        yield Notice("few cells", f"{rows} too few filled cells to be counted, and will get labels all the same")
+
+
+def _too_many(n_local_clusters: int | Literal["auto"], n_rows: int, min_cluster_size: int) -> Iterator[Notice]:
+    if isinstance(n_local_clusters, int) and n_local_clusters * min_cluster_size > max(n_rows, min_cluster_size):
+        yield Notice(
+            "many clusters",
+            f"{plural(n_rows, 'row')} cannot fill {n_local_clusters:,} clusters of at least {min_cluster_size}; ask "
+            f"for at most {max(1, n_rows // min_cluster_size):,}",
+        )

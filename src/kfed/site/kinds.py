@@ -91,9 +91,9 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
 def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[Notice]:
     missing = int(cells.is_missing.sum())
     if missing == len(cells):
-        yield Notice("empty", f"column {cells.name!r} is empty here and has no say")
+        yield Notice("empty", f"column {cells.name!r} is empty here and is ignored")
     elif _is_constant(cells):
-        yield Notice("constant", f"column {cells.name!r} is the same in every row here and has no say")
+        yield Notice("constant", f"column {cells.name!r} is the same in every row here and is ignored")
     rare = [text for text in cells.texts if text not in column.levels]
     if column.kind == "category" and rare:
         yield Notice(

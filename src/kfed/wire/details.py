@@ -30,14 +30,14 @@ class Details:
     noise : array of shape (n_local_clusters, 2) or None
         Standard deviation of the noise in every value of a center, and in its count.
     scatter : array of shape (n_rows, n_features) or None
-        A matrix F with F^T F = sum of (x - m)(x - m)^T over all rows x that the message speaks for, m their mean; or a
-        sketch of one.
+        Rows F such that F^T F is the scatter matrix, about their mean, of all rows behind the centers; or fewer rows
+        that approximate it.
     grid : array of shape (2, n_features) or (2, n_local_clusters, 1), or None
         Lowest value and step of the grid that centers were rounded to, by column or by center.
     codes : array of uint8 or uint16, shape (n_local_clusters, n_features), or None
         The centers on that grid.
-    n_unspoken : int or None
-        Rows of the device that no center speaks for.
+    n_left_out : int or None
+        Rows of the device that are in no cluster that was sent; None if they are too few to be told.
     promise : Promise or None
         The privacy of the whole message.
     """
@@ -49,7 +49,7 @@ class Details:
     scatter: Array | None = None
     grid: Array | None = None
     codes: Array | None = None
-    n_unspoken: int | None = None
+    n_left_out: int | None = None
     promise: Promise | None = None
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Details:
 
     def facts(self) -> dict[str, Any]:
         """What is no array, for a file."""
-        said = {"n_unspoken": self.n_unspoken, "promise": self.promise and self.promise.facts()}
+        said = {"n_left_out": self.n_left_out, "promise": self.promise and self.promise.facts()}
         return {name: value for name, value in said.items() if value is not None}
 
     @classmethod
@@ -76,7 +76,7 @@ class Details:
         promise = facts.get("promise")
         return cls(
             **tensors,
-            n_unspoken=facts.get("n_unspoken"),
+            n_left_out=facts.get("n_left_out"),
             promise=None if promise is None else Promise.restored(promise),
         )
 
@@ -95,11 +95,11 @@ class Details:
                 raise InvalidInputError(f"{name} must have shape {shape}; got {array.shape} of {array.dtype}")
         self._check_numbers(n_features)
         if self.groups is not None and len(self.groups) and not 0 <= self.groups.min() <= self.groups.max() < n_centers:
-            raise InvalidInputError("groups must be numbers from 0 to the number of centers")
-        if self.n_unspoken is not None and (
-            not isinstance(self.n_unspoken, int) or not 0 <= self.n_unspoken < MAX_CELLS
+            raise InvalidInputError("groups must be numbers from 0 to the number of centers minus 1")
+        if self.n_left_out is not None and (
+            not isinstance(self.n_left_out, int) or not 0 <= self.n_left_out < MAX_CELLS
         ):
-            raise InvalidInputError("n_unspoken must be a whole number and not negative")
+            raise InvalidInputError("n_left_out must be a whole number and not negative")
         if self.observed is not None:
             self._check_cells(self.observed, centers, counts)
 
@@ -121,5 +121,5 @@ class Details:
             raise InvalidInputError("centers and squares must be 0 where nothing was observed")
 
 
-TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_unspoken", "promise"))
+TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_left_out", "promise"))
 WHOLE = ("groups", "codes")
