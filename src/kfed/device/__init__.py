@@ -16,6 +16,7 @@ from kfed.device.pooled_sums import POOLED
 from kfed.device.privacy import Privacy
 from kfed.device.refine import nearest_centers
 from kfed.device.rows import Rows
+from kfed.device.second_message import refine_device
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.device.sparse_rows import SparseRows
 
@@ -34,6 +35,7 @@ __all__ = [
     "cluster_fleet",
     "nearest_centers",
     "own_scale",
+    "refine_device",
     "scores",
     "with_moments",
 ]

@@ -8,13 +8,31 @@ import numpy.typing as npt
 from kfed._base.array import Array
 from kfed.device.distinct_rows import have_enough_ids
 from kfed.device.observed import ObservedCells
+from kfed.errors import InvalidInputError
 from kfed.wire import FeatureSchema, features_by_column
 
 MOST_OF_ONE = 0.5
 """An average is not sent if one cell has a larger share of the sum of all cells behind it, by size."""
 
+LEAST_OBSERVED = 0.5
+"""A row with a smaller share of its columns observed is labelled, but not counted."""
+
 ON_CENTER = 1e-9
 """A cell is at the center of its cluster if it is no farther from it, in standard deviations."""
+
+
+def counted_rows(is_there: Array, schema: FeatureSchema) -> Array:
+    """Rows with enough filled columns to be counted; all rows, if none qualifies."""
+    columns = [is_there[:, features] for features in features_by_column(schema)]
+    filled = np.mean([own.all(axis=1) if own.shape[1] else np.zeros(len(own), bool) for own in columns], axis=0)
+    if schema.missing == "mean":
+        return np.ones(len(is_there), bool)
+    if schema.missing == "drop":
+        filled = np.where(is_there.all(axis=1), 1, 0)
+        if not filled.any():
+            raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
+    counted = np.asarray(filled >= LEAST_OBSERVED)
+    return counted if counted.any() else np.ones(len(is_there), bool)
 
 
 def is_dominated(values: Array, labels: Array, schema: FeatureSchema, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:

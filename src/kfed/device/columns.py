@@ -14,7 +14,7 @@ import numpy as np
 
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
-from kfed.device.cell_floor import is_dominated, support, told, too_few
+from kfed.device.cell_floor import counted_rows, is_dominated, support, told, too_few
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
@@ -24,9 +24,6 @@ from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.wire import CommonScale, FeatureSchema, agreed_scale, features_by_column
-
-LEAST_OBSERVED = 0.5
-"""A row with a smaller share of its columns observed is labelled, but not counted."""
 
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
@@ -68,7 +65,7 @@ def cluster_columns(
         return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
     scale = own_scale(values, schema)
     cells = ObservedCells.of(scale.apply(values), sample_weight)
-    counted = _counted(cells.is_there, schema)
+    counted = counted_rows(cells.is_there, schema)
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     found = cluster_device(
         cells.filled[counted],
@@ -151,20 +148,6 @@ def _spread(cells: Array, is_number: bool) -> tuple[Array, float]:
         known = np.clip(known, middle - reach, middle + reach) if reach > 0 else known
     spread = float(np.sqrt(known.var(axis=0).sum()))
     return known.mean(axis=0), spread if spread > 0 else 1.0
-
-
-def _counted(is_there: Array, schema: FeatureSchema) -> Array:
-    """Rows with enough filled columns to be counted; all rows, if none qualifies."""
-    columns = [is_there[:, features] for features in features_by_column(schema)]
-    filled = np.mean([own.all(axis=1) if own.shape[1] else np.zeros(len(own), bool) for own in columns], axis=0)
-    if schema.missing == "mean":
-        return np.ones(len(is_there), bool)
-    if schema.missing == "drop":
-        filled = np.where(is_there.all(axis=1), 1, 0)
-        if not filled.any():
-            raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
-    counted = np.asarray(filled >= LEAST_OBSERVED)
-    return counted if counted.any() else np.ones(len(is_there), bool)
 
 
 def _completed(cells: ObservedCells, counted: Array, found: LocalClustering, fill: bool) -> Array:

@@ -20,6 +20,7 @@ from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_trav
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
+from kfed.server.second_round import aggregate_refined
 from kfed.server.stability import agreement, cluster_again
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
@@ -38,6 +39,7 @@ __all__ = [
     "RowMoments",
     "Without",
     "aggregate",
+    "aggregate_refined",
     "aggregate_tree",
     "agreement",
     "answer",

@@ -45,6 +45,8 @@ class Aggregation(Questions, KfedFile):
         How `n_clusters` was found, if it was "auto".
     min_devices : int or None
         How many devices every cluster was asked to rest on, if that was asked.
+    rounds : int
+        1, or 2 if devices sent a second message; see `kfed.aggregate_refined`.
     """
 
     KIND: ClassVar[str] = "aggregation"
@@ -55,6 +57,7 @@ class Aggregation(Questions, KfedFile):
     _grouping: Grouping
     k_choice: KChoice | None = None
     min_devices: int | None = None
+    rounds: int = 1
 
     @classmethod
     def of(
@@ -234,6 +237,8 @@ class Aggregation(Questions, KfedFile):
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
+        if self.rounds > 1:
+            raise InvalidInputError("a device is taken out of the first round; then the others send second messages")
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
         return Aggregation.of(
@@ -267,6 +272,7 @@ class Aggregation(Questions, KfedFile):
             "feature_names": self.schema.names,
             "k_choice": choice.facts() if choice else None,
             **({} if self.min_devices is None else {"min_devices": self.min_devices}),
+            **({} if self.rounds == 1 else {"rounds": self.rounds}),
         }
         return tensors | (choice.tensors() if choice else {}), facts
 
@@ -281,4 +287,5 @@ class Aggregation(Questions, KfedFile):
         min_devices = facts.get("min_devices")
         if min_devices is not None:
             checks.positive_integer(min_devices, "min_devices")
-        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices)
+        rounds = checks.positive_integer(facts.get("rounds", 1), "rounds")
+        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices, rounds)
