@@ -142,6 +142,10 @@ def create(
     invited_only: Annotated[
         bool, typer.Option("--invited-only", help="Devices join by `kfed federation invite` alone.")
     ] = False,
+    rounds: Annotated[
+        int | None,
+        typer.Option(metavar="1|2", min=1, max=2, help="2 asks devices for a second message, for better clusters."),
+    ] = None,
     join_token_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File for the join token; default NAME.token."),
@@ -178,6 +182,7 @@ def create(
         "max_epsilon": max_epsilon,
         "by_column": True if columns is not None else None,
         "invited_only": invited_only or None,
+        "rounds": rounds,
     }
     given = {key: value for key, value in terms.items() if value is not None}
     answer = ask("POST", json=given)
@@ -255,6 +260,9 @@ def _state_text(state: dict[str, Any]) -> list[Any]:
         f"  {plural(state['n_features'], 'feature')}, n_clusters {state['n_clusters']}, rule {state['rule']}; "
         f"aggregates {' or '.join(when) or 'on request'}",
     ]
+    if state.get("rounds", 1) > 1:
+        second = f"{state['n_second']:,} of {plural(state['n_aggregated'], 'device')} sent a second message"
+        lines.append("  refined by second messages" if state["round"] > 1 else f"  two rounds: {second}")
     if state.get("invited_only"):
         lines.append("  devices join by invitation")
     if state["reason"]:

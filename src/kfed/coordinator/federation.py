@@ -55,6 +55,8 @@ class Federation:
         Whether new devices are turned away.
     invited_only : bool
         Whether a device joins by an invitation in its name; the join token is not enough.
+    rounds : int
+        1, or 2 if devices are asked for a second message about the clusters, see `kfed.refine_device`.
     """
 
     id: int
@@ -75,6 +77,7 @@ class Federation:
     by_column: bool = False
     closed: bool = False
     invited_only: bool = False
+    rounds: int = 1
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -87,6 +90,8 @@ class Federation:
         checks.one_of(self.rule, list(RULES), "rule")
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
+        if self.rounds not in (1, 2) or (self.rounds == 2 and self.max_epsilon is not None):
+            raise InvalidInputError("rounds must be 1 or 2, and 1 if messages must be private: a second one is not")
         for name in ("deadline", "max_count", "max_value", "max_epsilon"):
             if getattr(self, name) is not None:
                 checks.positive_number(getattr(self, name), name)

@@ -20,7 +20,7 @@ from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_trav
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
-from kfed.server.second_round import aggregate_refined
+from kfed.server.second_round import aggregate_refined, as_aggregated
 from kfed.server.stability import agreement, cluster_again
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
@@ -43,6 +43,7 @@ __all__ = [
     "aggregate_tree",
     "agreement",
     "answer",
+    "as_aggregated",
     "assign",
     "choose_k",
     "choose_n_clusters",

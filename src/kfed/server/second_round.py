@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,7 @@ from kfed.server.support import bounded_counts, devices_in
 from kfed.wire import DeviceMessage, MessageBatch, clusters_fingerprint
 
 
-def aggregate_refined(
-    aggregation: Aggregation, messages: Iterable[DeviceMessage], *, fingerprint: str | None = None
-) -> Aggregation:
+def aggregate_refined(aggregation: Aggregation, messages: Iterable[DeviceMessage]) -> Aggregation:
     """Move the centers of clusters to the means that devices found for them, in a second round.
 
     Parameters
@@ -30,8 +29,6 @@ def aggregate_refined(
     messages : iterable of DeviceMessage
         Second messages, from `refine_device`, in any order. A device that is absent counts as in the first round; one
         that came late may send one, too. The same message twice counts once.
-    fingerprint : str, optional
-        That of the clusters that devices were told; by default that of `aggregation`.
 
     Returns
     -------
@@ -56,7 +53,7 @@ def aggregate_refined(
     >>> aggregate_refined(first, [sent]).cluster_centers[order].tolist()
     [[3.0], [9.5]]
     """
-    fingerprint = fingerprint or clusters_fingerprint(aggregation.cluster_centers)
+    fingerprint = clusters_fingerprint(aggregation.cluster_centers)
     second = MessageBatch.of(_checked(message, fingerprint, aggregation) for message in messages)
     known = aggregation.messages
     absent = [device_id for device_id in known.device_ids if device_id not in second]
@@ -67,6 +64,18 @@ def aggregate_refined(
     centers = _moved(batch, labels, set_aside, before, aggregation.min_devices or 1)
     grouping = Grouping(before, aggregation.traversal, labels, centers, set_aside)
     return replace(aggregation, messages=batch, _grouping=grouping, rounds=2)
+
+
+def as_aggregated(
+    batch: MessageBatch, center_labels: Array, cluster_centers: Array, *, rule: str, **about: Any
+) -> Aggregation:
+    """An aggregation whose clusters are known already, in the units that devices sent.
+
+    `about` are further fields of an `Aggregation`, and `traversal`.
+    """
+    centers = cluster_centers if batch.scale is None else batch.scale.apply(cluster_centers)
+    traversal = about.pop("traversal", np.empty(0))
+    return Aggregation(batch, rule, None, Grouping(centers, traversal, center_labels, centers), **about)
 
 
 def _checked(message: DeviceMessage, fingerprint: str, aggregation: Aggregation) -> DeviceMessage:

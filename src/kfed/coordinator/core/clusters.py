@@ -60,6 +60,8 @@ class Clusters(KfedFile):
         The scale on which devices were compared, if they sent the units of their tables.
     columns : FeatureSchema or None
         The features, where they come from the columns of tables.
+    rounds : int
+        2 if second messages of devices moved the centers.
     """
 
     KIND: ClassVar[str] = "clusters of a federation"
@@ -79,6 +81,7 @@ class Clusters(KfedFile):
     reason: str = ""
     scale: CommonScale | None = None
     columns: FeatureSchema | None = None
+    rounds: int = 1
 
     @classmethod
     def of(
@@ -178,6 +181,7 @@ class Clusters(KfedFile):
         tensors = {name: getattr(self, name) for name in _TENSORS}
         facts = {name: getattr(self, name) for name in ("made_at", "last_sequence", "reason")}
         scale, schema = columns_to_parts(self.columns, self.scale)
+        facts |= {} if self.rounds == 1 else {"rounds": self.rounds}
         return {**tensors, "device_ids": ids, **scale}, {"clustering": self.version, **facts, **schema}
 
     @classmethod
@@ -187,6 +191,7 @@ class Clusters(KfedFile):
         tensors.setdefault("sequences", np.zeros(len(ids), np.int64))
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
         about["columns"], about["scale"] = columns_from_parts(tensors, facts)
+        about["rounds"] = int(facts.get("rounds", 1))
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 
 

@@ -16,7 +16,7 @@ from kfed.coordinator.http import rights
 from kfed.coordinator.http.admin_routes import PATH
 from kfed.coordinator.http.picture import FederationPicture
 from kfed.coordinator.http.responses import ADMIN, PROBLEMS
-from kfed.coordinator.http.schemas import FederationState
+from kfed.coordinator.http.schemas import shown
 from kfed.coordinator.problems import ProblemError
 
 ASSETS = {
@@ -137,8 +137,7 @@ async def _stream(request: Request) -> AsyncIterator[str]:
         for name in sorted(names):
             live = coordinator.find(name)
             if live is not None:
-                state = FederationState.of(live, coordinator.tally(live))
-                yield f"event: federation\ndata: {json.dumps(state.model_dump())}\n\n"
+                yield f"event: federation\ndata: {json.dumps(shown(coordinator, live).model_dump())}\n\n"
         if not names:
             yield ": still here\n\n"
         names = await anext(watching)

@@ -12,7 +12,7 @@ from kfed.coordinator import problems
 from kfed.coordinator.core import Clusters, Live
 from kfed.coordinator.federation import Tally, seconds_to_wait
 from kfed.coordinator.http.schemas import GatheringAnswer, IdentityAnswer, ProblemAnswer
-from kfed.coordinator.names import BYTES
+from kfed.coordinator.names import BYTES, ROUND_HEADER
 from kfed.wire import Identity
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -65,11 +65,13 @@ RECEIPT_CONTENT = {
 def identity(request: Request, clusters: Clusters, answer: Identity, status: int) -> Response:
     """Which of the clusters the centers of a device are in."""
     if BYTES in request.headers.get("accept", ""):
-        return Response(answer.to_bytes(), status, {"kfed-clustering": str(clusters.version)}, BYTES)
+        about = {"kfed-clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}
+        return Response(answer.to_bytes(), status, about, BYTES)
     facts = {
         "device_id": answer.device_id,
         "state": "aggregated",
         "version": clusters.version,
+        "round": clusters.rounds,
         "cluster_ids": answer.cluster_ids.tolist(),
     }
     if clusters.columns is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from kfed._base.checks import MAX_NAME_LENGTH
-from kfed.coordinator.core import Live
+from kfed.coordinator.core import Coordinator, Live
 from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
 from kfed.wire import MAX_COUNT, MAX_VALUE, FeatureSchema
 
@@ -47,6 +47,10 @@ class NewFederation(BaseModel):
         StrictBool, Field(description="Whether devices join by invitations alone, and not by the join token")
     ] = False
 
+    rounds: Annotated[
+        Literal[1, 2], Field(description="2 if devices are asked for a second message about the clusters")
+    ] = 1
+
     def terms(self) -> dict[str, Any]:
         """The arguments of a `Federation`."""
         terms = self.model_dump(exclude={"n_features", "feature_names"})
@@ -75,6 +79,9 @@ class FederationState(BaseModel):
     max_epsilon: float | None
     by_column: bool
     invited_only: bool
+    rounds: int
+    round: Annotated[int, Field(description="Rounds behind the clusters: 2 once second messages refined them")]
+    n_second: Annotated[int, Field(description="Devices that have sent a second message about these clusters")]
     created_at: float
     n_devices: int
     n_centers: int
@@ -90,14 +97,15 @@ class FederationState(BaseModel):
     changed_at: float
 
     @classmethod
-    def of(cls, live: Live, tally: Tally) -> FederationState:
+    def of(cls, live: Live, tally: Tally, n_second: int = 0) -> FederationState:
         """Describe a federation, given the totals of its devices."""
         clusters, schema = live.clusters, live.federation.schema
         names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION}
         names |= {"n_features": schema.n_features, "feature_names": schema.names and list(schema.names)}
         found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0, "reason": ""}
+        found |= {"round": 0 if clusters is None else clusters.rounds, "n_second": n_second}
         if clusters is not None:
-            found = {
+            found |= {
                 "n_clusters_found": clusters.n_clusters,
                 "cluster_sizes": clusters.cluster_sizes.tolist(),
                 "n_aggregated": len(clusters.device_ids),
@@ -105,6 +113,12 @@ class FederationState(BaseModel):
             }
         now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
         return cls(**names, **vars(tally), **found, **now)
+
+
+def shown(coordinator: Coordinator, live: Live) -> FederationState:
+    """A federation as it is now."""
+    n_second = coordinator.store.second.count(live.federation.id, live.version)
+    return FederationState.of(live, coordinator.tally(live), n_second)
 
 
 _FROM_FEDERATION = set(FederationState.model_fields) & set(Federation.__dataclass_fields__)
@@ -178,6 +192,7 @@ class IdentityAnswer(BaseModel):
     device_id: str
     state: Literal["aggregated"]
     version: int
+    round: int
     cluster_ids: list[int]
     cluster_centers: list[list[float]]
 
@@ -199,6 +214,16 @@ class TermsAnswer(BaseModel):
     by_column: Annotated[bool, Field(description="Whether devices send tables, with the spread of each column")]
     n_features: int
     feature_names: list[str] | None
+    rounds: Annotated[int, Field(description="2 if a second message about the clusters is asked for")]
+
+
+class SecondAnswer(BaseModel):
+    """The second message is on disk."""
+
+    device_id: str
+    round: Annotated[int, Field(description="2 once the clusters are refined")]
+    n_second: Annotated[int, Field(description="Devices that have sent a second message about these clusters")]
+    n_devices: Annotated[int, Field(description="Devices that the clusters were made of")]
 
 
 class RemovedAnswer(BaseModel):

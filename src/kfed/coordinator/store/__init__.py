@@ -5,6 +5,7 @@ from kfed.coordinator.store.database import Contents, SavedClustering, Store
 from kfed.coordinator.store.devices import Arrival, Device, Receipt
 from kfed.coordinator.store.federations import Damaged
 from kfed.coordinator.store.invitations import Invitation
+from kfed.coordinator.store.second_messages import SecondMessage
 
 __all__ = [
     "Arrival",
@@ -14,6 +15,7 @@ __all__ = [
     "Invitation",
     "Receipt",
     "SavedClustering",
+    "SecondMessage",
     "Store",
     "backup",
     "restore",
