@@ -21,6 +21,7 @@ from kfed.cli import (
     refine,
     report,
     reproduce,
+    results,
     schema,
     server,
     site,
@@ -51,6 +52,7 @@ for module in (
     backup,
     federation,
     invitations,
+    results,
     join,
     reproduce,
 ):

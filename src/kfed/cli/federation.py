@@ -35,7 +35,8 @@ AdminTokenFile = Annotated[
 AdminToken = Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True)]
 
 app = typer.Typer(
-    help="Create, show, aggregate, close and delete federations of a coordinator, and invite devices.",
+    help="Create, show, aggregate, close and delete federations of a coordinator, invite and remove devices, compare "
+    "numbers of clusters, and download what was found.",
     no_args_is_help=True,
 )
 
@@ -57,13 +58,14 @@ def _asking(
 ) -> Ask:
     """A function that sends requests to a coordinator as its administrator."""
 
-    def ask(method: str, *names: str, **options: Any) -> Any:
+    def ask(method: str, *names: str, raw: bool = False, **options: Any) -> Any:
         from kfed.coordinator.client import CLUSTERING_SECONDS, Line
 
         token = admin_token if admin_token is not None else admin_token_file.read_text(encoding="utf-8").strip()
         path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
         with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS, tell=note) as line:
-            return line.request(method, path, token=token, **options).json()
+            answer = line.request(method, path, token=token, **options)
+            return answer.content if raw else answer.json()
 
     return ask
 
@@ -216,7 +218,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a federation."""
-    _print(ask("GET", name), as_json)
+    print_state(ask("GET", name), as_json)
 
 
 @app.command()
@@ -227,7 +229,7 @@ def close(
     as_json: Json = False,
 ) -> None:
     """Turn new devices away from a federation; those that have joined are still served."""
-    _print(ask("POST", name, "close"), as_json)
+    print_state(ask("POST", name, "close"), as_json)
 
 
 @app.command()
@@ -244,10 +246,11 @@ def aggregate(
     as_json: Json = False,
 ) -> None:
     """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
-    _print(ask("POST", name, "aggregate", json={"n_clusters": n_clusters}), as_json)
+    print_state(ask("POST", name, "aggregate", json={"n_clusters": n_clusters}), as_json)
 
 
-def _print(state: dict[str, Any], as_json: bool) -> None:
+def print_state(state: dict[str, Any], as_json: bool) -> None:
+    """Print a federation as it is now."""
     print_json(state) if as_json else say(*_state_text(state))
 
 

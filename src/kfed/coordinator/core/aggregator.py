@@ -73,6 +73,10 @@ class Aggregator:
         """Move the centers of `job.previous` by the second messages of its devices, and save the clusters."""
         return await self._run(lambda: self._refine(job))
 
+    def messages(self, federation: Federation) -> MessageBatch:
+        """What all devices sent that have joined by now. Takes long, and is for other threads."""
+        return self._stored(federation.id, None)[0]
+
     def result(self, federation: Federation, clusters: Clusters) -> Aggregation:
         """What the server found, with all that it was found from. Takes long, and is for other threads."""
         batch, *_ = self._stored(federation.id, set(clusters.sequences.tolist()))

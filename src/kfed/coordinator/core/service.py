@@ -65,7 +65,7 @@ class Coordinator:
             store, self._registry, self.clock, self._read_back_if_in_doubt, self._write, self._changed
         )
         self.second = SecondRound(store, self._aggregator, self._turns, self._write, self._job, self._changed)
-        self.result = self._aggregator.result
+        self.result, self.messages = self._aggregator.result, self._aggregator.messages
 
     # Start and stop --------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status in (400, 401, 403, 404, 409, 413, 421, 422, 429, 503)
 }
 
+
+def problems_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The problems that a request with a token can have, and those of these statuses."""
+    return {status: PROBLEMS[status] for status in sorted({400, 401, 403, 421, 429, 503, *statuses})}
+
+
 ADMIN: dict[str, Any] = {"security": [{"admin token": []}]}
 JOIN: dict[str, Any] = {"security": [{"join token": []}]}
 DEVICE: dict[str, Any] = {"security": [{"device secret": []}, {"admin token": []}, {"join token": []}]}
