@@ -22,10 +22,11 @@ from kfed.coordinator.problems import ProblemError
 ASSETS = {
     "index.html": "text/html; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "charts.js": "text/javascript; charset=utf-8",
+    **{
+        f"{module}.js": "text/javascript; charset=utf-8"
+        for module in ("page", "api", "dom", "admin", "results", "charts", "docs")
+    },
     "docs.html": "text/html; charset=utf-8",
-    "docs.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 
@@ -136,7 +137,9 @@ async def _stream(request: Request) -> AsyncIterator[str]:
     while True:
         for name in sorted(names):
             live = coordinator.find(name)
-            if live is not None:
+            if live is None:
+                yield f"event: gone\ndata: {json.dumps({'name': name})}\n\n"
+            else:
                 yield f"event: federation\ndata: {json.dumps(shown(coordinator, live).model_dump())}\n\n"
         if not names:
             yield ": still here\n\n"
