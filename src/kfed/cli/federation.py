@@ -135,6 +135,15 @@ def create(
             metavar="N", min=1, help="Devices that every cluster must rest on; centers of fewer are set aside."
         ),
     ] = None,
+    min_devices_shown: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Devices that a cluster must rest on for devices to see its center; 1 shows all.",
+            show_default="3",
+        ),
+    ] = None,
     max_epsilon: Annotated[
         float | None,
         typer.Option(metavar="E", help="Refuse messages that are not differentially private with this epsilon."),
@@ -175,6 +184,7 @@ def create(
         "max_count": max_count,
         "max_value": max_value,
         "min_devices": min_devices,
+        "min_devices_shown": min_devices_shown,
         "max_epsilon": max_epsilon,
         "by_column": True if columns is not None else None,
         "invited_only": invited_only or None,

@@ -24,7 +24,7 @@ from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.questions import Questions
 from kfed.server.summary import summarize, total_counts
-from kfed.server.support import set_aside_text
+from kfed.server.support import devices_behind, set_aside_text
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
 
@@ -121,6 +121,13 @@ class Aggregation(Questions, KfedFile):
     def set_aside(self) -> Array:
         """Rows of the device centers that chose no cluster, since fewer than `min_devices` devices have one there."""
         return self._grouping.set_aside
+
+    @property
+    def devices_in_cluster(self) -> Array:
+        """How many devices the center of each cluster rests on, (n_clusters,); in tables, in the rarest column."""
+        unused = np.union1d(self.set_aside, self._grouping.strays)
+        rows = np.setdiff1d(np.arange(len(self.center_labels)), unused, assume_unique=True)
+        return readonly(devices_behind(self.messages, self.center_labels, rows, self.n_clusters))
 
     @cached_property
     def about_set_aside(self) -> str:
@@ -252,6 +259,7 @@ class Aggregation(Questions, KfedFile):
             new_ids[old.center_labels],
             old.cluster_centers[order],
             old.set_aside.copy(),
+            old.strays.copy(),
         )
         return replace(self, _grouping=grouping)
 

@@ -13,13 +13,12 @@ import numpy as np
 from kfed._base import geometry
 from kfed._base.array import Array, Length
 from kfed.errors import DuplicateDeviceError
-from kfed.server import Aggregation, answer
+from kfed.server import Aggregation, clusters_for
 from kfed.wire import (
     DIGEST_BYTES,
     CommonScale,
     DeviceMessage,
     FeatureSchema,
-    Identity,
     KfedFile,
     columns_from_parts,
     columns_to_parts,
@@ -52,6 +51,8 @@ class Clusters(KfedFile):
     cluster_centers : array of shape (n_clusters, n_features)
     cluster_sizes : array of shape (n_clusters,)
         Points behind each cluster.
+    devices_in_cluster : array of shape (n_clusters,)
+        Devices that the center of each cluster rests on.
     traversal : array
         Farthest-first distances.
     reason : str
@@ -75,6 +76,7 @@ class Clusters(KfedFile):
     center_labels: Array
     cluster_centers: Array
     cluster_sizes: Array
+    devices_in_cluster: Array
     traversal: Array
     reason: str = ""
     scale: CommonScale | None = None
@@ -107,6 +109,7 @@ class Clusters(KfedFile):
             center_labels=aggregation.center_labels.astype(np.int32),
             cluster_centers=aggregation.cluster_centers,
             cluster_sizes=aggregation.cluster_sizes,
+            devices_in_cluster=aggregation.devices_in_cluster,
             traversal=aggregation.traversal,
             reason="; ".join(filter(None, [str(aggregation.k_choice or ""), aggregation.about_set_aside])),
             scale=aggregation.scale,
@@ -119,16 +122,6 @@ class Clusters(KfedFile):
         return self.columns or FeatureSchema(self.cluster_centers.shape[1])
 
     n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
-
-    @cached_property
-    def centers_as_json(self) -> str:
-        """The cluster centers in JSON, encoded once for all answers."""
-        rows = (", ".join(map(repr, row)) for row in self.cluster_centers.tolist())
-        return "[" + ", ".join(f"[{row}]" for row in rows) + "]"
-
-    def answer(self, message: DeviceMessage) -> Identity:
-        """The answer to any device, by its message; raises `DuplicateDeviceError` as `Aggregation.answer` does."""
-        return answer(self, message)
 
     def members_among(self, sequences: Mapping[str, int]) -> set[int]:
         """Places of the aggregated messages that are among stored ones, given as the place of each device."""
@@ -185,24 +178,42 @@ class Clusters(KfedFile):
         ids = tuple(tensors.pop("device_ids").tobytes().decode().split("\n"))
         tensors.setdefault("digests", np.zeros((len(ids), DIGEST_BYTES), np.uint8))  # no message has this digest
         tensors.setdefault("sequences", np.zeros(len(ids), np.int64))
+        if "devices_in_cluster" not in tensors:
+            tensors["devices_in_cluster"] = _devices_in_cluster(tensors)
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
         about["columns"], about["scale"] = columns_from_parts(tensors, facts)
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 
 
-def answer_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Identity | None:
-    """The answer to a device, or None if it should ask again.
+def labels_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Array | None:
+    """The global cluster of each center of a message, (n_local_clusters,), or None if its device should ask again.
 
     That is while there are no clusters, and, after a device replaced its message, while the clusters are still made of
     the message before.
     """
     try:
-        return None if clusters is None else clusters.answer(message)
+        return None if clusters is None else clusters_for(clusters, message)
     except DuplicateDeviceError:
         return None
 
 
-_TENSORS = ("digests", "sequences", "starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
+_TENSORS = (
+    "digests",
+    "sequences",
+    "starts",
+    "center_labels",
+    "cluster_centers",
+    "cluster_sizes",
+    "devices_in_cluster",
+    "traversal",
+)
+
+
+def _devices_in_cluster(tensors: dict[str, Array]) -> Array:
+    """Devices with a center in each cluster, where clusters were saved before this was."""
+    owners = np.repeat(np.arange(len(tensors["starts"]) - 1), np.diff(tensors["starts"]))
+    pairs = np.unique(np.stack([owners, tensors["center_labels"]]), axis=1)
+    return np.bincount(pairs[1], minlength=len(tensors["cluster_centers"]))
 
 
 def _comparable(own: Clusters | Aggregation, now: Aggregation) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.core.shown import ShownClusters
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.store import Damaged
@@ -38,6 +39,7 @@ class Live:
     """Why this federation cannot be served; the others are."""
     can_be_mended: bool = False
     """Whether aggregating anew would mend it."""
+    _shown: ShownClusters | None = None
 
     @property
     def state(self) -> Literal["gathering", "aggregated", "damaged"]:
@@ -45,6 +47,14 @@ class Live:
         if self.damage:
             return "damaged"
         return "gathering" if self.clusters is None else "aggregated"
+
+    @property
+    def shown(self) -> ShownClusters | None:
+        """The clusters as devices see them, if there are any."""
+        if self._shown is None or self._shown.clusters is not self.clusters:
+            few = self.federation.min_devices_shown
+            self._shown = None if self.clusters is None else ShownClusters(self.clusters, few)
+        return self._shown
 
     def check(self) -> None:
         """Raise if this federation is damaged."""

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from kfed._base.checks import MAX_NAME_LENGTH
-from kfed.coordinator.core import Live, Proofs, answer_if_ready
+from kfed.coordinator.core import Live, Proofs
 from kfed.coordinator.federation import Admission, Federation
 from kfed.coordinator.http import responses, rights
 from kfed.coordinator.http.body import Body
@@ -102,9 +102,13 @@ async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> 
 async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> TermsAnswer:
     """Ask what a message to this federation must hold, before the rows are clustered."""
     live, _ = await rights.join(request, name, device_id)
-    schema = live.federation.schema
-    names = None if schema.names is None else list(schema.names)
-    return TermsAnswer(by_column=live.federation.by_column, n_features=schema.n_features, feature_names=names)
+    federation, schema = live.federation, live.federation.schema
+    return TermsAnswer(
+        by_column=federation.by_column,
+        n_features=schema.n_features,
+        feature_names=None if schema.names is None else list(schema.names),
+        min_devices_shown=federation.min_devices_shown,
+    )
 
 
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:
@@ -135,10 +139,10 @@ def _secret(request: Request) -> str | None:
 
 
 def _answer(request: Request, live: Live, message: DeviceMessage, status: int, while_gathering: int) -> Response:
-    clusters = live.clusters
-    identity = answer_if_ready(clusters, message)
-    if clusters is not None and identity is not None:
-        return responses.identity(request, clusters, identity, status)
+    shown = live.shown
+    identity = None if shown is None else shown.answer_if_ready(message)
+    if shown is not None and identity is not None:
+        return responses.identity(request, shown, identity, status)
     coordinator = rights.desk(request).coordinator
     tally, now = coordinator.tally(live), coordinator.clock.now()
     return responses.gathering(live, message.device_id, tally, now, while_gathering)

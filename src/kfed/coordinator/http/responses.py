@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kfed.coordinator import problems
-from kfed.coordinator.core import Clusters, Live
+from kfed.coordinator.core import Live, ShownClusters
 from kfed.coordinator.federation import Tally, seconds_to_wait
 from kfed.coordinator.http.schemas import GatheringAnswer, IdentityAnswer, ProblemAnswer
 from kfed.coordinator.names import BYTES
@@ -62,8 +62,9 @@ RECEIPT_CONTENT = {
 }
 
 
-def identity(request: Request, clusters: Clusters, answer: Identity, status: int) -> Response:
+def identity(request: Request, shown: ShownClusters, answer: Identity, status: int) -> Response:
     """Which of the clusters the centers of a device are in."""
+    clusters = shown.clusters
     if BYTES in request.headers.get("accept", ""):
         return Response(answer.to_bytes(), status, {"kfed-clustering": str(clusters.version)}, BYTES)
     facts = {
@@ -74,7 +75,7 @@ def identity(request: Request, clusters: Clusters, answer: Identity, status: int
     }
     if clusters.columns is not None:
         facts["feature_names"] = list(clusters.columns.names or ())
-    body = f'{json.dumps(facts)[:-1]}, "cluster_centers": {clusters.centers_as_json}}}'
+    body = f'{json.dumps(facts)[:-1]}, "cluster_centers": {shown.centers_as_json}}}'
     return Response(body.encode(), status, media_type="application/json")
 
 

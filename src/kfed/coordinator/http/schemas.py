@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Live
-from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
+from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, MIN_DEVICES_SHOWN, Federation, Tally
 from kfed.wire import MAX_COUNT, MAX_VALUE, FeatureSchema
 
 Count = Annotated[StrictInt, Field(ge=1)]
@@ -37,6 +37,10 @@ class NewFederation(BaseModel):
     min_devices: (
         Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES, description="Devices that every cluster must rest on")] | None
     ) = None
+    min_devices_shown: Annotated[
+        StrictInt,
+        Field(ge=1, le=MAX_DEVICES, description="Devices that a cluster must rest on for devices to see its center"),
+    ] = MIN_DEVICES_SHOWN
     max_epsilon: (
         Annotated[float, Field(gt=0, le=100, description="Largest epsilon of a message, which must be private")] | None
     ) = None
@@ -72,6 +76,7 @@ class FederationState(BaseModel):
     max_count: float | None
     max_value: float | None
     min_devices: int | None
+    min_devices_shown: int
     max_epsilon: float | None
     by_column: bool
     invited_only: bool
@@ -179,7 +184,10 @@ class IdentityAnswer(BaseModel):
     state: Literal["aggregated"]
     version: int
     cluster_ids: list[int]
-    cluster_centers: list[list[float]]
+    cluster_centers: Annotated[
+        list[list[float] | None],
+        Field(description="null where the cluster rests on fewer devices than the federation asks for to show it"),
+    ]
 
 
 class GatheringAnswer(BaseModel):
@@ -199,6 +207,9 @@ class TermsAnswer(BaseModel):
     by_column: Annotated[bool, Field(description="Whether devices send tables, with the spread of each column")]
     n_features: int
     feature_names: list[str] | None
+    min_devices_shown: Annotated[
+        int, Field(description="Devices that a cluster must rest on for its center to be in the answers to devices")
+    ]
 
 
 class RemovedAnswer(BaseModel):
