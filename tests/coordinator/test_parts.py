@@ -16,7 +16,7 @@ from kfed.coordinator.core import Clock, Clusters, Committer, ShownClusters, lab
 from kfed.coordinator.federation import Admission, Federation, Tally, is_due, judge
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.security import hashed, matches, new_token
-from kfed.coordinator.store import Arrival, Store
+from kfed.coordinator.store import Arrival, Departure, Store
 from kfed.wire import FeatureSchema
 
 FEDERATION = Federation(1, "clinics", FeatureSchema(2), 4, "paper", b"", 0.0)
@@ -179,15 +179,45 @@ def test_a_batch_knows_what_came_before_in_the_same_batch(store):
     assert store.tally(1).n_devices == 1
 
 
-def test_what_the_database_refuses_is_kept_by_nobody_and_said_to_all(store):
-    put, failing = store.put, threading.Event()
+def test_devices_that_come_and_go_together_are_committed_together_and_judged_in_order(store):
+    store.put([arrival("a"), arrival("b")])
+    changes = [
+        Departure(1, "a"),
+        Departure(1, "a"),
+        arrival("a", 1),
+        arrival("c"),
+        Departure(1, "c"),
+        arrival("b"),
+        Departure(2, "b"),
+    ]
+    sizes = []
 
-    def refuse(arrivals):
+    async def run():
+        committer = Committer(store, sizes.append)
+        done = [committer.put(one) if isinstance(one, Arrival) else committer.remove(one) for one in changes]
+        answers = await asyncio.gather(*done)
+        await committer.close()
+        return answers
+
+    left, again, back, new, gone, repeated, elsewhere = asyncio.run(run())
+    assert (left.sequence, again, back.sequence) == (1, None, 3)
+    assert (new.sequence, gone.sequence, repeated.admission, elsewhere) == (4, 4, Admission.REPEATED, None)
+    assert store.device(1, "a").message == message("a", seed=1).to_bytes()
+    with store.reading(1) as reading:
+        assert reading.sequences() == {"a": 3, "b": 2}
+    assert store.tally(1).n_devices == 2
+    assert len(sizes) <= 2
+
+
+def test_what_the_database_refuses_is_kept_by_nobody_and_said_to_all(store):
+    change, failing = store.change_devices, threading.Event()
+
+    def refuse(changes):
         if failing.is_set():
             raise StoreUnavailableError("on purpose")
-        return put(arrivals)
+        return change(changes)
 
-    store.put = refuse
+    store.change_devices = refuse
 
     async def run():
         committer = Committer(store)

@@ -31,7 +31,7 @@ from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Tally, is_due
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import matches
-from kfed.coordinator.store import Device, Receipt, Store
+from kfed.coordinator.store import Departure, Device, Receipt, Store
 from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
@@ -176,7 +176,7 @@ class Coordinator:
         sent = f"{plural(message.n_local_clusters, 'center')}, {n_bytes:,} bytes"
         self._changed(live, f"{message.device_id} {verb}{late}: {sent}")
         if receipt.admission is Admission.REPLACED:
-            await self._settle_after_change(live)
+            await self._settle_after_change(live, message.device_id)
         self._aggregate_if_due(live)
 
     async def device(self, live: Live, device_id: str) -> Device | None:
@@ -186,10 +186,11 @@ class Coordinator:
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
-        if await self._write(self.store.remove, live.federation.id, device_id) is None:
+        await self._read_back_if_in_doubt()
+        if await self._committer.remove(Departure(live.federation.id, device_id)) is None:
             return False
         self._changed(live, f"{device_id} left")
-        await self._settle_after_change(live)
+        await self._settle_after_change(live, device_id)
         return True
 
     # Clusters --------------------------------------------------------------------------------------------------------
@@ -241,8 +242,11 @@ class Coordinator:
         live.is_unsettled = True
         await self._turns.take((live.federation.id, "settle"), lambda: self._settle_now(live))
 
-    async def _settle_after_change(self, live: Live) -> None:
-        """Settle after a change that is on disk already, and say so if it fails."""
+    async def _settle_after_change(self, live: Live, device_id: str) -> None:
+        """Settle after a change to a device that is on disk already, and say so if it fails."""
+        is_among = live.clusters is not None and device_id in live.clusters
+        if self._turns.are_idle and not is_among:  # no clusters of it are there, nor being made
+            return
         try:
             await self._settle(live)
         except StoreUnavailableError as error:
