@@ -20,6 +20,7 @@ from kfed.coordinator.core.commits import Committer
 from kfed.coordinator.core.door import Proofs
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
+from kfed.coordinator.core.notices import for_device
 from kfed.coordinator.core.service import Coordinator
 from kfed.coordinator.core.shown import ShownClusters
 from kfed.coordinator.core.turns import Turns
@@ -37,6 +38,7 @@ __all__ = [
     "Proofs",
     "ShownClusters",
     "Turns",
+    "for_device",
     "labels_if_ready",
     "stable_ids",
 ]

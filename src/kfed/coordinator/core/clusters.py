@@ -20,9 +20,12 @@ from kfed.wire import (
     DeviceMessage,
     FeatureSchema,
     KfedFile,
+    Notice,
     columns_from_parts,
     columns_to_parts,
 )
+
+MAX_NOTICES = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,9 @@ class Clusters(KfedFile):
     traversal : array
         Farthest-first distances.
     reason : str
-        How the number of clusters was chosen, if it was not given, and which devices have centers that were set aside.
+        How the number of clusters was chosen, if it was not given.
+    notices : tuple of Notice
+        What to look at before relying on these clusters.
     scale : CommonScale or None
         The scale on which devices were compared, if they sent the units of their tables.
     columns : FeatureSchema or None
@@ -79,6 +84,7 @@ class Clusters(KfedFile):
     devices_in_cluster: Array
     traversal: Array
     reason: str = ""
+    notices: tuple[Notice, ...] = ()
     scale: CommonScale | None = None
     columns: FeatureSchema | None = None
 
@@ -111,7 +117,8 @@ class Clusters(KfedFile):
             cluster_sizes=aggregation.cluster_sizes,
             devices_in_cluster=aggregation.devices_in_cluster,
             traversal=aggregation.traversal,
-            reason="; ".join(filter(None, [str(aggregation.k_choice or ""), aggregation.about_set_aside])),
+            reason=str(aggregation.k_choice or ""),
+            notices=aggregation.notices[:MAX_NOTICES],
             scale=aggregation.scale,
             columns=aggregation.schema if aggregation.schema.columns else None,
         )
@@ -170,6 +177,7 @@ class Clusters(KfedFile):
         ids = np.frombuffer("\n".join(self.device_ids).encode(), np.uint8)  # no id holds a line break
         tensors = {name: getattr(self, name) for name in _TENSORS}
         facts = {name: getattr(self, name) for name in ("made_at", "last_sequence", "reason")}
+        facts |= {"notices": list(map(list, self.notices))} if self.notices else {}
         scale, schema = columns_to_parts(self.columns, self.scale)
         return {**tensors, "device_ids": ids, **scale}, {"clustering": self.version, **facts, **schema}
 
@@ -181,6 +189,7 @@ class Clusters(KfedFile):
         if "devices_in_cluster" not in tensors:
             tensors["devices_in_cluster"] = _devices_in_cluster(tensors)
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
+        about["notices"] = tuple(Notice(str(code), str(text)) for code, text in facts.get("notices", ()))
         about["columns"], about["scale"] = columns_from_parts(tensors, facts)
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 

@@ -25,6 +25,7 @@ from kfed.coordinator.core.door import Accepted, Proofs, arrival_of, check_admis
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
+from kfed.coordinator.core.notices import Latecomers, log_new
 from kfed.coordinator.core.readers import Readers
 from kfed.coordinator.core.registry import Registry
 from kfed.coordinator.core.turns import Turns
@@ -55,6 +56,7 @@ class Coordinator:
         self._readers = Readers()
         self.read = self._readers.read
         self._aggregator = Aggregator(store, self.measures.aggregation.observe)
+        self.latecomers = Latecomers(store, self.read)
         self._turns = Turns()
         self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
         self._epoch = 0
@@ -189,6 +191,7 @@ class Coordinator:
         await self._read_back_if_in_doubt()
         if await self._committer.remove(Departure(live.federation.id, device_id)) is None:
             return False
+        live.late_notices.pop(device_id, None)
         self._changed(live, f"{device_id} left")
         await self._settle_after_change(live, device_id)
         return True
@@ -228,13 +231,14 @@ class Coordinator:
         await self._turns.take((live.federation.id, k), lambda: self._aggregate_now(live, k))
 
     async def _aggregate_now(self, live: Live, n_clusters: int | Literal["auto"]) -> None:
-        job = self._job(live)
+        job, before = self._job(live), live.notices
         try:
             live.publish(await self._aggregator.cluster(job, n_clusters), job.version)
         except (NoReliableKError, TooFewCentersError, FeatureMismatchError) as error:
             live.retry_from, live.remark = 2 * self.tally(live).n_devices, str(error)
             self._changed(live, "could not be aggregated")
             raise ProblemError(409, str(error)) from error
+        log_new(live, before)
         self._changed(live, f"aggregated: {_in_words(live.clusters)}")
 
     async def _settle(self, live: Live) -> None:
@@ -256,7 +260,7 @@ class Coordinator:
         live.is_unsettled = False  # a device that goes from now on asks for another turn
         if live.clusters is None:
             return
-        job = self._job(live)
+        job, before = self._job(live), live.notices
         try:
             clusters = await self._aggregator.settle(job)
         except (TooFewCentersError, FeatureMismatchError) as error:
@@ -268,6 +272,7 @@ class Coordinator:
             if clusters is job.previous:
                 return
             live.publish(clusters, job.version)
+        log_new(live, before)
         self._changed(live, f"{live.last_change}; {_in_words(live.clusters)}")
 
     def _job(self, live: Live) -> Job:

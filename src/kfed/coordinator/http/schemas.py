@@ -57,6 +57,13 @@ class NewFederation(BaseModel):
         return {**terms, "schema": FeatureSchema(self.n_features, self.feature_names)}
 
 
+class NoticeAnswer(BaseModel):
+    """Something to look at."""
+
+    code: Annotated[str, Field(description="For programs; it stays the same however the words change")]
+    text: str
+
+
 class FederationState(BaseModel):
     """A federation as it is now."""
 
@@ -89,7 +96,8 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
-    reason: Annotated[str, Field(description="How k was chosen, and which devices have centers that were set aside")]
+    reason: Annotated[str, Field(description="How k was chosen")]
+    notices: Annotated[list[NoticeAnswer], Field(description="What to look at before relying on the clusters")]
     remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
     last_change: str
     changed_at: float
@@ -109,7 +117,8 @@ class FederationState(BaseModel):
                 "reason": clusters.reason,
             }
         now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
-        return cls(**names, **vars(tally), **found, **now)
+        notices = [NoticeAnswer(code=notice.code, text=notice.text) for notice in live.notices]
+        return cls(**names, **vars(tally), **found, **now, notices=notices)
 
 
 _FROM_FEDERATION = set(FederationState.model_fields) & set(Federation.__dataclass_fields__)
@@ -184,6 +193,7 @@ class IdentityAnswer(BaseModel):
     state: Literal["aggregated"]
     version: int
     cluster_ids: list[int]
+    notices: Annotated[list[NoticeAnswer], Field(description="What to look at, of all devices or of this one")]
     cluster_centers: Annotated[
         list[list[float] | None],
         Field(description="null where the cluster rests on fewer devices than the federation asks for to show it"),
