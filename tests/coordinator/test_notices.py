@@ -90,7 +90,7 @@ def test_a_device_is_not_told_the_names_of_others_whose_centers_were_set_aside(c
     liars = [message("x", (0,), means=PLACES + 900), message("y", (0,), means=PLACES - 900)]
     caller.create_aggregated([*sent, *liars], rule="robust", min_devices=3)
     [shown] = [notice for notice in caller.show()["notices"] if notice["code"] == "set aside"]
-    assert "'x' and 'y'" in shown["text"]
+    assert "'x', 'y'" in shown["text"]
     [told] = [notice for notice in caller.identity("x")["notices"] if notice["code"] == "set aside"]
     assert told["text"].startswith("centers of this device were set aside")
     assert "set aside" not in codes_for(caller, sent[0].device_id)
