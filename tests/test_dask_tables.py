@@ -14,6 +14,7 @@ from kfed import insight, metrics
 
 pytest.importorskip("dask.dataframe", reason="needs kfed[dask]")
 pd = pytest.importorskip("pandas")
+import dask  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
@@ -168,7 +169,9 @@ def kill_when_busy(pid, folder):
 def test_a_device_too_large_for_a_worker_is_an_error_that_names_it(tmp_path):
     rows = shops(n_others=20, n_rows=1000)
     path = written(rows.assign(shop=rows["shop"].where(rows["shop"] > "s15", "huge")), tmp_path)
+    never = dict.fromkeys(("target", "spill", "pause", "terminate"), False)  # this process has more than that anyway
     with (
+        dask.config.set({f"distributed.worker.memory.{what}": at for what, at in never.items()}),
         LocalCluster(n_workers=1, processes=False, memory_limit="15MB", dashboard_address=":0") as small,
         Client(small) as client,
         pytest.raises(kfed.EngineError, match=r"device 'huge' has 16,000 rows .* may use 15 MB: give workers more"),
