@@ -32,7 +32,7 @@ from kfed.adapters.analysis import Unlike, cluster_report, unlike_others
 from kfed.adapters.frames import skipped_in, warn_of
 from kfed.device import MIN_CLUSTER_SIZE, Privacy
 from kfed.errors import InvalidInputError
-from kfed.server import Aggregation, aggregate, aggregate_tree
+from kfed.server import Aggregation, OwnRule, aggregate, aggregate_tree
 from kfed.wire import DeviceMessage
 
 __all__ = ["PartitionWarning", "PartitionedAggregation", "Skipped", "cluster_partitions"]
@@ -78,7 +78,7 @@ def cluster_partitions(
     n_clusters: int,
     client: Client | None = None,
     *,
-    rule: str = "paper",
+    rule: str | OwnRule = "paper",
     fan_in: int | None = None,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
@@ -106,7 +106,7 @@ def cluster_partitions(
         Number of global clusters, k.
     client : distributed.Client, optional
         The Dask cluster to use; by default the active one, or the threads of this process.
-    rule : str
+    rule : str or callable
         As in `kfed.aggregate`.
     fan_in : int, optional
         Aggregate by way of regions of this many devices, see `kfed.aggregate_tree`: for more devices than messages fit
