@@ -15,7 +15,7 @@ from kfed.site import arrow
 
 def is_pandas(frame: Any) -> bool:
     """Whether a table is a pandas data frame; does not import pandas."""
-    return hasattr(frame, "iloc")
+    return hasattr(frame, "iloc") and not hasattr(frame, "dask")
 
 
 def as_arrow(frame: Any, names: Sequence[str]) -> Any:
@@ -44,12 +44,13 @@ def check_new(frame: Any, name: str) -> None:
 
 def column_names(frame: Any) -> list[str]:
     """Names of the columns of a table."""
-    if hasattr(frame, "dtypes") and hasattr(frame, "iloc"):  # pandas and Dask
+    if is_pandas(frame):
         return list(map(str, frame.columns))
     if hasattr(frame, "__arrow_c_stream__"):  # polars and Arrow
         return list(arrow().table(frame).column_names)
-    lazy = ": call collect() first" if type(frame).__name__ == "LazyFrame" else ""
-    raise InvalidInputError(f"frame must be a pandas, polars or Arrow table; got a {type(frame).__name__}{lazy}")
+    remedy = ": call collect() first" if type(frame).__name__ == "LazyFrame" else ""
+    remedy = ": use kfed.adapters.dask.cluster_partitions" if hasattr(frame, "dask") else remedy
+    raise InvalidInputError(f"frame must be a pandas, polars or Arrow table; got a {type(frame).__name__}{remedy}")
 
 
 def _arrow_column(column: Any, name: str) -> Any:
