@@ -20,6 +20,7 @@ from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_trav
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
+from kfed.server.rules import OwnRule, register_rule, rule_name
 from kfed.server.stability import agreement, cluster_again
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
@@ -34,6 +35,7 @@ __all__ = [
     "KChoice",
     "KComparison",
     "Optimality",
+    "OwnRule",
     "Profile",
     "RowMoments",
     "Without",
@@ -59,5 +61,7 @@ __all__ = [
     "plot_traversal",
     "predict",
     "read_messages",
+    "register_rule",
+    "rule_name",
     "without_each",
 ]

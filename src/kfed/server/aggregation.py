@@ -16,13 +16,14 @@ from kfed._base.array import Array, Length, readonly
 from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
-from kfed.server.algorithm2 import RULES, group
+from kfed.server.algorithm2 import group
 from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import column_advice, late_advice
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.questions import Questions
+from kfed.server.rules import rule_name
 from kfed.server.summary import summarize, total_counts
 from kfed.server.support import devices_behind, set_aside_text
 from kfed.theory import Certificate
@@ -288,7 +289,7 @@ class Aggregation(Questions, KfedFile):
         messages, grouping = aggregation_file.restored(tensors, facts["feature_names"])
         if facts["first_device"] is not None:
             messages.position(facts["first_device"])
-        rule = checks.one_of(facts["rule"], list(RULES), "rule")
+        rule = rule_name(facts["rule"])
         said = facts.get("k_choice")
         choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
         min_devices = facts.get("min_devices")
