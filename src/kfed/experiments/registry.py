@@ -9,6 +9,7 @@ from kfed.experiments import (
     client_selection,
     communication,
     heterogeneity,
+    inactive_separation,
     privacy,
     robustness,
     rules_on_mnist,
@@ -21,6 +22,7 @@ from kfed.experiments import (
 from kfed.experiments.experiment import Experiment
 
 MODULES = (
+    inactive_separation,
     table1,
     separation_constant,
     heterogeneity,
