@@ -18,7 +18,7 @@ from kfed.datasets.partition import Partition
 from kfed.datasets.shakespeare import shakespeare, shakespeare_lines, shakespeare_roles
 from kfed.datasets.sources import locate
 from kfed.datasets.table import Dataset
-from kfed.datasets.text import character_features, windows
+from kfed.datasets.text import character_features, letter_features, windows
 
 __all__ = [
     "Dataset",
@@ -29,6 +29,7 @@ __all__ = [
     "digits_by_writer",
     "femnist",
     "leaf_shakespeare",
+    "letter_features",
     "locate",
     "mixture",
     "mnist",

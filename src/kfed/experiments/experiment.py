@@ -48,6 +48,7 @@ class ExperimentSummary:
 
     findings: tuple[Finding, ...]
     tables: tuple[TextTable, ...] = ()
+    headline: str = ""  # what a reader must know first
 
 
 def _nothing(axes: Axes) -> tuple[str, ...]:  # noqa: ARG001

@@ -55,6 +55,8 @@ def _blocks(outcome: ExperimentOutcome) -> Iterator[Block]:
         return
     if outcome.left_out:
         yield Paragraph(f"Some runs are left out: {outcome.left_out}.", is_aside=True)
+    if outcome.summary.headline:
+        yield Paragraph(outcome.summary.headline)
     n_runs, seconds = len(outcome.results), f"{outcome.seconds:.0f}"
     yield Findings(findings_of(outcome), f"{n_runs} runs ({outcome.n_found} found), {seconds} s")
     if outcome.picture is not None:

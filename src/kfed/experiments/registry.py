@@ -17,6 +17,7 @@ from kfed.experiments import (
     separation_constant,
     table1,
     table2,
+    table2_settings,
     tables,
 )
 from kfed.experiments.experiment import Experiment
@@ -28,6 +29,7 @@ MODULES = (
     heterogeneity,
     communication,
     table2,
+    table2_settings,
     client_selection,
     choosing_k,
     scaling,

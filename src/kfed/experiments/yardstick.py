@@ -98,6 +98,17 @@ def noise_of(effects: Sequence[float]) -> float:
     return float(N_ERRORS * np.std(effects, ddof=1) / np.sqrt(len(effects))) if len(effects) > 1 else 0.0
 
 
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Judge a claim of several parts by the one that holds least.
+
+    Examples
+    --------
+    >>> worst(["exceeded", "direction only"])
+    'direction only'
+    """
+    return min(verdicts, key=VERDICTS.index)
+
+
 def is_below(found: Verdict, expected: Verdict) -> bool:
     """Whether a verdict is worse than another.
 
