@@ -12,7 +12,15 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 import kfed  # noqa: E402
-from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized  # noqa: E402
+from kfed.federated import (  # noqa: E402
+    FedAvg,
+    KFedPowerOfChoice,
+    PowerOfChoice,
+    RandomSelection,
+    fit_global,
+    fit_ifca,
+    fit_personalized,
+)
 from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._local import LocalSteps, Share, train_locally  # noqa: E402
 from kfed.federated._stack import Stack, average, cross_entropy  # noqa: E402
@@ -108,6 +116,18 @@ def test_a_device_trains_the_same_whoever_else_is_there(two_kinds, batched):
     alone = train_locally(stack, data, shares[5:6], steps, round=3)
     for name, values in alone.parameters.items():
         torch.testing.assert_close(values[0], together.parameters[name][5])
+
+
+def test_devices_that_are_drawn_by_size_are_averaged_evenly(two_kinds):
+    sizes = [len(targets) for _, targets in two_kinds.values()]
+
+    def fit(selection, weighting):
+        return fit_global(two_kinds, perceptron, replace(SETTINGS, weighting=weighting), selection=selection)
+
+    for selection in (PowerOfChoice(sizes, 6), KFedPowerOfChoice(sizes, [0, 1] * 4, 6), RandomSelection(8, sizes)):
+        assert_same(fit(selection, "auto"), fit(selection, "devices"))
+    assert_same(fit(RandomSelection(8), "auto"), fit(RandomSelection(8), "points"))
+    assert_same(fit(None, "auto"), fit(None, "points"))
 
 
 def test_a_stopped_run_goes_on_to_the_same_parameters(two_kinds, tmp_path):

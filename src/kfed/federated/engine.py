@@ -48,8 +48,9 @@ class FedAvg:
     shared_rounds : int
         Number of first rounds in which all devices train one shared model. The models of the clusters then start as
         copies of it.
-    weighting : {"points", "devices"}
-        Whether the mean weighs each device by its number of rows, or all devices alike.
+    weighting : {"auto", "points", "devices"}
+        Whether the mean weighs each device by its number of rows, or all devices alike. "auto" weighs by rows, unless
+        the selection draws devices by size already, as power of choice does.
     clip_norm : float, optional
         Largest norm of a gradient; longer ones are scaled down.
     loss : callable
@@ -69,7 +70,7 @@ class FedAvg:
     learning_rate: float = 0.1
     final_learning_rate: float | None = None
     shared_rounds: int = 0
-    weighting: str = "points"
+    weighting: str = "auto"
     clip_norm: float | None = None
     loss: Loss = cross_entropy
     batched: bool = True
@@ -86,7 +87,7 @@ class FedAvg:
         for name in ("final_learning_rate", "clip_norm"):
             if getattr(self, name) is not None:
                 checks.positive_number(getattr(self, name), name)
-        checks.one_of(self.weighting, ["points", "devices"], "weighting")
+        checks.one_of(self.weighting, ["auto", "points", "devices"], "weighting")
         for name in ("shared_rounds", "seed"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -153,14 +154,17 @@ class Run:
         selection: Selection | None = None,
         observe: Observe | None = None,
     ) -> Run:
-        """Check `clients_per_round`, and use random selection by default."""
+        """Check `clients_per_round`, use random selection by default, and settle what "auto" means."""
         n = settings.clients_per_round
         if n is not None and n > fleet.n_devices:
             raise InvalidInputError(
                 f"clients_per_round must be at most {fleet.n_devices}, the number of devices; got {n}"
             )
-        settings = replace(settings, clients_per_round=n or fleet.n_devices)
         selection = selection or RandomSelection(fleet.n_devices, seed=settings.seed)
+        weighting = settings.weighting
+        if weighting == "auto":
+            weighting = "devices" if getattr(selection, "draws_by_size", False) else "points"
+        settings = replace(settings, clients_per_round=n or fleet.n_devices, weighting=weighting)
         return cls(fleet, plan, settings, selection, observe)
 
     def finish(
