@@ -83,6 +83,15 @@ def test_ifca_finds_the_two_kinds_and_says_how_many_models_are_in_use(two_kinds)
     assert len({ifca.choices[f"device-{i}"] for i in range(0, 8, 2)}) == 1
 
 
+def test_ifca_never_chooses_a_model_that_was_not_trained():
+    """Its first loss may be the lowest where training spoils all others, as a rate that is too high does."""
+    training = FedAvg(rounds=3, clients_per_round=2, learning_rate=500.0)
+    ifca = fit_ifca(fleet(8), 6, linear, training)
+    trained = {model for record in ifca.history for model in record.models}
+    assert set(ifca.choices.values()) <= trained
+    assert ifca.n_models_in_use <= len(trained) < 6
+
+
 def test_ifca_chooses_by_training_data_alone(two_kinds):
     ifca = fit_ifca(two_kinds, 2, linear, TRAINING)
     flipped = {name: (inputs, 1 - targets) for name, (inputs, targets) in two_kinds.items()}

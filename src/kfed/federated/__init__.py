@@ -22,10 +22,11 @@ from kfed.simulate import Communication
 
 if TYPE_CHECKING:
     from kfed.federated.baselines import fit_global, fit_ifca
-    from kfed.federated.engine import FedAvg, RoundRecord
+    from kfed.federated.engine import RoundRecord
     from kfed.federated.evaluation import Evaluation
     from kfed.federated.models import FederatedModels
     from kfed.federated.personalization import PersonalizedModels, fit_personalized
+    from kfed.federated.settings import FedAvg
 
 __all__ = [
     "Communication",
@@ -45,7 +46,7 @@ __all__ = [
 
 _MODULES = {
     "Evaluation": "evaluation",
-    "FedAvg": "engine",
+    "FedAvg": "settings",
     "FederatedModels": "models",
     "PersonalizedModels": "personalization",
     "RoundRecord": "engine",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from kfed._base.array import Array
 from kfed.errors import UnknownDeviceError
 from kfed.federated import evaluation
 from kfed.federated._fleet import Devices, Fleet, as_inputs
+from kfed.federated._routes import Route
 from kfed.federated._stack import Loss, Stack
 from kfed.federated.engine import RoundRecord
 from kfed.federated.evaluation import Evaluation
@@ -33,7 +33,7 @@ class FederatedModels:
 
     method: str
     _stack: Stack
-    _route: Callable[[str, torch.Tensor], Array]
+    _route: Route
     _loss: Loss
     device_ids: tuple[str, ...]
     history: tuple[RoundRecord, ...]

@@ -22,9 +22,10 @@ from kfed.errors import FeatureMismatchError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import ByLabel
 from kfed.federated._stack import Stack, check_fits
-from kfed.federated.engine import FedAvg, Observe, Progress, Run
+from kfed.federated.engine import Observe, Progress, Run
 from kfed.federated.models import FederatedModels, total
 from kfed.federated.selection import Selection
+from kfed.federated.settings import FedAvg
 from kfed.simulate import Communication, Round
 
 
