@@ -18,8 +18,8 @@ from kfed.simulate import Round
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kfed.federated.groups import Clustering
     from kfed.federated.models import FederatedModels
-    from kfed.federated.personalization import Clustering
 
 Place = tuple[str, int]
 """A layout and a number of devices: a row of the table."""
@@ -85,7 +85,14 @@ def _fit(axes: Axes, train: Devices, rotations: Array, seed: int) -> tuple[Feder
         return ifca, {"models_in_use": ifca.n_models_in_use}
     held = n_held(axes["layout"])
     ours = fit_personalized(
-        train, N_ROTATIONS, perceptron, training, n_local_clusters=held, rule="robust", progress=False
+        train,
+        N_ROTATIONS,
+        perceptron,
+        training,
+        n_local_clusters=held,
+        rule="robust",
+        if_useless="ignore",
+        progress=False,
     )
     return ours, {
         "clustering": 100 * matched_accuracy(rotations, ours.clustering.labels),

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from kfed._base import checks
+from kfed.errors import InvalidInputError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import LowestLoss, OneModel, losses_of_models
-from kfed.federated._routes import OneEach
+from kfed.federated._routes import OneEach, Route
 from kfed.federated._stack import Stack, check_fits
 from kfed.federated.engine import Observe, Progress, Run
 from kfed.federated.models import FederatedModels, total
@@ -110,6 +111,13 @@ class IFCAModels(FederatedModels):
     def n_models_in_use(self) -> int:
         """Number of models that at least one device chose; IFCA often leaves some unused."""
         return len(set(self.choices.values()))
+
+    def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:
+        if not has_targets:
+            raise InvalidInputError("targets must be given: a device chooses the model with the lowest loss")
+        used = sorted(set(self.choices.values()))
+        losses = losses_of_models(self._stack.only(used), newcomer, [0], self._loss)
+        return self._route_to(newcomer.device_ids[0], used[int(losses.argmin())])
 
 
 def _best_start(starts: list[Start], n_rounds: int) -> Start:

@@ -20,7 +20,7 @@ from kfed.errors import DivergedError, InvalidInputError
 from kfed.federated import _checkpoint
 from kfed.federated._fingerprint import fingerprint_of
 from kfed.federated._fleet import Fleet
-from kfed.federated._local import LocalResult, LocalSteps, Share, train_locally
+from kfed.federated._local import LocalResult, Share, train_locally
 from kfed.federated._plans import OneModel, Plan, losses_of_models
 from kfed.federated._stack import Stack, average
 from kfed.federated.selection import RandomSelection, Selection
@@ -122,15 +122,7 @@ class Run:
         is_shared = round < settings.shared_rounds
         plan = OneModel(self.fleet) if is_shared else self.plan
         shares = plan.shares(stack, devices, settings.batch_size)
-        steps = LocalSteps(
-            settings.local_steps,
-            settings.rate_in(round),
-            settings.clip_norm,
-            settings.loss,
-            settings.batched,
-            settings.seed,
-        )
-        trained = train_locally(stack, self.fleet, shares, steps, round)
+        trained = train_locally(stack, self.fleet, shares, settings.local_training(round), round)
         models = np.array([share.model for share in shares])
         weights = [len(share.rows) if settings.weighting == "points" else 1 for share in shares]
         stack = average(stack, trained.parameters, models, weights)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kfed._base import checks
 from kfed.errors import InvalidInputError
+from kfed.federated._local import LocalSteps
 from kfed.federated._stack import Loss, cross_entropy
 
 
@@ -91,3 +92,7 @@ class FedAvg:
         return float(
             self.learning_rate * (self.final_learning_rate / self.learning_rate) ** (round / (self.rounds - 1))
         )
+
+    def local_training(self, round: int) -> LocalSteps:
+        """Return how devices train in a round."""
+        return LocalSteps(self.local_steps, self.rate_in(round), self.clip_norm, self.loss, self.batched, self.seed)
