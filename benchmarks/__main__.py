@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks speed``, ``soak``, ``scaling``, ``scale`` and ``groups``."""
+"""The command line: ``python -m benchmarks speed``, ``soak``, ``scaling``, ``scale`` and ``groups``."""
 
 from __future__ import annotations
 
