@@ -26,7 +26,7 @@ from kfed.server.questions import Questions
 from kfed.server.summary import summarize, total_counts
 from kfed.server.support import set_aside_text
 from kfed.theory import Certificate
-from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
+from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch, Notice
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +130,17 @@ class Aggregation(Questions, KfedFile):
         kept = np.setdiff1d(np.arange(len(self.center_labels)), self.set_aside, assume_unique=True)
         return set_aside_text(self.messages, kept, self.min_devices or 2)
 
-    @cached_property
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """What to look at before relying on these clusters."""
+        """What to look at before relying on these clusters: the texts of `notices`."""
+        return tuple(notice.text for notice in self.notices)
+
+    @cached_property
+    def notices(self) -> tuple[Notice, ...]:
+        """What to look at before relying on these clusters, each with a code for programs."""
         about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
         mixtures = mixed_up(self.messages.rescaled, self._grouping.cluster_centers, self.rule)
-        alone = [self.about_set_aside] if self.about_set_aside else []
+        alone = [Notice("set aside", self.about_set_aside)] if self.about_set_aside else []
         columns = column_advice(self.messages)
         return (*alone, *columns, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
 
@@ -179,8 +184,8 @@ class Aggregation(Questions, KfedFile):
         It takes k' k distances; nothing is recomputed and nobody else is affected. An `AggregationWarning` names
         columns that lie far from those of the devices that were aggregated.
         """
-        for text in late_advice(self.messages, message):
-            warnings.warn(text, AggregationWarning, stacklevel=2)
+        for notice in late_advice(self.messages, message):
+            warnings.warn(AggregationWarning(notice.text, notice.code), stacklevel=2)
         return assign(self, message)
 
     def labels_of(self, device_id: str) -> Array | None:
