@@ -93,3 +93,16 @@ def test_a_spread_over_a_whole_column_serves_where_few_of_its_cells_are_in_group
     assert sent.counts.tolist() == [12]
     total = local.sums_of_squares.sum()
     np.testing.assert_allclose(sent.details.squares.sum(), total * 11 / 13)  # by degrees of freedom
+
+
+def test_a_center_of_which_less_than_half_may_be_told_is_not_sent():
+    schema = FeatureSchema.of_columns([Column(name) for name in "abcd"])
+    rng = np.random.default_rng(2)
+    values = np.full((42, 4), np.nan)
+    values[:, 0] = rng.normal(size=42)
+    for column in (1, 2, 3):  # fourteen cells each: too few for a spread
+        values[14 * (column - 1) : 14 * column, column] = rng.normal(size=14)
+    assert cluster_columns(values, schema, 1, min_cluster_size=FLOOR).to_message("a").n_local_clusters == 0
+    values[14:16, 1] = rng.normal(size=2)
+    sent = cluster_columns(values, schema, 1, min_cluster_size=FLOOR).to_message("a")
+    assert sent.details.observed.tolist() == [[42.0, 16.0, 0.0, 0.0]]

@@ -26,7 +26,8 @@ from kfed.errors import InvalidInputError
 from kfed.wire import CommonScale, FeatureSchema, agreed_scale, features_by_column
 
 LEAST_OBSERVED = 0.5
-"""A row with a smaller share of its columns observed is labelled, but not counted."""
+"""A row with a smaller share of its columns observed is labelled, but not counted; and a center of which a smaller
+share may be told is not sent: next to the others, it would be a group of its own, at the mean of all."""
 
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
@@ -95,7 +96,7 @@ def cluster_columns(
     hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
     squares = squares_to_send(common.squares, behind, hidden, min_cluster_size)
     hidden |= np.isnan(squares) | is_dominated(in_units, own_labels, numbers, hidden.shape)
-    withheld = withheld | hidden.all(axis=1)  # a center of which nothing may be said
+    withheld = withheld | (_share_filled(~hidden, schema) < LEAST_OBSERVED)
     return replace(
         found,
         labels=readonly(labels),
@@ -159,8 +160,7 @@ def _spread(cells: Array, is_number: bool) -> tuple[Array, float]:
 
 def _counted(is_there: Array, schema: FeatureSchema) -> Array:
     """Rows with enough filled columns to be counted; all rows, if none qualifies."""
-    columns = [is_there[:, features] for features in features_by_column(schema)]
-    filled = np.mean([own.all(axis=1) if own.shape[1] else np.zeros(len(own), bool) for own in columns], axis=0)
+    filled = _share_filled(is_there, schema)
     if schema.missing == "mean":
         return np.ones(len(is_there), bool)
     if schema.missing == "drop":
@@ -169,6 +169,12 @@ def _counted(is_there: Array, schema: FeatureSchema) -> Array:
             raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
     counted = np.asarray(filled >= LEAST_OBSERVED)
     return counted if counted.any() else np.ones(len(is_there), bool)
+
+
+def _share_filled(is_there: Array, schema: FeatureSchema) -> Array:
+    """The share of columns that are filled in each row; those without a feature are not."""
+    columns = [is_there[:, features] for features in features_by_column(schema)]
+    return np.mean([own.all(axis=1) if own.shape[1] else np.zeros(len(own), bool) for own in columns], axis=0)
 
 
 def _completed(cells: ObservedCells, counted: Array, found: LocalClustering, fill: bool) -> Array:
