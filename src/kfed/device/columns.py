@@ -172,9 +172,12 @@ def _counted(is_there: Array, schema: FeatureSchema) -> Array:
 
 
 def _share_filled(is_there: Array, schema: FeatureSchema) -> Array:
-    """The share of columns that are filled in each row; those without a feature are not."""
-    columns = [is_there[:, features] for features in features_by_column(schema)]
-    return np.mean([own.all(axis=1) if own.shape[1] else np.zeros(len(own), bool) for own in columns], axis=0)
+    """The share of columns that are filled in each row, of those that are not empty on this device."""
+    columns = [features for features in features_by_column(schema) if features.stop > features.start]
+    filled = np.zeros(len(is_there))
+    for features in columns:
+        filled += is_there[:, features].all(axis=1)
+    return filled / max(1, len(columns))
 
 
 def _completed(cells: ObservedCells, counted: Array, found: LocalClustering, fill: bool) -> Array:
