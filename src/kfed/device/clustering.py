@@ -126,7 +126,7 @@ class LocalClustering(KfedFile):
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table: of values with too few cells behind them it says nothing."""
-        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent, self.scatter)
+        centers, details = columns.told(self.centers)[sent], columns.details(sent, self.scatter)
         assert details.squares is not None
         squares = details.squares.sum(axis=1)
         return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
@@ -223,6 +223,7 @@ class LocalClustering(KfedFile):
         if self.columns is not None:
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
+            tensors |= {} if self.columns.centers is None else {"told_centers": self.columns.centers}
             facts |= {"schema": self.columns.schema.facts(), "n_left_out": self.columns.n_left_out}
         return tensors if self.scatter is None else tensors | {"scatter": self.scatter}, facts
 
@@ -261,6 +262,7 @@ class LocalClustering(KfedFile):
 def _columns(tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> ColumnFacts | None:
     if "schema" not in facts:
         return None
-    cells = {name: frozen(tensors[name]) for name in _CELLS}
+    cells: dict[str, Any] = {name: frozen(tensors[name]) for name in _CELLS}
     cells["withheld"] = frozen(tensors["cells_withheld"].astype(bool))
+    cells["centers"] = frozen(tensors["told_centers"]) if "told_centers" in tensors else None
     return ColumnFacts(FeatureSchema.restored(facts["schema"]), **cells, n_left_out=facts["n_left_out"])
