@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import datetime
 from inspect import Signature, signature
@@ -18,7 +17,8 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed.cli._options import CaFile, Insecure
-from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, plural, print_json, say, table
+from kfed.cli._states import print_state, state_text
+from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, print_json, say, table
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.errors import InvalidInputError
 
@@ -137,6 +137,15 @@ def create(
             metavar="N", min=1, help="Devices that every cluster must rest on; centers of fewer are set aside."
         ),
     ] = None,
+    min_devices_shown: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Devices that a cluster must rest on for devices to see its center; 1 shows all.",
+            show_default="3",
+        ),
+    ] = None,
     max_epsilon: Annotated[
         float | None,
         typer.Option(metavar="E", help="Refuse messages that are not differentially private with this epsilon."),
@@ -181,6 +190,7 @@ def create(
         "max_count": max_count,
         "max_value": max_value,
         "min_devices": min_devices,
+        "min_devices_shown": min_devices_shown,
         "max_epsilon": max_epsilon,
         "by_column": True if columns is not None else None,
         "invited_only": invited_only or None,
@@ -191,7 +201,7 @@ def create(
     files.write(token_path, f"{answer['join_token']}\n".encode(), overwrite=force, private=True)
     facts = {"federation": answer["federation"], "join_token_file": str(token_path)}
     say_token = f"  [green]wrote[/]  {escape(str(token_path))}  (the join token: hand it to the devices)"
-    print_json(facts) if as_json else say(*_state_text(answer["federation"]), say_token)
+    print_json(facts) if as_json else say(*state_text(answer["federation"]), say_token)
 
 
 @app.command("list")
@@ -247,36 +257,6 @@ def aggregate(
 ) -> None:
     """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
     print_state(ask("POST", name, "aggregate", json={"n_clusters": n_clusters}), as_json)
-
-
-def print_state(state: dict[str, Any], as_json: bool) -> None:
-    """Print a federation as it is now."""
-    print_json(state) if as_json else say(*_state_text(state))
-
-
-def _state_text(state: dict[str, Any]) -> list[Any]:
-    when = [f"at a quorum of {state['quorum']:,}"] if state["quorum"] else []
-    when += [f"by {time.strftime('%Y-%m-%d %H:%M', time.localtime(state['deadline']))}"] if state["deadline"] else []
-    lines: list[Any] = [
-        f"[bold]{escape(state['name'])}[/]: {state['state']}{', closed' if state['closed'] else ''}; "
-        f"{plural(state['n_devices'], 'device')}, {plural(state['n_centers'], 'center')}, {state['n_bytes']:,} bytes",
-        f"  {plural(state['n_features'], 'feature')}, n_clusters {state['n_clusters']}, rule {state['rule']}; "
-        f"aggregates {' or '.join(when) or 'on request'}",
-    ]
-    if state.get("rounds", 1) > 1:
-        second = f"{state['n_second']:,} of {plural(state['n_aggregated'], 'device')} sent a second message"
-        lines.append("  refined by second messages" if state["round"] > 1 else f"  two rounds: {second}")
-    if state.get("invited_only"):
-        lines.append("  devices join by invitation")
-    if state["reason"]:
-        lines.append(f"  [green]found[/]  {escape(state['reason'])}")
-    if state["remark"]:
-        what = "damaged" if state["state"] == "damaged" else "not aggregated"
-        lines.append(f"  [yellow]{what}:[/] {escape(state['remark'])}")
-    if state["cluster_sizes"] is not None:
-        rows = [(str(cluster), f"{size:,g}") for cluster, size in enumerate(state["cluster_sizes"])]
-        lines.append(table(None, ["cluster", "points"], rows))
-    return lines
 
 
 def _seconds(text: str) -> float:

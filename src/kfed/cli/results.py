@@ -9,8 +9,9 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed.cli._states import print_state
 from kfed.cli._terminal import Force, Json, claim, number_range_or_auto, print_json, say, table
-from kfed.cli.federation import Ask, Name, administers, app, print_state
+from kfed.cli.federation import Ask, Name, administers, app
 from kfed.cli.invitations import Device
 from kfed.errors import InvalidInputError
 

@@ -11,3 +11,5 @@ ROUND_HEADER = "kfed-round"
 
 BYTES = "application/octet-stream"
 """The media type of messages and identities."""
+NOTICES_HEADER = "Kfed-Notices"
+"""What to look at, in JSON, beside an answer in bytes."""

@@ -14,12 +14,22 @@ import numpy as np
 
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
-from kfed.device.cell_floor import counted_rows, is_dominated, support, told, too_few
+from kfed.device.cell_floor import (
+    LEAST_OBSERVED,
+    counted_rows,
+    is_dominated,
+    numbers_of,
+    share_filled,
+    squares_to_send,
+    support,
+    told,
+    too_few,
+)
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
+from kfed.device.level_floor import levelled, with_common_levels
 from kfed.device.observed import ObservedCells, tally
-from kfed.device.pooled_sums import sent_sums
 from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
@@ -68,7 +78,7 @@ def cluster_columns(
     counted = counted_rows(cells.is_there, schema)
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     found = cluster_device(
-        cells.filled[counted],
+        cells.select(counted).filled,
         n_local_clusters,
         sample_weight=None if sample_weight is None else cells.weights[counted],
         ids=None if whose is None else whose[counted],
@@ -80,16 +90,19 @@ def cluster_columns(
     )
     labels = _completed(cells, counted, found, fill=schema.missing == "mean")
     in_units = cells.filled if schema.scaling == "agreed" else values
-    in_units = in_units if cells.are_complete else np.where(cells.is_there, in_units, 0)
-    sums = tally(in_units, cells, np.where(counted, labels, -1), found.n_local_clusters)
+    own_labels = np.where(counted, labels, -1)
+    sums = tally(in_units, cells, own_labels, found.n_local_clusters)
     withheld, behind = found.withheld, np.broadcast_to(sums.rows[:, None], sums.means.shape)
     if not cells.are_complete:
-        behind = support(cells, np.where(counted, labels, -1), found.n_local_clusters, whose)
+        behind = support(cells, own_labels, found.n_local_clusters, whose)
         withheld = too_few(cells, counted, labels, sums.counts, min_cluster_size, whose)
-    hidden = withheld[:, None] | (behind < min_cluster_size)
-    squares = sent_sums(sums.squares.T, behind.T, ~hidden.T, min_cluster_size).T
-    hidden |= np.isnan(squares) | is_dominated(in_units, np.where(counted, labels, -1), schema, hidden.shape)
-    withheld = withheld | hidden.all(axis=1)  # a center of which nothing may be said
+    levels = list(levelled(schema, values))
+    common = with_common_levels(sums, levels, values, cells, own_labels, schema, min_cluster_size, whose)
+    numbers = np.setdiff1d(numbers_of(schema), [own.features.start for own in levels])
+    hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
+    squares = squares_to_send(common.squares, behind, hidden, min_cluster_size)
+    hidden |= np.isnan(squares) | is_dominated(in_units, own_labels, numbers, hidden.shape)
+    withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
     return replace(
         found,
         labels=readonly(labels),
@@ -101,9 +114,10 @@ def cluster_columns(
         sent=None,
         columns=ColumnFacts(
             schema=schema,
-            observed=readonly(sums.observed),
+            observed=readonly(common.observed),
             squares=readonly(np.where(hidden, 0, squares)),
             withheld=readonly(hidden),
+            centers=None if common is sums else readonly(common.means),
             n_left_out=told(int(np.count_nonzero(~counted | withheld[labels])), min_cluster_size),
         ),
     )

@@ -6,7 +6,8 @@ graph with a node for each C_i and each G_r, and an edge as heavy as the rows th
 with another factor than 0 include those on the edges between the nodes whose factor is t and all others. So the sum
 is empty, or is about at least as many rows as the lightest cut of a part of the graph. That cut must hold the floor.
 
-A local cluster that stays whole tells nothing new, and is left out of the graph.
+A local cluster that stays whole tells nothing new, and is left out of the graph. The same holds for the rows that have
+a cell in a column, or one level of a category: each of these sets has a graph of its own.
 """
 
 from __future__ import annotations
@@ -59,11 +60,9 @@ def _parts_of_persons(cells: ToldCells) -> Array:
 
 
 def _patterns(cells: ToldCells) -> list[Array]:
-    """Which rows are told of, for each column in which they differ."""
-    n_rows = len(cells.labels)
-    if cells.is_told is None:
-        return [np.ones(n_rows, bool)]
-    return list(np.unique(cells.is_told, axis=1).T)
+    """Sets of rows of which something is told: those with a cell in each column, and with each level; each set once."""
+    told = np.ones((len(cells.labels), 1), bool) if cells.is_told is None else cells.is_told
+    return list(np.unique(np.concatenate([told, cells.levels], axis=1), axis=1).T)
 
 
 def _heal(labels: Array, local_labels: Array, own: Array, parts: Array, floor: int, n_clusters: int) -> None:

@@ -76,11 +76,11 @@ def refine_device(
     _check(local, min_cluster_size)
     own = local.global_clusters(identity)
     wanted = local.induced_labels(identity, refine=points)
-    cells = ToldCells.of(local, points, sample_weight, ids)
+    cells = ToldCells.of(local, points, sample_weight, ids, min_cluster_size)
     cells.check(local)
     told = wanted[cells.positions]
     if min_cluster_size > 1 and len(told):
-        told = _checked_moves(cells, local, own, told, min_cluster_size, identity.n_clusters)
+        told = _checked_moves(cells, own, told, min_cluster_size, identity.n_clusters)
     moments = cells.moments(told, identity.n_clusters)
     labels = wanted.copy()
     labels[cells.positions] = told
@@ -103,21 +103,19 @@ def _check(local: LocalClustering, min_cluster_size: int) -> None:
         )
 
 
-def _checked_moves(
-    cells: ToldCells, local: LocalClustering, own: Array, wanted: Array, floor: int, n_clusters: int
-) -> Array:
+def _checked_moves(cells: ToldCells, own: Array, wanted: Array, floor: int, n_clusters: int) -> Array:
     """Global cluster of each told row, so that both messages together keep to the floor of decision 0001."""
     labels = wanted
     while True:
         labels = move_in_groups(cells, own, labels, floor, n_clusters)
-        reveal = _reveal(cells, local, labels, cells.moments(labels, n_clusters), floor)
+        reveal = _reveal(cells, labels, cells.moments(labels, n_clusters), floor)
         again = stay_whole(cells, own, labels, np.flatnonzero(reveal))
         if np.array_equal(again, labels):
             return labels
         labels = again
 
 
-def _reveal(cells: ToldCells, local: LocalClustering, labels: Array, moments: CellMoments, floor: int) -> Array:
+def _reveal(cells: ToldCells, labels: Array, moments: CellMoments, floor: int) -> Array:
     """Clusters whose mean would show a row, as decision 0001 lists them, (n_clusters,)."""
     n_clusters = len(moments.counts)
     eps = np.finfo(cells.values.dtype if cells.values.dtype.kind == "f" else np.float64).eps
@@ -129,11 +127,10 @@ def _reveal(cells: ToldCells, local: LocalClustering, labels: Array, moments: Ce
     reveal |= moments.counts < (floor - min(1e-6 * floor, 0.5)) * heaviest
     if cells.is_person:
         reveal |= ~have_enough_ids(cells.whose, cells.weights, labels, n_clusters, floor) & (moments.counts > 0)
-    if local.columns is not None:
+    if len(cells.numbers):
         told = cells.values if cells.is_told is None else np.where(cells.is_told, cells.values, 0)
-        reveal |= (is_dominated(told, labels, local.columns.schema, moments.means.shape) & (moments.observed > 0)).any(
-            axis=1
-        )
+        dominated = is_dominated(told, labels, cells.numbers, moments.means.shape) & (moments.observed > 0)
+        reveal |= dominated.any(axis=1)
     return np.asarray(reveal)
 
 
@@ -142,13 +139,13 @@ def _as_clustering(
 ) -> LocalClustering:
     """The clusters as what a device found; one without told rows is at its global center, and is not sent."""
     is_there = moments.counts > 0
-    shared = _shared(moments.squares, moments.observed, moments.n_rows)
-    nowhere = identity.cluster_centers
+    shared = _shared_squares(local, moments)
+    nowhere = np.nan_to_num(identity.cluster_centers)
     if local.columns is not None and identity.schema is not None:
         nowhere = local.columns.schema.align(nowhere, identity.schema)
     centers = np.where(moments.observed > 0, moments.means, nowhere).astype(local.centers.dtype)
     counts = moments.counts if is_weighted else np.rint(moments.counts).astype(np.int64)
-    sums = shared.sum(axis=1) if _tells_sums(local) else np.full(len(centers), np.nan)
+    sums = shared.sum(axis=1)
     columns = None
     if local.columns is not None:
         unsaid = moments.observed == 0
@@ -167,13 +164,24 @@ def _as_clustering(
     )
 
 
-def _tells_sums(local: LocalClustering) -> bool:
-    """Whether the first message held sums of squares; if it did not, the rows are too few for any."""
-    said = local.sums_of_squares if local.sent is None else local.sent.sums_of_squares
-    return not np.isnan(said[~local.withheld]).any()
+def _shared_squares(local: LocalClustering, moments: CellMoments) -> Array:
+    """Squares about the means, (n_clusters, n_features), or (n_clusters, 1) if the first message had one for a center.
 
-
-def _shared(squares: Array, observed: Array, n_rows: Array) -> Array:
-    """Squares of each column, shared out among clusters by degrees of freedom, (n_clusters, n_features)."""
-    freedom = np.where(observed > 0, np.maximum(n_rows - 1, 1)[:, None], 0)
-    return np.asarray(squares.sum(axis=0) * freedom / np.maximum(freedom.sum(axis=0), 1))
+    Their total is what the first message leaves for these means, whatever it told; NaN if it told none.
+    """
+    sent, totals = ~local.withheld, moments.observed.sum(axis=0)
+    overall = (moments.observed * moments.means).sum(axis=0) / np.where(totals > 0, totals, 1)
+    between = moments.observed * np.square(moments.means - overall)
+    if local.columns is None:
+        said = local.sums_of_squares if local.sent is None else local.sent.sums_of_squares
+        before = local.counts[sent, None] * np.square(local.centers[sent].astype(np.float64) - overall)
+        left = np.array([said[sent].sum(dtype=np.float64) + before.sum() - between.sum()])
+    else:
+        of_columns = local.columns.details(sent, None)
+        assert of_columns.observed is not None
+        assert of_columns.squares is not None
+        before = of_columns.observed * np.square(local.columns.told(local.centers)[sent] - overall)
+        left = of_columns.squares.sum(axis=0) + before.sum(axis=0) - between.sum(axis=0)
+    there = moments.observed[:, : len(left)] > 0 if local.columns is not None else moments.counts[:, None] > 0
+    freedom = np.where(there, np.maximum(moments.n_rows - 1, 1)[:, None], 0)
+    return np.asarray(np.maximum(left, 0) * freedom / np.maximum(freedom.sum(axis=0), 1))

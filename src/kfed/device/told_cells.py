@@ -10,9 +10,10 @@ import numpy as np
 
 from kfed._base import checks, pool
 from kfed._base.array import Array
-from kfed.device.cell_floor import counted_rows
+from kfed.device.cell_floor import counted_rows, numbers_of
 from kfed.device.clustering import LocalClustering
 from kfed.device.distinct_rows import ALIKE
+from kfed.device.level_floor import common_values, levelled
 from kfed.errors import InvalidInputError
 from kfed.wire import FeatureSchema, agreed_scale
 
@@ -42,29 +43,37 @@ class ToldCells:
     is_person: bool  # whether they are the ids of people
     labels: Array  # (n_rows,), local clusters
     positions: Array  # (n_rows,), which of all rows these are
+    levels: Array  # (n_rows, n_levels), which rows have each level of a category, or value of a flag
+    numbers: Array  # (n_numbers,), the columns of numbers that are no flags
 
     @classmethod
-    def of(cls, local: LocalClustering, points: Any, sample_weight: Any, ids: Any) -> ToldCells:
+    def of(cls, local: LocalClustering, points: Any, sample_weight: Any, ids: Any, floor: int) -> ToldCells:
         """Find them again, given the points that were clustered."""
-        values, is_there = _cells(local, points)
-        told = ~local.withheld[local.labels]
-        if is_there is not None and local.columns is not None:
-            told &= counted_rows(is_there, local.columns.schema)
-            is_there = is_there & ~local.columns.withheld[local.labels]
         weights = np.ones(local.n_points) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        told &= weights > 0
+        told = ~local.withheld[local.labels] & (weights > 0)
+        is_there: Array | None = None
+        levels, numbers = np.empty((local.n_points, 0), bool), np.empty(0, np.intp)
+        if local.columns is None:
+            values = checks.finite_table(points, "points")
+            _check_shape(values, local)
+        else:
+            values, counted, levels, numbers = _table_cells(local, local.columns.schema, points, weights, ids, floor)
+            told &= counted
+            is_there = ~np.isnan(values) & ~local.columns.withheld[local.labels]
         own = values[told]
         cells = None if is_there is None or is_there[told].all() else is_there[told]
         whose = _alike(own) if ids is None else np.unique(np.asarray(ids)[told], return_inverse=True)[1]
-        return cls(own, cells, weights[told], whose, ids is not None, local.labels[told], np.flatnonzero(told))
+        about = (ids is not None, local.labels[told], np.flatnonzero(told), levels[told], numbers)
+        return cls(own, cells, weights[told], whose, *about)
 
     def check(self, local: LocalClustering) -> None:
         """Raise if these are not the cells that were clustered: a message about others would tell what changed."""
         found = self.moments(self.labels, local.n_local_clusters)
         sent = ~local.withheld
+        centers = local.centers if local.columns is None else local.columns.told(local.centers)
         is_known = found.observed[sent] > 0
-        apart = np.where(is_known, np.abs(found.means - local.centers)[sent], 0)
-        sizes = np.where(is_known, np.abs(local.centers)[sent], 0).max(axis=0, initial=0)
+        apart = np.where(is_known, np.abs(found.means - centers)[sent], 0)
+        sizes = np.where(is_known, np.abs(centers)[sent], 0).max(axis=0, initial=0)
         spreads = np.sqrt(found.squares.sum(axis=0) / max(len(self.labels), 1))
         tolerance = np.sqrt(np.finfo(local.centers.dtype).eps) * (sizes + spreads)
         if not np.allclose(found.counts[sent], local.counts[sent], rtol=1e-6) or (apart > tolerance).any():
@@ -100,16 +109,23 @@ class ToldCells:
             yield block, part if told is None else np.where(told, part, 0), told
 
 
-def _cells(local: LocalClustering, points: Any) -> tuple[Any, Array | None]:
-    """The points in the units of the centers, and which of their cells are filled; None if all are."""
-    if local.columns is None:
-        points = checks.finite_table(points, "points")
-        _check_shape(points, local)
-        return points, None
+def _table_cells(
+    local: LocalClustering, schema: FeatureSchema, points: Any, weights: Array, ids: Any, floor: int
+) -> tuple[Array, Array, Array, Array]:
+    """Cells in the units of the centers, as the message counts them; which rows count; levels, and columns of numbers."""
     values = np.asarray(points, np.float64)
     _check_shape(values, local)
-    schema: FeatureSchema = local.columns.schema
-    return agreed_scale(schema).apply(values) if schema.scaling == "agreed" else values, ~np.isnan(values)
+    counted = counted_rows(~np.isnan(values), schema)
+    whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
+    columns = list(levelled(schema, values))
+    values = common_values(columns, values, np.where(counted, local.labels, -1), weights, floor, whose)
+    shown = [values[:, features] == 1 for column in columns for features in [column.features]]
+    shown += [
+        values[:, column.features] == 0 for column in columns if column.features.stop - column.features.start == 1
+    ]
+    numbers = np.setdiff1d(numbers_of(schema), [column.features.start for column in columns]).astype(np.intp)
+    levels = np.concatenate([np.empty((len(values), 0), bool), *shown], axis=1)
+    return agreed_scale(schema).apply(values) if schema.scaling == "agreed" else values, counted, levels, numbers
 
 
 def _check_shape(points: Any, local: LocalClustering) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from kfed._base import pool
 from kfed._base.array import Array
 from kfed.device import LocalClustering, cluster_fleet, refine_device
-from kfed.server import Aggregation, aggregate, aggregate_refined
+from kfed.server import Aggregation, OwnRule, aggregate, aggregate_refined
 from kfed.simulate.communication import Communication
 from kfed.wire import DeviceMessage, Identity
 
@@ -58,7 +58,7 @@ class Round:
         n_clusters: int,
         n_local_clusters: Any,
         *,
-        rule: str = "paper",
+        rule: str | OwnRule = "paper",
         min_devices: int | None = None,
         n_jobs: int | None = None,
         rounds: int = 1,

@@ -91,10 +91,11 @@ def _read(live: Live, clusters: Clusters, device: Device, payload: bytes) -> Dev
     """The second message of a device. Raises unless it is about the clusters that the device was told."""
     message = DeviceMessage.from_bytes(payload)
     check_message(live.federation, device.device_id, message)
-    details, told = message.details, clusters.answer(DeviceMessage.from_bytes(device.message))
+    told = None if live.shown is None else live.shown.answer_if_ready(DeviceMessage.from_bytes(device.message))
+    details = message.details
     if details is None or details.cluster_ids is None:
         raise InvalidInputError("this is a first message; a second one names the clusters that it is about")
-    if details.refines != clusters_fingerprint(told.cluster_centers):
+    if told is None or details.refines != clusters_fingerprint(told.cluster_centers):
         raise ProblemError(409, "this message is about other clusters than there are now; ask for the identity again")
     if (details.cluster_ids >= clusters.n_clusters).any():
         raise InvalidInputError(f"cluster_ids must be from 0 to {clusters.n_clusters - 1}")

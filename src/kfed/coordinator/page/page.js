@@ -170,6 +170,11 @@ function renderState(state) {
   get("remark").hidden = !state.remark;
   put("remark", state.remark ? `Not aggregated: ${state.remark}` : "");
   put("terms", terms(state));
+  const notices = state.notices.map((notice) => notice.text);
+  if ([...get("notices").children].map((item) => item.textContent).join("\n") !== notices.join("\n")) {
+    get("notices").replaceChildren(...notices.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  }
+  get("notices").hidden = notices.length === 0;
   put("n-devices", count.format(state.n_devices));
   put("quorum", quorum(state));
   put("n-bytes", bytes(state.n_bytes));
@@ -210,7 +215,9 @@ function terms(state) {
   const k = state.n_clusters === "auto" ? "k chosen automatically" : `k = ${state.n_clusters}`;
   const what = plural(state.n_features, state.by_column ? "column" : "feature");
   const who = state.invited_only ? " · by invitation" : "";
-  return `${what}${names} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "on request"}${who}`;
+  const resting = state.min_devices ? ` · clusters of ${plural(state.min_devices, "device")} or more` : "";
+  const seen = ` · devices see centers that rest on ${plural(state.min_devices_shown, "device")} or more`;
+  return `${what}${names} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "on request"}${who}${resting}${seen}`;
 }
 
 // At most one picture at a time, and at most one a second.

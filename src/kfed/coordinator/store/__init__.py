@@ -2,7 +2,7 @@
 
 from kfed.coordinator.store.backups import backup, restore
 from kfed.coordinator.store.database import Contents, SavedClustering, Store
-from kfed.coordinator.store.devices import Arrival, Device, Receipt
+from kfed.coordinator.store.devices import Arrival, Departure, Device, Receipt
 from kfed.coordinator.store.federations import Damaged
 from kfed.coordinator.store.invitations import Invitation
 from kfed.coordinator.store.second_messages import SecondMessage
@@ -11,6 +11,7 @@ __all__ = [
     "Arrival",
     "Contents",
     "Damaged",
+    "Departure",
     "Device",
     "Invitation",
     "Receipt",
