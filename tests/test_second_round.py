@@ -11,6 +11,7 @@ import scipy.sparse
 import kfed
 from consoles import SITES, run, write_sites
 from kfed.device import cluster_columns
+from kfed.device.told_cells import ToldCells
 from kfed.simulate import Round
 from kfed.wire import Column, FeatureSchema, MessageBatch
 
@@ -112,6 +113,28 @@ def test_with_missing_cells_that_holds_in_every_column():
                 told = counted & ~own.withheld[own.labels] & ~own.columns.withheld[own.labels, column]
                 told &= np.isfinite(tables[name][:, column])
                 assert fewest_told(own.labels, second.labels, told, 3) >= 5
+
+
+def test_no_level_of_a_category_and_no_value_of_a_flag_is_told_of_fewer_rows():
+    stage, ill = Column("stage", "category", ("I", "II", "III")), Column("ill", "flag")
+    schema = FeatureSchema.of_columns([Column("x"), stage, ill])
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        levels = [rng.choice(3, 90, p=[0.5, 0.3, 0.2]) for _ in NAMES]
+        tables = {
+            name: np.column_stack([rng.normal(size=90), np.eye(3)[own], rng.random(90) < 0.4])
+            for name, own in zip(NAMES, levels, strict=True)
+        }
+        local = {n: cluster_columns(own, schema, 3, random_state=0, min_cluster_size=5) for n, own in tables.items()}
+        first = kfed.aggregate([own.to_message(name) for name, own in local.items()], 3, rule="robust")
+        for name, own in local.items():
+            second = kfed.refine_device(own, first.identity(name), tables[name], min_cluster_size=5)
+            message = second.to_message(name)
+            n_with = np.rint(message.centers * message.details.observed)[:, 1:]
+            assert ((n_with == 0) | (n_with >= 5)).all()
+            cells = ToldCells.of(own, tables[name], None, None, 5)  # where a rare level of a group counts as another
+            for with_it in cells.levels.T:
+                assert fewest_told(cells.labels, second.labels[cells.positions], with_it, 3) >= 5
 
 
 def test_squares_of_the_second_message_follow_from_the_first_one_and_the_means():

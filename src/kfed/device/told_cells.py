@@ -112,17 +112,15 @@ class ToldCells:
 def _table_cells(
     local: LocalClustering, schema: FeatureSchema, points: Any, weights: Array, ids: Any, floor: int
 ) -> tuple[Array, Array, Array, Array]:
-    """Cells in the units of the centers, as the message counts them; which rows count; levels, and columns of numbers."""
+    """Cells as the message counts them, in the units of the centers; which rows count; levels; columns of numbers."""
     values = np.asarray(points, np.float64)
     _check_shape(values, local)
     counted = counted_rows(~np.isnan(values), schema)
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     columns = list(levelled(schema, values))
     values = common_values(columns, values, np.where(counted, local.labels, -1), weights, floor, whose)
-    shown = [values[:, features] == 1 for column in columns for features in [column.features]]
-    shown += [
-        values[:, column.features] == 0 for column in columns if column.features.stop - column.features.start == 1
-    ]
+    shown = [values[:, column.features] == 1 for column in columns]
+    shown += [cells == 0 for column in columns if (cells := values[:, column.features]).shape[1] == 1]  # of a flag
     numbers = np.setdiff1d(numbers_of(schema), [column.features.start for column in columns]).astype(np.intp)
     levels = np.concatenate([np.empty((len(values), 0), bool), *shown], axis=1)
     return agreed_scale(schema).apply(values) if schema.scaling == "agreed" else values, counted, levels, numbers
