@@ -60,7 +60,7 @@ async function close(name) {
 
 async function remove(name) {
   if (!await confirmed(`Delete ${name}?`, "Its devices, clusters and invitations are deleted. This cannot be undone.", "Delete")) return;
-  if (await act(() => ask("DELETE", at(name)), "")) location.hash = "#/";
+  if (await act(() => ask("DELETE", at(name)), "")) dispatchEvent(new CustomEvent("gone", { detail: name }));
 }
 
 export function removeButton(state, device) {
@@ -73,11 +73,6 @@ export function removeButton(state, device) {
   made.dataset.device = device.device_id;
   made.setAttribute("aria-label", `Remove ${device.device_id}`);
   return made;
-}
-
-export function renderWarnings(warnings) {
-  get("warnings").hidden = warnings.length === 0;
-  get("warnings").replaceChildren(...warnings.map((text) => made("li", {}, text)));
 }
 
 // Sites: the command that they run, who is invited, and who is missing ------------------------------------------------

@@ -1,7 +1,7 @@
 // The live page: listens for changes, and draws the chosen federation.
 
 import { followLink, hasToken, headers, isAdmin, signIn, signOut } from "/assets/api.js";
-import { joinCommand, removeButton, renderActions, renderSites, renderWarnings, showCreate } from "/assets/admin.js";
+import { joinCommand, removeButton, renderActions, renderSites, showCreate } from "/assets/admin.js";
 import { drawArrivals, drawCurve, drawMap, drawSizes } from "/assets/charts.js";
 import { bytes, clock, copyable, count, get, made, plural, put } from "/assets/dom.js";
 import { renderComparison, renderResult } from "/assets/results.js";
@@ -188,7 +188,6 @@ function renderState(state) {
   get("devices-table").hidden = state.n_devices === 0;
   get("no-devices").hidden = state.n_devices > 0;
   if (state.n_devices === 0) get("no-devices").replaceChildren(...nobodyYet(state));
-  renderWarnings(state.warnings ?? []);
   renderActions(state);
   renderSites(state);
   renderComparison(state);
@@ -254,6 +253,7 @@ function row(device, state) {
     made("td", { class: "number" }, count.format(device.n_bytes), isAdmin() ? removeButton(state, device) : null));
 }
 
+addEventListener("gone", ({ detail: name }) => { federations.delete(name); location.hash = "#/"; render(); });
 addEventListener("hashchange", () => { drawn = 0; creating = false; render(); get("main").focus(); });
 document.querySelectorAll(".here").forEach((node) => { node.textContent = location.origin; });
 followLink().then((problem) => { get("sign-in-problem").textContent = problem; }).catch(() => {}).then(listen);

@@ -91,14 +91,12 @@ export async function renderResult(state) {
   shown = key;
   try {
     const found = await ask("GET", at(state.name, "result"));
-    if (key === shown) get("result").replaceChildren(namesForm(state, found), ...found.warnings.map(warning), ...found.sections.flatMap(section));
+    if (key === shown) get("result").replaceChildren(namesForm(state, found), ...found.sections.flatMap(section));
   } catch (error) {
     if (key === shown) get("result").replaceChildren(made("p", { class: "quiet" }, error.message));
     shown = "";
   }
 }
-
-const warning = (text) => made("p", { class: "problem" }, `${text[0].toUpperCase()}${text.slice(1)}.`);
 
 function namesForm(state, found) {
   const fields = found.cluster_sizes.map((size, cluster) => {
