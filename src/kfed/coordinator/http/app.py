@@ -15,7 +15,7 @@ from starlette.responses import Response
 from kfed._version import __version__
 from kfed.coordinator import problems
 from kfed.coordinator.core import Coordinator
-from kfed.coordinator.http import admin_routes, device_routes, page_routes
+from kfed.coordinator.http import admin_routes, device_routes, join_routes, page_routes
 from kfed.coordinator.http.audit import Audit
 from kfed.coordinator.http.hosts import LOOPBACK_NAMES, HostNames
 from kfed.coordinator.http.pictures import Pictures
@@ -83,7 +83,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     pictures, readiness = Pictures(coordinator), Readiness(store)
     app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback, pictures, readiness)
     app.router.route_class = GuardedRoute
-    for module in (device_routes, admin_routes, page_routes):
+    for module in (device_routes, admin_routes, page_routes, join_routes):
         module.register(app)
     for kind in (KFedError, HTTPException, Exception):
         app.add_exception_handler(kind, _refuse)

@@ -102,9 +102,13 @@ async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> 
 async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> TermsAnswer:
     """Ask what a message to this federation must hold, before the rows are clustered."""
     live, _ = await rights.join(request, name, device_id)
-    schema = live.federation.schema
-    names = None if schema.names is None else list(schema.names)
-    return TermsAnswer(by_column=live.federation.by_column, n_features=schema.n_features, feature_names=names)
+    federation, schema = live.federation, live.federation.schema
+    return TermsAnswer(
+        by_column=federation.by_column,
+        n_features=schema.n_features,
+        feature_names=None if schema.names is None else list(schema.names),
+        max_epsilon=federation.max_epsilon,
+    )
 
 
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:

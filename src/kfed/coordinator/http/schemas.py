@@ -199,6 +199,7 @@ class TermsAnswer(BaseModel):
     by_column: Annotated[bool, Field(description="Whether devices send tables, with the spread of each column")]
     n_features: int
     feature_names: list[str] | None
+    max_epsilon: Annotated[float | None, Field(description="Largest epsilon of a message, which must be private")]
 
 
 class RemovedAnswer(BaseModel):
