@@ -10,7 +10,7 @@ WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow flower check format bench scale reproduce clean
+.PHONY: help demo test cover slow flower check format browser bench scale reproduce clean
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
@@ -39,6 +39,9 @@ check: $(READY) ## Lint, type-check, and check which room uses which
 format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+browser: ## Build what a browser gets at /join, after a change to it (needs Node; what is built is committed)
+	src/kfed/coordinator/browser/build
 
 bench: ARGS ?= --markdown docs/benchmarks.md
 bench: PICTURE ?= $(if $(filter docs/benchmarks.md,$(ARGS)),docs/images/scaling.png)

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from kfed._version import __version__
 from kfed.coordinator import problems
 from kfed.coordinator.core import Coordinator
-from kfed.coordinator.http import admin_routes, device_routes, page_routes, result_routes, second_routes
+from kfed.coordinator.http import admin_routes, device_routes, join_routes, page_routes, result_routes, second_routes
 from kfed.coordinator.http.audit import Audit
 from kfed.coordinator.http.hosts import LOOPBACK_NAMES, HostNames
 from kfed.coordinator.http.pictures import Pictures
@@ -86,7 +86,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     shown = (pictures, results, readiness)
     app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback, *shown)
     app.router.route_class = GuardedRoute
-    for module in (device_routes, second_routes, admin_routes, result_routes, page_routes):
+    for module in (device_routes, second_routes, admin_routes, result_routes, page_routes, join_routes):
         module.register(app)
     for kind in (KFedError, HTTPException, Exception):
         app.add_exception_handler(kind, _refuse)

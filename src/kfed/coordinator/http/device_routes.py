@@ -109,6 +109,7 @@ async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> Ter
         feature_names=None if schema.names is None else list(schema.names),
         min_devices_shown=federation.min_devices_shown,
         rounds=federation.rounds,
+        max_epsilon=federation.max_epsilon,
     )
 
 

@@ -236,6 +236,7 @@ class TermsAnswer(BaseModel):
         int, Field(description="Devices that a cluster must rest on for its center to be in the answers to devices")
     ]
     rounds: Annotated[int, Field(description="2 if a second message about the clusters is asked for")]
+    max_epsilon: Annotated[float | None, Field(description="Largest epsilon of a message, which must be private")]
 
 
 class SecondAnswer(BaseModel):
