@@ -69,6 +69,7 @@ def cluster_partitions(
     client: Client | None = None,
     *,
     rule: str = "paper",
+    min_devices: int | None = None,
     fan_in: int | None = None,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
@@ -95,6 +96,8 @@ def cluster_partitions(
         The Dask cluster to use; by default the active one, or the threads of this process.
     rule : {"paper", "robust"}
         As in `kfed.aggregate`.
+    min_devices : int, optional
+        Devices that every cluster must rest on, see `kfed.aggregate`, or with `fan_in` `kfed.aggregate_tree`.
     fan_in : int, optional
         Aggregate by way of regions of this many devices, see `kfed.aggregate_tree`: for more devices than messages fit
         in memory.
@@ -156,9 +159,9 @@ def cluster_partitions(
     messages = _messages(frame, plan, client, skipped)
     try:
         if fan_in is None:
-            result = aggregate(messages, n_clusters, rule=rule)
+            result = aggregate(messages, n_clusters, rule=rule, min_devices=min_devices)
         else:
-            result = aggregate_tree(messages, n_clusters, fan_in=fan_in, rule=rule)
+            result = aggregate_tree(messages, n_clusters, fan_in=fan_in, rule=rule, min_devices=min_devices)
     finally:
         _warn_of(skipped)
     rows = _labelled(frame, plan, result, label_column)
