@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -81,17 +82,19 @@ def soak(minutes: float, rate: int, tell: Callable[[str], None] = lambda _: None
         service.ask("POST", f"/v1/federations/{NAME}/aggregate", {})
         record, used = Record(), service.processor_seconds()
         with _watching(service):
-            _run(service, record, round(60 * minutes / STEP_SECONDS), rate, tell)
+            _run(service, record, 60 * minutes, rate, tell)
         used = service.processor_seconds() - used
         kept = service.ask("GET", f"/v1/federations/{NAME}")
         size = sum(path.stat().st_size for path in Path(folder).glob("soak.db*"))
     return list(_figures(record, minutes, rate, f"{used / record.seconds:.2f}", kept["n_devices"], size))
 
 
-def _run(service: Service, record: Record, n_steps: int, rate: int, tell: Callable[[str], None]) -> None:
+def _run(service: Service, record: Record, seconds: float, rate: int, tell: Callable[[str], None]) -> None:
     cohorts = [_Cohort.of(service, number, rate * STEP_SECONDS) for number in range(N_COHORTS)]
     started = time.perf_counter()
-    for step in range(n_steps):
+    for step in count():
+        if time.perf_counter() - started >= seconds:
+            break
         if step % STEPS_A_MINUTE == STEPS_A_MINUTE - 1:
             begun = time.perf_counter()
             service.ask("POST", f"/v1/federations/{NAME}/aggregate", {})
@@ -101,7 +104,7 @@ def _run(service: Service, record: Record, n_steps: int, rate: int, tell: Callab
         record.add(kinds, load.send(service.port, sent, N_CONNECTIONS, len(sent) / STEP_SECONDS))
         record.memory.append(service.memory_bytes())
         record.machine_load.append(os.getloadavg()[0])
-        tell(f"{step + 1} of {n_steps} steps; {record.memory[-1] / 1e6:.0f} MB; {record.n_errors} errors")
+        tell(f"{time.perf_counter() - started:.0f} s; {record.memory[-1] / 1e6:.0f} MB; {record.n_errors} errors")
     record.seconds = time.perf_counter() - started
 
 
