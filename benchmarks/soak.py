@@ -66,8 +66,15 @@ class Record:
 
     @property
     def n_errors(self) -> int:
-        """Answers that are no success."""
-        return sum(n_answers for status, n_answers in self.statuses.items() if status >= 300)
+        """Answers that are no success, and requests that got none."""
+        n_answered = sum(n_answers for status, n_answers in self.statuses.items() if status != load.CLOSED)
+        refused = sum(n_answers for status, n_answers in self.statuses.items() if status >= 300)
+        return refused + self.n_requests - n_answered
+
+    @property
+    def n_requests(self) -> int:
+        """Requests that were sent."""
+        return sum(len(own) for kind, own in self.latencies.items() if kind != "aggregation")
 
 
 def soak(minutes: float, rate: int, tell: Callable[[str], None] = lambda _: None) -> list[Figure]:
@@ -171,8 +178,10 @@ def _figures(record: Record, minutes: float, rate: int, cores: str, n_devices: i
     machine = f"load of the machine {np.mean(record.machine_load):.1f} on {os.cpu_count()} cores"
     detail = f"{len(sent):,} in {minutes:g} minutes; the service used {cores} of a core; {machine}"
     yield Figure(NAME, "messages a second", len(sent) / record.seconds, 0.9 * rate, True, detail)
-    answers = ", ".join(f"{count:,} of {status}" for status, count in sorted(record.statuses.items()))
-    yield Figure(NAME, "errors", record.n_errors, 0, False, f"answers: {answers}")
+    answers = ", ".join(f"{n:,} of {status}" for status, n in sorted(record.statuses.items()) if status != load.CLOSED)
+    n_closed = record.statuses.get(load.CLOSED, 0)
+    detail = f"answers: {answers}; idle connections that were closed, and opened again: {n_closed}"
+    yield Figure(NAME, "errors", record.n_errors, 0, False, detail)
     quarter = max(1, len(record.memory) // 4)
     early, late = (
         float(np.mean(part)) / 1e6 for part in (record.memory[quarter : 2 * quarter], record.memory[-quarter:])
