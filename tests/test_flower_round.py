@@ -85,3 +85,13 @@ def test_a_node_that_sends_another_message_than_before_is_refused_logged_and_nam
 def test_without_a_message_there_is_no_round():
     with pytest.raises(kfed.EngineError, match="0 were asked, 0 failed"):
         run_over(FakeNodes({}), Settings(3, deadline=0.05))
+
+
+def test_a_round_can_ask_for_several_nodes_behind_every_cluster():
+    messages = {node: message_of(node) for node in range(12)}
+    messages[12] = kfed.DeviceMessage("12", [[900.0, 900.0]], [2**53])
+    outcome = run_over(FakeNodes(messages), Settings(3, rule="robust", min_devices=2, deadline=1.0))
+    assert outcome.aggregation.min_devices == 2
+    assert np.abs(outcome.aggregation.cluster_centers).max() < 20
+    with pytest.raises(kfed.InvalidInputError, match="min_devices must be a whole number of at least 1; got 0"):
+        Settings(3, min_devices=0)

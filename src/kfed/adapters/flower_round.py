@@ -40,6 +40,8 @@ class Settings:
         deadline, and during the watch, are answered from it, see `kfed.Aggregation.answer`.
     rule : {"paper", "robust"}
         As in `kfed.aggregate`.
+    min_devices : int, optional
+        Nodes that every cluster must rest on, see `kfed.aggregate`.
     min_nodes : int
         Least number of nodes to ask before a quorum counts.
     quorum : float
@@ -57,11 +59,14 @@ class Settings:
     quorum: float = 1.0
     deadline: float = 60.0
     watch: float = 0.0
+    min_devices: int | None = None
 
     def __post_init__(self) -> None:
         checks.positive_integer(self.n_clusters, "n_clusters")
         checks.positive_integer(self.min_nodes, "min_nodes")
         checks.one_of(self.rule, ["paper", "robust"], "rule")
+        if self.min_devices is not None:
+            checks.positive_integer(self.min_devices, "min_devices")
         if not 0 < self.quorum <= 1:
             raise InvalidInputError(f"quorum must be above 0 and at most 1; got {self.quorum!r}")
 
@@ -162,7 +167,8 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: Nodes, settings: Settings
             f"no node sent a usable message within {settings.deadline:g} s ({len(nodes.asked)} were asked, "
             f"{len(nodes.failed)} failed: {dict(nodes.failed)})"
         )
-    result = Aggregation.of(MessageBatch.of(found.values()), settings.n_clusters, settings.rule, None, None)
+    batch, how = MessageBatch.of(found.values()), (settings.n_clusters, settings.rule)
+    result = Aggregation.of(batch, *how, min_devices=settings.min_devices)
     for warning in result.warnings:
         log(WARNING, "k-FED: %s", warning)
     if settings.output is not None:

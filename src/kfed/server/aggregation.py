@@ -210,8 +210,8 @@ class Aggregation(Questions, KfedFile):
     def to_message(self, device_id: str) -> DeviceMessage:
         """Summarise as a message for a parent server: mean, count and spread of all points of each global cluster.
 
-        A cluster without device centers is left out. There is no spectral deviation: it could only be bounded, and a
-        message states it. `relay` answers the devices behind it.
+        A cluster without device centers, and centers that were set aside, are left out. There is no spectral deviation:
+        it could only be bounded, and a message states it. `relay` answers the devices behind it.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Aggregation(Questions, KfedFile):
             The name of this server at its parent.
         """
         present, labels = np.unique(self.center_labels, return_inverse=True)
-        summary = summarize(self.messages, labels, len(present))
+        summary = summarize(self.messages, labels, len(present), self.set_aside)
         return DeviceMessage(
             device_id,
             summary.means,

@@ -93,7 +93,8 @@ async def send_message(request: Request, name: str, device_id: DeviceId) -> Resp
 
 async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> Response:
     """Ask which global cluster each center is in: 200, or 202 with `Retry-After` while there are no clusters yet."""
-    live, device = await rights.own(request, name, device_id, join_is_enough=True)
+    live = await rights.own(request, name, device_id, join_is_enough=True)
+    device = await rights.desk(request).coordinator.device(live, device_id)
     if device is None:
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}; send its message first")
     return await _answer(request, live, DeviceMessage.from_bytes(device.message), 200, 202)
@@ -115,7 +116,7 @@ async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> Ter
 
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:
     """Remove a device; the others are clustered as if it had never joined, under the same cluster ids."""
-    live, _ = await rights.own(request, name, device_id, join_is_enough=False)
+    live = await rights.own(request, name, device_id, join_is_enough=False)
     if not await rights.desk(request).coordinator.remove(live, device_id):
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}, or has left")
     return RemovedAnswer(device_id=device_id, state=live.state, version=live.version)

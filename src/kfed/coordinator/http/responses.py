@@ -24,7 +24,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status in (400, 401, 403, 404, 409, 413, 421, 422, 429, 503)
 }
 
-MAX_HEADER_BYTES = 4_096
+MAX_HEADER_BYTES, MAX_NOTICES = 4_096, 50
 
 
 def problems_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -75,7 +75,7 @@ def identity(
     request: Request, shown: ShownClusters, answer: Identity, notices: Sequence[Notice], status: int
 ) -> Response:
     """Which of the clusters the centers of a device are in, and what to look at."""
-    clusters, said = shown.clusters, [notice._asdict() for notice in notices]
+    clusters, said = shown.clusters, [notice._asdict() for notice in notices[:MAX_NOTICES]]
     if BYTES in request.headers.get("accept", ""):
         headers = {"Kfed-Clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}
         while said and len(json.dumps(said)) > MAX_HEADER_BYTES:

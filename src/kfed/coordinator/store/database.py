@@ -27,6 +27,7 @@ from kfed.coordinator.store.devices import (
     Device,
     Reading,
     Receipt,
+    Secret,
     known_devices,
 )
 from kfed.coordinator.store.federations import Damaged, federation_of, read_federations, row_of
@@ -149,6 +150,12 @@ class Store:
     def device(self, federation_id: int, device_id: str) -> Device | None:
         """One device, if it has joined."""
         return _device(self._read(_select_device(federation_id, device_id)))
+
+    def secret_of(self, federation_id: int, device_id: str) -> Secret | None:
+        """The hash of a device's secret, if it has joined; read alike however large its message is."""
+        where = (devices.c.federation_id == federation_id) & (devices.c.device_id == device_id)
+        row = self._read(select(devices.c.secret_hash).where(where)).first()
+        return None if row is None else Secret(row[0])
 
     def newest(self, federation_id: int, limit: int, max_bytes: int) -> list[Device]:
         """The devices that arrived last, newest first; fewer if their messages exceed `max_bytes`."""
