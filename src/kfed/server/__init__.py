@@ -5,7 +5,7 @@ It knows devices by their messages alone; the import contract keeps it from ever
 
 from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
-from kfed.server.answers import Clustered, answer, assign
+from kfed.server.answers import Clustered, answer, assign, clusters_for
 from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import late_advice
 from kfed.server.comparing import compare_k
@@ -48,6 +48,7 @@ __all__ = [
     "choose_n_clusters",
     "cluster_again",
     "cluster_colors",
+    "clusters_for",
     "compare_k",
     "distances",
     "dot_areas",

@@ -67,8 +67,8 @@ def aggregate(
     -----
     AggregationWarning
         If clusters rest on a single center, if centers were set aside, if devices are too alike for the paper's
-        corollary, or if an "auto" number of clusters has no second opinion; the texts are in
-        `Aggregation.warnings`, too.
+        corollary, or if an "auto" number of clusters has no second opinion; `Aggregation.notices`
+        has each with its code.
 
     References
     ----------
@@ -88,8 +88,9 @@ def aggregate(
     rule = rule_name(rule)
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
     result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
-    if result.warnings:
-        warnings.warn("; ".join(result.warnings), AggregationWarning, stacklevel=2)
+    if result.notices:
+        codes = ", ".join(notice.code for notice in result.notices)
+        warnings.warn(AggregationWarning("; ".join(result.warnings), codes), stacklevel=2)
     return result
 
 
