@@ -1,5 +1,6 @@
 """The batched engine gives what a plain loop gives, from any checkpoint, and says what is wrong."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,16 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 import kfed  # noqa: E402
-from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized  # noqa: E402
+from kfed._base import files  # noqa: E402
+from kfed.federated import (  # noqa: E402
+    FedAvg,
+    KFedPowerOfChoice,
+    PowerOfChoice,
+    RandomSelection,
+    fit_global,
+    fit_ifca,
+    fit_personalized,
+)
 from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._local import LocalSteps, Share, train_locally  # noqa: E402
 from kfed.federated._stack import Stack, average, cross_entropy  # noqa: E402
@@ -53,6 +63,21 @@ def test_batched_equals_the_plain_loop(local_steps, batch_size, clip_norm, weigh
     assert_same(batched, plain, tolerance=1e-4)
     losses = [[record.loss for record in models.history] for models in (batched, plain)]
     np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+def normed():
+    return torch.nn.Sequential(
+        torch.nn.Linear(3, 8),
+        torch.nn.BatchNorm1d(8, track_running_stats=False),
+        torch.nn.ReLU(),
+        torch.nn.Linear(8, 2),
+    )
+
+
+def test_batched_equals_the_plain_loop_where_rows_of_a_batch_share_statistics():
+    devices = fleet(6, n_rows=lambda i: 3 + 9 * i)
+    batched, plain = (fit_global(devices, normed, replace(SETTINGS, batched=batched)) for batched in (True, False))
+    assert_same(batched, plain, tolerance=1e-4)
 
 
 def test_batched_equals_the_plain_loop_with_several_models_a_device(mixed):
@@ -108,6 +133,18 @@ def test_a_device_trains_the_same_whoever_else_is_there(two_kinds, batched):
     alone = train_locally(stack, data, shares[5:6], steps, round=3)
     for name, values in alone.parameters.items():
         torch.testing.assert_close(values[0], together.parameters[name][5])
+
+
+def test_devices_that_are_drawn_by_size_are_averaged_evenly(two_kinds):
+    sizes = [len(targets) for _, targets in two_kinds.values()]
+
+    def fit(selection, weighting):
+        return fit_global(two_kinds, perceptron, replace(SETTINGS, weighting=weighting), selection=selection)
+
+    for selection in (PowerOfChoice(sizes, 6), KFedPowerOfChoice(sizes, [0, 1] * 4, 6), RandomSelection(8, sizes)):
+        assert_same(fit(selection, "auto"), fit(selection, "devices"))
+    assert_same(fit(RandomSelection(8), "auto"), fit(RandomSelection(8), "points"))
+    assert_same(fit(None, "auto"), fit(None, "points"))
 
 
 def test_a_stopped_run_goes_on_to_the_same_parameters(two_kinds, tmp_path):
@@ -173,6 +210,50 @@ def test_a_checkpoint_of_another_run_is_refused_and_left_alone(two_kinds, tmp_pa
     with pytest.raises(kfed.InvalidInputError, match="other settings; delete it"):
         fit_global(two_kinds, perceptron, replace(SETTINGS, learning_rate=0.3), checkpoint=path)
     assert path.read_bytes() == before
+
+
+def swapped(devices):
+    return {name: (inputs, 1 - targets) for name, (inputs, targets) in devices.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda call: call | {"devices": swapped(call["devices"])}, "other data; delete it"),
+        (lambda call: call | {"features": lambda inputs: -inputs[:, :1] + inputs[:, 1:2]}, "other clusters; delete it"),
+        (lambda call: call | {"training": replace(call["training"], loss=other_way)}, "other loss; delete it"),
+        (lambda call: call | {"selection": PowerOfChoice(range(1, 9), 5)}, "selection, selection settings; delete it"),
+        (lambda call: call | {"selection": RandomSelection(8, seed=5)}, "other selection settings; delete it"),
+    ],
+    ids=["data", "features", "loss", "selection", "seed of the selection"],
+)
+def test_a_checkpoint_of_other_data_clusters_loss_or_selection_is_refused_by_name(two_kinds, tmp_path, change, said):
+    call = {"devices": two_kinds, "n_clusters": 2, "model_factory": perceptron, "training": SETTINGS}
+    call |= {"checkpoint": tmp_path / "run.kfed"}
+    fit_personalized(**call)
+    with pytest.raises(kfed.InvalidInputError, match=said):
+        fit_personalized(**change(call))
+    assert len(fit_personalized(**call).history) == SETTINGS.rounds
+
+
+def other_way(outputs, targets):
+    return cross_entropy(outputs, 1 - targets)
+
+
+def test_a_checkpoint_of_version_1_is_still_read(two_kinds, tmp_path):
+    path = tmp_path / "run.kfed"
+    whole = fit_global(two_kinds, perceptron, SETTINGS)
+    fit_global(two_kinds, perceptron, replace(SETTINGS, rounds=3), checkpoint=path)
+    arrays, facts = files.decode(path.read_bytes())
+    run = {name: facts["run"][name] for name in ("settings", "plan", "selection", "sizes", "shapes")}
+    known = "clients_per_round local_steps batch_size learning_rate final_learning_rate shared_rounds weighting "
+    known += "clip_norm n_loss_rows seed"
+    run["settings"] = {name: run["settings"][name] for name in known.split()}
+    path.write_bytes(files.encode(arrays, facts | {"version": 1, "run": run}))
+    assert_same(fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path), whole)
+    path.write_bytes(files.encode(arrays, facts | {"version": 1, "run": run | {"plan": "by label"}}))
+    with pytest.raises(kfed.InvalidInputError, match="other plan; delete it"):
+        fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path)
 
 
 def test_a_file_that_is_no_checkpoint_is_named(two_kinds, tmp_path):
@@ -308,6 +389,51 @@ def test_a_loss_that_is_a_mean_is_refused(two_kinds):
 def test_settings_are_checked_when_they_are_made(wrong):
     with pytest.raises(kfed.InvalidInputError, match=next(iter(wrong))):
         FedAvg(**wrong)
+
+
+def binary_loss(outputs, targets):
+    targets = targets.float().view(outputs.shape)
+    return torch.nn.functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none").view(len(targets))
+
+
+def binary_loss_of_chances(outputs, targets):
+    return torch.nn.functional.binary_cross_entropy(outputs[:, 0], targets.float(), reduction="none")
+
+
+@pytest.mark.parametrize(
+    ("last", "loss"),
+    [
+        ((), binary_loss),
+        ((torch.nn.Flatten(0),), binary_loss),
+        ((torch.nn.Sigmoid(),), binary_loss_of_chances),
+    ],
+    ids=["a logit in a column", "a logit", "a chance"],
+)
+def test_one_output_for_two_classes_is_judged_as_two_outputs_are(last, loss):
+    devices = fleet(4, kinds_of=lambda i: [0])
+    training = FedAvg(rounds=20, batched=False, loss=loss)
+    one = fit_global(devices, lambda: torch.nn.Sequential(torch.nn.Linear(3, 1), *last), training).evaluate(devices)
+    two = fit_global(devices, linear, replace(training, loss=cross_entropy)).evaluate(devices)
+    assert one.accuracy == pytest.approx(two.accuracy, abs=0.03)
+    assert one.accuracy > 0.95
+
+
+def test_counts_with_one_output_have_no_accuracy():
+    devices = [(np.ones((4, 2)), [0, 1, 2, 3])]
+    training = FedAvg(rounds=1, loss=lambda outputs, targets: (outputs[:, 0] - targets) ** 2)
+    assert np.isnan(fit_global(devices, lambda: torch.nn.Linear(2, 1), training).evaluate(devices).accuracy)
+
+
+def test_models_survive_pickling(two_kinds):
+    for models in (
+        fit_global(two_kinds, perceptron, SETTINGS),
+        fit_ifca(two_kinds, 2, perceptron, SETTINGS),
+        fit_personalized(two_kinds, 2, perceptron, SETTINGS),
+    ):
+        again = pickle.loads(pickle.dumps(models))
+        assert again.history == models.history
+        inputs = two_kinds["device-3"][0]
+        torch.testing.assert_close(again.predict("device-3", inputs), models.predict("device-3", inputs))
 
 
 def test_other_losses_than_classes_can_be_trained():

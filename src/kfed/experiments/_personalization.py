@@ -88,7 +88,9 @@ def _by_method(axes: Axes, train: Devices, test: Devices, rotations: Array, trai
         )
         return ifca.evaluate(test), ifca.communication, {"models_in_use": ifca.n_models_in_use}
     rule, held = ("robust" if axes["method"] == ROBUST else "paper"), n_held(axes["layout"])
-    ours = fit_personalized(train, N_ROTATIONS, network, training, n_local_clusters=held, rule=rule, progress=False)
+    ours = fit_personalized(
+        train, N_ROTATIONS, network, training, n_local_clusters=held, rule=rule, if_useless="ignore", progress=False
+    )
     local = ours.clustering.local
     found = {rule: Round.of(local, N_ROTATIONS, rule=rule).labels for rule in ("paper", "robust")}
     shares = {f"clustering_{rule}": 100 * matched_accuracy(rotations, labels) for rule, labels in found.items()}

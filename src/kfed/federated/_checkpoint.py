@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from kfed._base import files
+from kfed._base import files, text
 from kfed.errors import InvalidInputError, MessageError
+from kfed.federated._fingerprint import differences
 from kfed.simulate import Communication
 
 if TYPE_CHECKING:
     from kfed.federated.engine import Progress, RoundRecord
 
-KIND, VERSION = "training checkpoint", 1
+KIND, VERSION = "training checkpoint", 2
+"""Version 1 said less of the run that it is of."""
 
 
 def save(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> None:
@@ -37,11 +39,11 @@ def resumed(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[
 
 def _decoded(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
     arrays, facts = files.decode(files.read(path))
-    files.check_kind(facts, KIND, VERSION)
-    if facts.get("run") != json.loads(json.dumps(fingerprint)):
-        differing = [key for key in fingerprint if facts["run"].get(key) != json.loads(json.dumps(fingerprint[key]))]
+    files.check_kind(facts, KIND, 1 if facts.get("version") == 1 else VERSION)
+    differing = differences(json.loads(json.dumps(fingerprint)), facts["run"])
+    if differing:
         raise InvalidInputError(
-            f"the checkpoint {os.fspath(path)} is of a run with other {', '.join(differing)}; delete it to start "
+            f"the checkpoint {os.fspath(path)} is of a run with other {text.listed(differing)}; delete it to start "
             "again, or use another file"
         )
     try:

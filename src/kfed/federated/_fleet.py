@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -71,6 +71,26 @@ class Fleet:
     def inputs_of(self, device: int) -> torch.Tensor:
         """Return the inputs of one device, (n_points, ...)."""
         return self.inputs[self.starts[device] : self.starts[device + 1]]
+
+    def targets_of(self, device: int) -> torch.Tensor:
+        """Return the targets of one device, (n_points, ...)."""
+        return self.targets[self.starts[device] : self.starts[device + 1]]
+
+
+def part_of(fleet: Fleet, rows_of: Mapping[int, np.ndarray[Any, np.dtype[np.int64]]]) -> Fleet:
+    """Return a fleet of some devices, with some of the rows of each."""
+    rows = torch.from_numpy(np.concatenate(list(rows_of.values())))
+    names = tuple(fleet.device_ids[device] for device in rows_of)
+    return Fleet(names, fleet.inputs[rows], fleet.targets[rows], np.array([len(own) for own in rows_of.values()]))
+
+
+def halves_of(fleet: Fleet, devices: Iterable[int], seed: int) -> tuple[Fleet, Fleet]:
+    """Deal the rows of some devices into two fleets, at random. A single row is in both."""
+    first, second = {}, {}
+    for device in devices:
+        rows = np.random.default_rng([seed, device]).permutation(fleet.rows(device))
+        first[device], second[device] = rows[: len(rows) // 2 or None], rows[len(rows) // 2 :]
+    return part_of(fleet, first), part_of(fleet, second)
 
 
 def as_inputs(values: Any, name: str) -> torch.Tensor:

@@ -7,7 +7,7 @@ that `vmap` does not know, such as `torch.nn.LSTM`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.func import grad_and_value, vmap
 
 from kfed.errors import InvalidInputError
 from kfed.federated._fleet import Fleet
-from kfed.federated._stack import Loss, Parameters, Stack
+from kfed.federated._stack import Loss, Parameters, Stack, mixes_rows
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -37,6 +37,11 @@ class Share:
     model: int
     rows: IntArray
     batch_size: int
+
+    @property
+    def n_drawn(self) -> int:
+        """Rows of a step."""
+        return min(self.batch_size, len(self.rows))
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,13 @@ def train_locally(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps: Lo
     train = train_batched if steps.batched else train_one_by_one
     with torch.random.fork_rng(devices=[]):  # dropout draws from here; rows are drawn by `draw_rows`
         torch.manual_seed(steps.seed + round)
-        parts = [train(stack, fleet, part, steps, round) for part in _parts(stack, shares)]
-    if len(parts) == 1:
-        return parts[0]
-    parameters = {name: torch.cat([part.parameters[name] for part in parts]) for name in stack.parameters}
-    return LocalResult(parameters, np.concatenate([part.losses for part in parts]))
+        parts = _parts(stack, shares, is_even=steps.batched and mixes_rows(stack, fleet.inputs))
+        done = [train(stack, fleet, [shares[i] for i in part], steps, round) for part in parts]
+    if len(done) == 1:
+        return done[0]
+    back = np.argsort(np.concatenate(parts))
+    joined = {name: torch.cat([part.parameters[name] for part in done])[back] for name in stack.parameters}
+    return LocalResult(joined, np.concatenate([part.losses for part in done])[back])
 
 
 def train_batched(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps: LocalSteps, round: int) -> LocalResult:
@@ -122,17 +129,18 @@ def draw_rows(share: Share, steps: LocalSteps, round: int) -> IntArray:
     They depend on the seed, the round, the device and the model, not on the other devices.
     """
     rng = np.random.default_rng([steps.seed, round, share.device, share.model])
-    size = min(share.batch_size, len(share.rows))
+    size = share.n_drawn
     n_passes = -(-steps.n_steps * size // len(share.rows))
     order = np.concatenate([rng.permutation(share.rows) for _ in range(n_passes)])
     return order[: steps.n_steps * size].reshape(steps.n_steps, size)
 
 
-def _parts(stack: Stack, shares: Sequence[Share]) -> Iterator[Sequence[Share]]:
+def _parts(stack: Stack, shares: Sequence[Share], is_even: bool) -> list[IntArray]:
+    """Positions of the shares to train together: not too many and, if `is_even`, of one batch size, so not padded."""
+    lengths = np.array([share.n_drawn if is_even else 0 for share in shares])
     size = max(1, BATCH_BYTES // stack.model_bytes)
-    n_parts = -(-len(shares) // size)
-    for part in np.array_split(np.arange(len(shares)), n_parts):
-        yield [shares[i] for i in part]
+    alike = (np.flatnonzero(lengths == length) for length in np.unique(lengths))
+    return [part for own in alike for part in np.array_split(own, -(-len(own) // size))]
 
 
 def _padded(shares: Sequence[Share], steps: LocalSteps, round: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,10 @@ class Stack:
         """Return the same architecture with other parameters."""
         return Stack(self.form, parameters)
 
+    def only(self, models: Sequence[int]) -> Stack:
+        """Return a stack of some of the models."""
+        return self.with_parameters({name: values[list(models)] for name, values in self.parameters.items()})
+
     def all_like(self, model: int) -> Stack:
         """Return a stack whose models are all copies of one of these."""
         same = {name: values[model].expand_as(values).contiguous() for name, values in self.parameters.items()}
@@ -112,6 +116,17 @@ def average(stack: Stack, trained: Parameters, models: Any, weights: Any) -> Sta
         parameters[name] = stack.parameters[name].clone()
         parameters[name][used] = means.view_as(parameters[name])[used]
     return stack.with_parameters(parameters)
+
+
+def mixes_rows(stack: Stack, inputs: torch.Tensor) -> bool:
+    """Whether an output of the model in training depends on the other rows of its batch, as with batch statistics."""
+
+    def beside(other: int) -> torch.Tensor:
+        torch.manual_seed(0)  # the same dropout each time
+        return stack.call(stack.of_model(0), inputs[[0, other]])[0]
+
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        return not torch.allclose(beside(0), beside(len(inputs) - 1), rtol=1e-4, atol=1e-6)
 
 
 def check_fits(stack: Stack, inputs: torch.Tensor, targets: torch.Tensor, loss: Loss) -> None:

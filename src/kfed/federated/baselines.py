@@ -15,13 +15,15 @@ import numpy as np
 import torch
 
 from kfed._base import checks
-from kfed._base.array import Array
+from kfed.errors import InvalidInputError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import LowestLoss, OneModel, losses_of_models
+from kfed.federated._routes import OneEach, Route
 from kfed.federated._stack import Stack, check_fits
-from kfed.federated.engine import FedAvg, Observe, Progress, Run
+from kfed.federated.engine import Observe, Progress, Run
 from kfed.federated.models import FederatedModels, total
 from kfed.federated.selection import Selection
+from kfed.federated.settings import FedAvg
 
 Start = tuple[Run, Progress]
 
@@ -42,8 +44,9 @@ def fit_global(
     check_fits(stack, fleet.inputs, fleet.targets, training.loss)
     run = Run.of(fleet, OneModel(fleet), training, selection, observe)
     done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
+    route = OneEach(dict.fromkeys(fleet.device_ids, 0))
     return FederatedModels(
-        "global", done.stack, _always(0), training.loss, fleet.device_ids, done.history, total(done.history)
+        "global", done.stack, route, training.loss, fleet.device_ids, done.history, total(done.history)
     )
 
 
@@ -84,12 +87,12 @@ def fit_ifca(
     is_begun = checkpoint is not None and Path(checkpoint).exists()
     run, begun = starts[0] if n_starts == 1 or is_begun else _best_start(starts, start_rounds)
     done = run.finish(begun, checkpoint=checkpoint, show_progress=progress)
-    choices = _choices(done.stack, fleet, training)
+    choices = _choices(done, fleet, training)
     one_start = done.history[training.shared_rounds :][:start_rounds]  # every other sends as much
     return IFCAModels(
         "IFCA",
         done.stack,
-        lambda device_id, inputs: np.full(len(inputs), choices[device_id]),
+        OneEach(choices),
         training.loss,
         fleet.device_ids,
         done.history,
@@ -109,6 +112,13 @@ class IFCAModels(FederatedModels):
         """Number of models that at least one device chose; IFCA often leaves some unused."""
         return len(set(self.choices.values()))
 
+    def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:
+        if not has_targets:
+            raise InvalidInputError("targets must be given: a device chooses the model with the lowest loss")
+        used = sorted(set(self.choices.values()))
+        losses = losses_of_models(self._stack.only(used), newcomer, [0], self._loss)
+        return self._route_to(newcomer.device_ids[0], used[int(losses.argmin())])
+
 
 def _best_start(starts: list[Start], n_rounds: int) -> Start:
     """Run every start for some rounds, after the shared ones, and return the one with the lowest training loss."""
@@ -126,11 +136,13 @@ def _best_start(starts: list[Start], n_rounds: int) -> Start:
     return starts[int(np.argmin(losses))]
 
 
-def _choices(stack: Stack, fleet: Fleet, training: FedAvg) -> dict[str, int]:
-    """Model with the lowest loss on all training rows of each device; one device at a time, to limit memory."""
+def _choices(done: Progress, fleet: Fleet, training: FedAvg) -> dict[str, int]:
+    """Model with the lowest loss on all training rows of each device, of those that were trained.
+
+    One device at a time, to limit memory.
+    """
+    trained = sorted({model for record in done.history[training.shared_rounds :] for model in record.models})
+    stack = done.stack.only(trained)
     losses = [losses_of_models(stack, fleet, [device], training.loss) for device in range(fleet.n_devices)]
-    return dict(zip(fleet.device_ids, np.concatenate(losses).argmin(axis=1).tolist(), strict=True))
-
-
-def _always(model: int) -> Callable[[str, torch.Tensor], Array]:
-    return lambda _, inputs: np.full(len(inputs), model)
+    chosen = np.asarray(trained)[np.concatenate(losses).argmin(axis=1)]
+    return dict(zip(fleet.device_ids, chosen.tolist(), strict=True))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
 
 from kfed._base.array import Array
-from kfed.errors import UnknownDeviceError
+from kfed.errors import InvalidInputError, UnknownDeviceError
 from kfed.federated import evaluation
 from kfed.federated._fleet import Devices, Fleet, as_inputs
+from kfed.federated._routes import OneEach, Route
 from kfed.federated._stack import Loss, Stack
 from kfed.federated.engine import RoundRecord
 from kfed.federated.evaluation import Evaluation
@@ -33,7 +33,7 @@ class FederatedModels:
 
     method: str
     _stack: Stack
-    _route: Callable[[str, torch.Tensor], Array]
+    _route: Route
     _loss: Loss
     device_ids: tuple[str, ...]
     history: tuple[RoundRecord, ...]
@@ -65,6 +65,42 @@ class FederatedModels:
         fleet = Fleet.of(devices)
         models = [self.route(name, fleet.inputs_of(i)) for i, name in enumerate(fleet.device_ids)]
         return evaluation.evaluate(self._stack, fleet, np.concatenate(models), self._loss)
+
+    def add(self, device_id: str, inputs: Any, targets: Any = None, *, group: int | None = None) -> Self:
+        """Let a late device in: it gets the model of its group at once, and nothing is trained.
+
+        Parameters
+        ----------
+        device_id : str
+        inputs, targets : arrays or tensors of shapes (n_points, ...) and (n_points,)
+            Its rows. Targets are needed where they decide its group: for groups by updates or label histograms, and
+            for IFCA.
+        group : int, optional
+            The group of the device, if it is known.
+
+        Returns
+        -------
+        FederatedModels
+            With the device; `self` is unchanged.
+        """
+        if device_id in self.device_ids:
+            raise InvalidInputError(f"device_id must be new; {device_id!r} took part already")
+        rows = as_inputs(inputs, f"device {device_id!r}")
+        newcomer = Fleet.of({device_id: (rows, torch.zeros(len(rows)) if targets is None else targets)})
+        if group is not None:
+            route = self._route_to(device_id, range(self.n_models)[group])
+        else:
+            route = self._route_with(newcomer, targets is not None)
+        return replace(self, device_ids=(*self.device_ids, device_id), _route=route)
+
+    def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:  # noqa: ARG002 - others need it
+        """Return the route with the one device of this fleet, if all are served by one model."""
+        return self._route_to(newcomer.device_ids[0], 0)
+
+    def _route_to(self, device_id: str, model: int) -> Route:
+        if not isinstance(self._route, OneEach):
+            raise InvalidInputError("group must be None: here each row of a device has its own group")
+        return self._route.plus(device_id, model)
 
     def __repr__(self) -> str:
         return (
