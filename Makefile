@@ -10,7 +10,7 @@ WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow flower check format browser bench scale reproduce clean
+.PHONY: help demo test cover slow flower check format browser bench scale reproduce expect clean
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
@@ -55,6 +55,10 @@ scale: $(READY) ## Measure what one device costs, and compute what a million wou
 
 reproduce: $(READY) ## Run all experiments (about an hour), into docs/reproduction.md
 	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md
+
+expect: $(READY) ## Run the quick presets with three seeds, and write down the verdicts that all of them have
+	for seed in 0 1 2; do $(BIN)/kfed reproduce all --quick --seed $$seed --output build/expected/$$seed || exit 1; done
+	$(BIN)/python -m kfed.experiments.expected write tests/expected_verdicts.json build/expected/0 build/expected/1 build/expected/2
 
 clean: ## Remove what was set up or built
 	rm -rf $(VENV) $(VENV)-flower build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -49,7 +49,8 @@ async def send_second_message(request: Request, response: Response, name: str, d
     """
     if SECRET_HEADER not in request.headers:
         raise ProblemError(401, f"this requires the secret of the device; send it as '{SECRET_HEADER}: ...'")
-    live, device = await rights.own(request, name, device_id, join_is_enough=False)
+    live = await rights.own(request, name, device_id, join_is_enough=False)
+    device = await rights.desk(request).coordinator.device(live, device_id)
     if device is None:
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}; send its message first")
     payload = await body_of(request, live.federation)
