@@ -60,6 +60,8 @@ class ClusteredFedAvg(FedAvg):
         The model of each cluster. Flower's `Result.arrays` holds the first of them.
     clusters : dict of int to int
         The cluster of each node, late ones included.
+    selected : list of list of int
+        The nodes that were sent a model to train, round by round.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class ClusteredFedAvg(FedAvg):
         self._strategies: dict[int, FedAvg] = {}
         self._patience = Patience(node_wait)
         self._latecomers = Latecomers(outcome) if outcome else None
+        self.selected: list[list[int]] = []
 
     def start(
         self,
@@ -100,6 +103,7 @@ class ClusteredFedAvg(FedAvg):
         if self.models is self._trained:
             self.models = {}
         self._strategies.clear()
+        self.selected = []
         self._complete(initial_arrays)
         judge = self._judge_of(evaluate_fn) if evaluate_fn else None
         return super().start(grid, initial_arrays, *positional, evaluate_fn=judge, **options)
@@ -112,6 +116,7 @@ class ClusteredFedAvg(FedAvg):
             self.clusters |= self._latecomers.served(grid)
         self._complete(arrays)
         nodes = self._sampled(server_round, grid, self.fraction_train, self.min_train_nodes)
+        self.selected.append(nodes)
         return self._messages("configure_train", server_round, config, grid, nodes)
 
     def configure_evaluate(
