@@ -24,7 +24,7 @@ class Load:
     seconds : float
         From the first request to the last answer.
     latencies : sequence of float
-        Seconds that each request waited for its answer, counted from when it was due.
+        Seconds that each request waited for its answer, in the order of requests, counted from when it was due.
     """
 
     statuses: dict[int, int]
@@ -41,9 +41,9 @@ class Load:
         return len(self.latencies) / self.seconds
 
 
-def put(path: str, body: bytes, headers: dict[str, str]) -> bytes:
+def request(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
     """A request as it goes over the wire."""
-    lines = [f"PUT {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
@@ -56,7 +56,7 @@ def send(port: int, requests: Sequence[bytes], n_connections: int, rate: float |
     port : int
         Of a coordinator on this machine.
     requests : sequence of bytes
-        See `put`.
+        See `request`.
     n_connections : int
         Requests that may be under way at once.
     rate : float, optional
@@ -77,7 +77,7 @@ def _run(work: Callable[[], asyncio.Future[Result] | object]) -> Load:
 
 async def _send(port: int, requests: Sequence[bytes], n_connections: int, rate: float | None) -> Load:
     statuses: dict[int, int] = {}
-    latencies: list[float] = []
+    latencies = [0.0] * len(requests)
     started = time.perf_counter()
     queue = enumerate(requests)
     async with asyncio.TaskGroup() as group:
@@ -102,7 +102,7 @@ async def _connection(
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0]))
-        latencies.append(time.perf_counter() - due)
+        latencies[number] = time.perf_counter() - due
         status = int(head[9:12])
         statuses[status] = statuses.get(status, 0) + 1
     writer.close()

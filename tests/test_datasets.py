@@ -164,7 +164,7 @@ def test_a_file_that_is_not_in_the_layout_is_named(home, content):
 
 
 def test_without_the_files_the_error_says_how_to_make_them_and_where_to_put_them(home):
-    with pytest.raises(kfed.MissingDataError, match=r"preprocess\.sh makes .* as femnist/train/\*\.json in .*data or"):
+    with pytest.raises(kfed.MissingDataError, match=r"preprocess\.sh makes .* as femnist/train/\*\.json, or .*data or"):
         datasets.femnist()
 
 

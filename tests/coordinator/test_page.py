@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from coordinators import ADMIN, Caller, message, messages
+from coordinators import ADMIN, MEANS, Caller, message, messages
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -64,6 +64,16 @@ def test_it_shows_a_federation_and_keeps_up_by_itself(socket_caller, open_page):
     row.wait_for()
     assert "late" in row.inner_text()
     assert "a-late-one joined late" in page.get_by_role("status").last.inner_text()
+
+
+def test_it_says_what_to_look_at_and_on_how_many_devices_clusters_rest(socket_caller, open_page):
+    sent = [*messages(6), message("liar", (0,), means=MEANS + 900)]
+    page = open_page(socket_caller.http.base_url)
+    socket_caller.create_aggregated(sent, min_devices=2, min_devices_shown=3)
+    [notice] = [one["text"] for one in socket_caller.show()["notices"] if one["code"] == "other scale"]
+    assert "'liar'" in notice
+    page.get_by_role("list", name="What to look at").get_by_text(notice).wait_for()
+    page.get_by_text("clusters of 2 devices or more · devices see centers that rest on 3 devices or more").wait_for()
 
 
 def test_it_says_how_to_begin_where_there_is_nothing(socket_caller, open_page):

@@ -16,7 +16,7 @@ from kfed.coordinator.store import Store, backup, restore
 from kfed.errors import InvalidInputError
 
 DATA = Path(__file__).parent / "data"
-ADDED_LATER = ("invited_only", "max_count", "max_value", "min_devices", "max_epsilon", "by_column")
+ADDED_LATER = ("invited_only", "max_count", "max_value", "min_devices", "max_epsilon", "by_column", "min_devices_shown")
 OLD_STORES = sorted(DATA.glob("store-version-*.sqlite"))
 
 

@@ -166,12 +166,13 @@ def _(identity: Identity) -> Description:
         [
             f"the name of the device: {identity.device_id!r}",
             f"the shared cluster of each group that it sent ({plural(len(identity), 'group')})",
-            f"{_centers(identity.cluster_centers)}, those of the shared clusters",
+            f"{_centers(identity.cluster_centers[identity.shown])}, those of the shared clusters",
         ],
         [
             "any row",
             "names or counts of other devices",
             "their centers, except where a cluster is that of one device alone",
+            *_not_shown(identity),
         ],
         [],
         {
@@ -180,9 +181,15 @@ def _(identity: Identity) -> Description:
             "n_clusters": identity.n_clusters,
             "n_features": identity.n_features,
             "cluster_ids": identity.cluster_ids.tolist(),
+            "shown": identity.shown.tolist(),
         },
         identity.cluster_centers,
     )
+
+
+def _not_shown(identity: Identity) -> list[str]:
+    n_hidden = int((~identity.shown).sum())
+    return [f"{plural(n_hidden, 'center')} of clusters that too few devices are behind"] if n_hidden else []
 
 
 @describe.register

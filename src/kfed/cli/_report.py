@@ -12,7 +12,7 @@ from kfed._base.report import Block, Conclusion, Findings, Notes, Paragraph, Rep
 from kfed.cli._terminal import table
 
 _COLORS = {True: "green", False: "yellow", None: "cyan"}
-_VERDICT_COLORS = {"reproduced": "green", "exceeded": "green", "not reproduced": "red"}
+_VERDICT_COLORS = {"exceeded": "green", "reproduced": "green", "direction only": "yellow", "not reproduced": "red"}
 
 
 def on_terminal(blocks: Iterable[Block]) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed.cli._options import CaFile, Insecure
-from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, plural, print_json, say, table
+from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, plural, print_json, printable, say, table
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.errors import InvalidInputError
 
@@ -135,6 +135,15 @@ def create(
             metavar="N", min=1, help="Devices that every cluster must rest on; centers of fewer are set aside."
         ),
     ] = None,
+    min_devices_shown: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Devices that a cluster must rest on for devices to see its center; 1 shows all.",
+            show_default="3",
+        ),
+    ] = None,
     max_epsilon: Annotated[
         float | None,
         typer.Option(metavar="E", help="Refuse messages that are not differentially private with this epsilon."),
@@ -175,6 +184,7 @@ def create(
         "max_count": max_count,
         "max_value": max_value,
         "min_devices": min_devices,
+        "min_devices_shown": min_devices_shown,
         "max_epsilon": max_epsilon,
         "by_column": True if columns is not None else None,
         "invited_only": invited_only or None,
@@ -255,6 +265,7 @@ def _state_text(state: dict[str, Any]) -> list[Any]:
         f"  {plural(state['n_features'], 'feature')}, n_clusters {state['n_clusters']}, rule {state['rule']}; "
         f"aggregates {' or '.join(when) or 'on request'}",
     ]
+    lines.append(f"  {_resting(state)}")
     if state.get("invited_only"):
         lines.append("  devices join by invitation")
     if state["reason"]:
@@ -262,10 +273,20 @@ def _state_text(state: dict[str, Any]) -> list[Any]:
     if state["remark"]:
         what = "damaged" if state["state"] == "damaged" else "not aggregated"
         lines.append(f"  [yellow]{what}:[/] {escape(state['remark'])}")
+    lines += [f"  [yellow]warning:[/] {escape(printable(one['text']))}" for one in state.get("notices", [])]
     if state["cluster_sizes"] is not None:
         rows = [(str(cluster), f"{size:,g}") for cluster, size in enumerate(state["cluster_sizes"])]
         lines.append(table(None, ["cluster", "points"], rows))
     return lines
+
+
+def _resting(state: dict[str, Any]) -> str:
+    """On how many devices clusters rest, and from how many on devices see a center."""
+    resting = "by the rule" if state.get("min_devices") is None else f"{plural(state['min_devices'], 'device')} or more"
+    return (
+        f"clusters rest on: {resting}; devices see centers that rest on "
+        f"{plural(state.get('min_devices_shown', 1), 'device')} or more"
+    )
 
 
 def _seconds(text: str) -> float:

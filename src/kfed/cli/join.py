@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,12 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._labels import write_labels
+from kfed.cli._labels import tell_of, write_labels
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.site import LocalFile
-from kfed.wire import Identity
+from kfed.wire import Identity, Notice
 
 if TYPE_CHECKING:
     from kfed.coordinator.client import DeviceClient, StillGathering
@@ -106,10 +107,12 @@ def join(
             files.write(local_path, kept.to_bytes(), private=True)
         elif not isinstance(answer, Identity):
             answer = _wait(client, answer, timeout)
+    notices = [*kept.notices, *client.notices]
+    tell_of(notices)
     if isinstance(answer, Identity) and output is not None:
-        write_labels(kept, answer, kept.labels(answer), output, force=force, as_json=as_json)
+        write_labels(kept, answer, kept.labels(answer), output, notices, force=force, as_json=as_json)
     else:
-        _say_sent(kept, answer, ticket_path, local_path, as_json=as_json)
+        _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)
 
 
 def leave(
@@ -168,10 +171,13 @@ def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -
         answer = asked
 
 
-def _say_sent(kept: LocalFile, answer: Any, ticket: Path, local: Path, *, as_json: bool) -> None:
+def _say_sent(
+    kept: LocalFile, answer: Any, ticket: Path, local: Path, notices: Sequence[Notice], *, as_json: bool
+) -> None:
     state = "aggregated" if isinstance(answer, Identity) else "gathering"
     if as_json:
-        print_json({"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)})
+        facts = {"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)}
+        print_json(facts | {"warnings": [notice._asdict() for notice in notices]})
         return
     later = f"kfed label {quote(str(local))} --clusters {quote(str(ticket))} -o labels.csv"
     words = "there are clusters already" if isinstance(answer, Identity) else answer.in_words

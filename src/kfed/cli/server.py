@@ -174,8 +174,8 @@ def assign(
     if output is not None:
         write(output, identity.to_bytes(), overwrite=force)
     facts = _assign_facts(late, result, identity, output)
-    for text in facts["warnings"]:
-        note(f"warning: {text}")
+    for warning in facts["warnings"]:
+        note(f"warning: {warning['text']}")
     print_json(facts) if as_json else say(*_assign_text(facts))
 
 
@@ -220,7 +220,7 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
         "rule": result.rule,
         "min_devices": result.min_devices,
         "k_choice": None if result.k_choice is None else str(result.k_choice),
-        "warnings": list(result.warnings),
+        "warnings": [notice._asdict() for notice in result.notices],
         "cluster_sizes": result.cluster_sizes.tolist(),
         "centers_in_cluster": np.bincount(result.center_labels, minlength=result.n_clusters).tolist(),
         "devices_in_cluster": list(map(len, owners_of)),
@@ -260,7 +260,7 @@ def _assign_facts(late: DeviceMessage, result: Aggregation, identity: Identity, 
         "cluster_ids": identity.cluster_ids.tolist(),
         "counts": late.counts.tolist(),
         "output": None if output is None else str(output),
-        "warnings": late_advice(result.messages, late) if late.device_id not in result else [],
+        "warnings": [] if late.device_id in result else [one._asdict() for one in late_advice(result.messages, late)],
     }
 
 

@@ -20,6 +20,8 @@ MAX_FEATURES = 100_000
 MAX_CENTERS = 1_024
 MAX_DEVICES = 1_000_000
 HEADER_BYTES = 2**16
+MIN_DEVICES_SHOWN = 3
+"""A center of one device is that device's own, and of two, each can tell the other's from it."""
 LEVELS_OF_A_COLUMN = 8
 """Features of a column that a message has room for, on average over the columns of a federation."""
 
@@ -46,6 +48,9 @@ class Federation:
         Largest count of a center, and largest size of a coordinate, that a device may send.
     min_devices : int, optional
         Devices that every cluster must rest on, see `kfed.aggregate`.
+    min_devices_shown : int
+        Devices that a cluster must rest on for its center to be shown to devices; they are told their clusters in any
+        case.
     max_epsilon : float, optional
         Messages must be differentially private, with at most this epsilon.
     by_column : bool
@@ -71,6 +76,7 @@ class Federation:
     max_count: float | None = None
     max_value: float | None = None
     min_devices: int | None = None
+    min_devices_shown: int = MIN_DEVICES_SHOWN
     max_epsilon: float | None = None
     by_column: bool = False
     closed: bool = False
@@ -87,6 +93,7 @@ class Federation:
         checks.one_of(self.rule, list(RULES), "rule")
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
+        checks.positive_integer(self.min_devices_shown, "min_devices_shown")
         for name in ("deadline", "max_count", "max_value", "max_epsilon"):
             if getattr(self, name) is not None:
                 checks.positive_number(getattr(self, name), name)

@@ -8,3 +8,5 @@ KEY_HEADER = "Idempotency-Key"
 
 BYTES = "application/octet-stream"
 """The media type of messages and identities."""
+NOTICES_HEADER = "Kfed-Notices"
+"""What to look at, in JSON, beside an answer in bytes."""

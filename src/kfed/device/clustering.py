@@ -126,7 +126,7 @@ class LocalClustering(KfedFile):
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table: of values with too few cells behind them it says nothing."""
-        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent, self.scatter)
+        centers, details = columns.told(self.centers)[sent], columns.details(sent, self.scatter)
         assert details.squares is not None
         squares = details.squares.sum(axis=1)
         return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
@@ -135,7 +135,8 @@ class LocalClustering(KfedFile):
         """Global cluster of every point, (n_points,): the induced clustering of the paper.
 
         A point gets the global cluster of its local cluster's center. A local cluster that was withheld gets the
-        nearest of the global centers, which the identity contains.
+        nearest of the global centers, which the identity contains; where it does not show one, the device's own stand
+        for those of its clusters.
 
         Parameters
         ----------
@@ -150,9 +151,11 @@ class LocalClustering(KfedFile):
         own = self.global_clusters(identity)
         if refine is None:
             return np.asarray(own[self.labels])
-        if self.columns is not None:
-            return refined_labels(self._scaled_cells(refine, identity), self.labels, own, identity.scaled_centers)
-        return refined_labels(self._checked_points(refine), self.labels, own, identity.cluster_centers)
+        points = self._checked_points(refine) if self.columns is None else self._scaled_cells(refine, identity)
+        known = self._completed(identity)
+        shown = np.flatnonzero(known.shown)  # all clusters of its own are among them
+        labels = refined_labels(points, self.labels, np.searchsorted(shown, own), known.scaled_centers[shown])
+        return np.asarray(shown[labels])
 
     def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
         """The cells of a table on the scale of the answer; missing ones are at the mean of all devices."""
@@ -194,15 +197,19 @@ class LocalClustering(KfedFile):
             )
         clusters = np.empty(self.n_local_clusters, np.int64)
         clusters[sent] = identity.cluster_ids
-        clusters[self.withheld] = self._nearest(identity)[self.withheld]
+        centers, schema = self._known_centers()
+        clusters[self.withheld] = self._completed(identity).nearest(centers[self.withheld], schema)
         return clusters
 
-    def _nearest(self, identity: Identity) -> Array:
-        """The nearest global cluster of every local one, withheld ones too, (n_local_clusters,)."""
+    def _completed(self, identity: Identity) -> Identity:
+        centers, schema = self._known_centers()
+        return identity.completed(centers[~self.withheld], schema)
+
+    def _known_centers(self) -> tuple[Array, FeatureSchema]:
+        """The local centers, NaN where no cell is behind one, and their features."""
         if self.columns is None:
-            return identity.nearest(self.centers, FeatureSchema(self.n_features))
-        known = np.where(self.columns.observed > 0, self.centers, np.nan)
-        return identity.nearest(known, self.columns.schema)
+            return self.centers, FeatureSchema(self.n_features)
+        return np.where(self.columns.observed > 0, self.centers, np.nan), self.columns.schema
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
@@ -216,6 +223,7 @@ class LocalClustering(KfedFile):
         if self.columns is not None:
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
+            tensors |= {} if self.columns.centers is None else {"told_centers": self.columns.centers}
             facts |= {"schema": self.columns.schema.facts(), "n_left_out": self.columns.n_left_out}
         return tensors if self.scatter is None else tensors | {"scatter": self.scatter}, facts
 
@@ -254,6 +262,7 @@ class LocalClustering(KfedFile):
 def _columns(tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> ColumnFacts | None:
     if "schema" not in facts:
         return None
-    cells = {name: frozen(tensors[name]) for name in _CELLS}
+    cells: dict[str, Any] = {name: frozen(tensors[name]) for name in _CELLS}
     cells["withheld"] = frozen(tensors["cells_withheld"].astype(bool))
+    cells["centers"] = frozen(tensors["told_centers"]) if "told_centers" in tensors else None
     return ColumnFacts(FeatureSchema.restored(facts["schema"]), **cells, n_left_out=facts["n_left_out"])

@@ -9,6 +9,7 @@ import numpy as np
 from kfed.experiments.drawing import finish, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
+from kfed.experiments.yardstick import holds
 from kfed.server import choose_n_clusters
 from kfed.simulate import messages_of
 
@@ -55,7 +56,7 @@ def _found(results: list[Result], name: str, way: str) -> Finding:
         claim=f"k is found where clusters are {TELLABLE:g} standard deviations apart or more ({name})",
         paper="takes k as given",
         ours=f"in {_share(tellable, way, 'exact'):.1%} of the runs; least, {worst}: {shares[worst]:.1%}",
-        verdict="exceeded" if shares[worst] >= MOSTLY else "not reproduced",
+        verdict=holds(shares[worst] >= MOSTLY),
         reason=f"asked for is {MOSTLY:.0%} in every row",
     )
 
@@ -66,7 +67,7 @@ def _trusted(results: list[Result], name: str, way: str) -> Finding:
         claim=f"a number that is called reliable is right, at any separation ({name})",
         paper="takes k as given",
         ours=f"{n_wrong} wrong of {len(results)} runs",
-        verdict="exceeded" if n_wrong == 0 else "not reproduced",
+        verdict=holds(n_wrong == 0),
     )
 
 

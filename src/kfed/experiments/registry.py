@@ -9,6 +9,7 @@ from kfed.experiments import (
     client_selection,
     communication,
     heterogeneity,
+    inactive_separation,
     privacy,
     robustness,
     rules_on_mnist,
@@ -16,16 +17,19 @@ from kfed.experiments import (
     separation_constant,
     table1,
     table2,
+    table2_settings,
     tables,
 )
 from kfed.experiments.experiment import Experiment
 
 MODULES = (
+    inactive_separation,
     table1,
     separation_constant,
     heterogeneity,
     communication,
     table2,
+    table2_settings,
     client_selection,
     choosing_k,
     scaling,

@@ -73,6 +73,7 @@ class ExperimentOutcome:
             "left_out": self.left_out,
             "seconds": round(self.seconds, 3),
             "picture": None if self.picture is None else self.picture.name,
+            "headline": self.summary.headline,
             "findings": [asdict(finding) for finding in self.summary.findings],
             "tables": [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in self.summary.tables],
             "runs": [{"axes": dict(r.axes), "values": r.values, "seconds": round(r.seconds, 3)} for r in self.results],

@@ -14,6 +14,8 @@ from itertools import count
 from kfed._base import checks
 from kfed.errors import InvalidInputError
 from kfed.server.aggregation import Aggregation
+from kfed.server.algorithm2 import RULES
+from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch
 
 FAN_IN = 1_000
@@ -26,7 +28,7 @@ def aggregate_tree(
     n_clusters: int,
     *,
     fan_in: int = FAN_IN,
-    rule: str = "paper",
+    rule: str | OwnRule = "paper",
     keep: Keep | None = None,
     n_jobs: int | None = None,
 ) -> Aggregation:
@@ -41,7 +43,7 @@ def aggregate_tree(
         Number of global clusters, k; also of each region that has more centers than that.
     fan_in : int
         Devices of a region, regions of the next, and so on; at least 2.
-    rule : {"paper", "robust"}
+    rule : {"paper", "robust"}, the name of a rule of one's own, or a callable
         As in `kfed.aggregate`. Above the level of devices, ``"regions"`` takes the place of ``"paper"``.
     keep : callable, optional
         Called as ``keep(name, region)`` with each region before it is forgotten, from the leaves up: what it takes to
@@ -81,7 +83,7 @@ def aggregate_tree(
     ('region 1.0', 'region 1.1')
     """
     n_clusters = checks.positive_integer(n_clusters, "n_clusters")
-    rule = checks.one_of(rule, ["paper", "robust"], "rule")
+    rule = checks.one_of(rule_name(rule), [name for name in RULES if name != "regions"], "rule")
     if checks.positive_integer(fan_in, "fan_in") < 2:
         raise InvalidInputError("fan_in must be at least 2; got 1")
     tree = _Tree(n_clusters, fan_in, rule, keep, n_jobs)

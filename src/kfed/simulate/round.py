@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed.device import LocalClustering, cluster_fleet
-from kfed.server import Aggregation, aggregate
+from kfed.server import Aggregation, OwnRule, aggregate
 from kfed.simulate.communication import Communication
 from kfed.wire import DeviceMessage, Identity
 
@@ -54,7 +54,7 @@ class Round:
         n_clusters: int,
         n_local_clusters: Any,
         *,
-        rule: str = "paper",
+        rule: str | OwnRule = "paper",
         min_devices: int | None = None,
         n_jobs: int | None = None,
         **options: Any,

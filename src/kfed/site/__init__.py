@@ -4,6 +4,7 @@
 labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
+from kfed.site.arrow_cells import arrow
 from kfed.site.cluster import cluster_file, cluster_table
 from kfed.site.kept import LocalFile
 from kfed.site.ledger import Ledger
@@ -22,6 +23,7 @@ __all__ = [
     "Table",
     "TableSummary",
     "agree",
+    "arrow",
     "cluster_file",
     "cluster_table",
     "is_table_name",

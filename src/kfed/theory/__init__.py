@@ -5,10 +5,12 @@ Everything here follows from messages or from plain numbers; no data point is ne
 
 from kfed.theory.certificate import Certificate
 from kfed.theory.conditions import (
+    LEAST_RATIO,
     Bounds,
     Condition,
     Measured,
     active_scales,
+    centralized_separations,
     corollary_separations,
     inactive_scale,
     over,
@@ -29,6 +31,7 @@ from kfed.theory.words import caveats
 __all__ = [
     "DEVIATION_MARGIN",
     "EXACT_FEATURES",
+    "LEAST_RATIO",
     "WIDE",
     "Bounds",
     "Certificate",
@@ -39,6 +42,7 @@ __all__ = [
     "active_scales",
     "bins",
     "caveats",
+    "centralized_separations",
     "cluster_means",
     "corollary_separations",
     "distances_of",

@@ -6,7 +6,7 @@
 from kfed.wire.batch import MessageBatch
 from kfed.wire.batch_details import BatchDetails
 from kfed.wire.center_table import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE
-from kfed.wire.columns import KINDS, Column
+from kfed.wire.columns import KINDS, OTHER, Column
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile, load
 from kfed.wire.identity import Identity, nearest_clusters
@@ -22,6 +22,7 @@ __all__ = [
     "LARGEST_SINGLE",
     "MAX_COUNT",
     "MAX_VALUE",
+    "OTHER",
     "BatchDetails",
     "Column",
     "CommonScale",

@@ -7,10 +7,11 @@ retried. Pauses grow and are random, so that devices that failed together do not
 from __future__ import annotations
 
 import ipaddress
+import json
 import random
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,10 @@ import httpx
 
 from kfed._base.text import plural
 from kfed.coordinator.client.faults import Fault, fault_of
-from kfed.coordinator.names import BYTES, KEY_HEADER, SECRET_HEADER
+from kfed.coordinator.names import BYTES, KEY_HEADER, NOTICES_HEADER, SECRET_HEADER
 from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError, KFedError
-from kfed.wire import DeviceMessage, Identity
+from kfed.wire import DeviceMessage, Identity, Notice
 
 TIMEOUT_SECONDS, CLUSTERING_SECONDS = 30.0, 1800.0
 CONNECT_SECONDS = 10.0
@@ -167,10 +168,16 @@ class DeviceClient:
         Which device of which federation.
     secret : str
         Chosen by the device, see `kfed.coordinator.security`.
+
+    Attributes
+    ----------
+    notices : tuple of Notice
+        What the coordinator said to look at, with its last answer.
     """
 
     def __init__(self, line: Line, federation: str, device_id: str, secret: str) -> None:
         self._line = line
+        self.notices: tuple[Notice, ...] = ()
         name = quote(device_id, safe="").replace(".", "%2E")
         self._path = f"/v1/federations/{quote(federation, safe='')}/devices/{name}"
         self._headers = {"Accept": BYTES, SECRET_HEADER: secret}
@@ -180,7 +187,7 @@ class DeviceClient:
         headers = {**self._headers, "Content-Type": BYTES}
         options: dict[str, Any] = {"params": {"replace": "true"}} if replace else {}
         path = f"{self._path}/message"
-        return _read(
+        return self._read(
             self._line.request("PUT", path, token=join_token, headers=headers, content=message.to_bytes(), **options)
         )
 
@@ -196,11 +203,29 @@ class DeviceClient:
 
     def identity(self) -> Identity | StillGathering:
         """Ask for the identity."""
-        return _read(self._line.request("GET", f"{self._path}/identity", headers=self._headers))
+        return self._read(self._line.request("GET", f"{self._path}/identity", headers=self._headers))
 
     def leave(self) -> None:
         """Remove the device and its message from the federation."""
         self._line.request("DELETE", self._path, headers=self._headers)
+
+    def _read(self, answer: httpx.Response) -> Identity | StillGathering:
+        self.notices = tuple(_notices(answer.headers.get(NOTICES_HEADER, "[]")))
+        return _read(answer)
+
+
+def _notices(said: str) -> Iterator[Notice]:
+    """Notices in JSON; a coordinator that says something else says nothing."""
+    try:
+        for one in json.loads(said):
+            yield Notice(printable(str(one["code"])), printable(str(one["text"])))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+
+
+def printable(text: str) -> str:
+    """Text without characters that would act on a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text[:1000])
 
 
 def _read(answer: httpx.Response) -> Identity | StillGathering:
@@ -229,7 +254,7 @@ def _detail(answer: httpx.Response) -> str:
         detail = str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
         return answer.reason_phrase
-    return "".join(character if character.isprintable() else " " for character in detail[:1000])
+    return printable(detail)
 
 
 def _retry_after(answer: httpx.Response | None) -> float:

@@ -17,7 +17,7 @@ from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import SavedClustering, Store
 from kfed.errors import FeatureMismatchError, TooFewCentersError
-from kfed.server import aggregate
+from kfed.server import Aggregation
 from kfed.wire import DIGEST_BYTES, MessageBatch, digest_of
 
 
@@ -107,7 +107,7 @@ class Aggregator:
             federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
         clusters = Clusters.of(
-            aggregate(batch, n_clusters, rule=federation.rule, min_devices=federation.min_devices, n_jobs=n_jobs),
+            Aggregation.of(batch, n_clusters, federation.rule, n_jobs=n_jobs, min_devices=federation.min_devices),
             digests,
             sequences,
             job.previous,

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from kfed._base.array import Array
-from kfed.coordinator.core import Clusters, answer_if_ready
+from kfed.coordinator.core import Clusters, labels_if_ready
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import Device, Store
 from kfed.server import farthest_first
@@ -114,8 +114,8 @@ def _plotted(
 ) -> list[PlottedCenter]:
     plotted = []
     for message, own in zip(messages, centers, strict=True):
-        identity = answer_if_ready(clusters, message)
-        labels = [None] * message.n_local_clusters if identity is None else identity.cluster_ids.tolist()
+        found = labels_if_ready(clusters, message)
+        labels = [None] * message.n_local_clusters if found is None else found.tolist()
         for (x, y), label in zip(plane.places(own), labels, strict=True):
             plotted.append(PlottedCenter(device_id=message.device_id, x=x, y=y, cluster=label))
     return plotted

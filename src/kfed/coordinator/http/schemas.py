@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Live
-from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
+from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, MIN_DEVICES_SHOWN, Federation, Tally
 from kfed.wire import MAX_COUNT, MAX_VALUE, FeatureSchema
 
 Count = Annotated[StrictInt, Field(ge=1)]
@@ -37,6 +37,10 @@ class NewFederation(BaseModel):
     min_devices: (
         Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES, description="Devices that every cluster must rest on")] | None
     ) = None
+    min_devices_shown: Annotated[
+        StrictInt,
+        Field(ge=1, le=MAX_DEVICES, description="Devices that a cluster must rest on for devices to see its center"),
+    ] = MIN_DEVICES_SHOWN
     max_epsilon: (
         Annotated[float, Field(gt=0, le=100, description="Largest epsilon of a message, which must be private")] | None
     ) = None
@@ -51,6 +55,13 @@ class NewFederation(BaseModel):
         """The arguments of a `Federation`."""
         terms = self.model_dump(exclude={"n_features", "feature_names"})
         return {**terms, "schema": FeatureSchema(self.n_features, self.feature_names)}
+
+
+class NoticeAnswer(BaseModel):
+    """Something to look at."""
+
+    code: Annotated[str, Field(description="For programs; it stays the same however the words change")]
+    text: str
 
 
 class FederationState(BaseModel):
@@ -72,6 +83,7 @@ class FederationState(BaseModel):
     max_count: float | None
     max_value: float | None
     min_devices: int | None
+    min_devices_shown: int
     max_epsilon: float | None
     by_column: bool
     invited_only: bool
@@ -84,7 +96,8 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
-    reason: Annotated[str, Field(description="How k was chosen, and which devices have centers that were set aside")]
+    reason: Annotated[str, Field(description="How k was chosen")]
+    notices: Annotated[list[NoticeAnswer], Field(description="What to look at before relying on the clusters")]
     remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
     last_change: str
     changed_at: float
@@ -104,7 +117,8 @@ class FederationState(BaseModel):
                 "reason": clusters.reason,
             }
         now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
-        return cls(**names, **vars(tally), **found, **now)
+        notices = [NoticeAnswer(code=notice.code, text=notice.text) for notice in live.notices]
+        return cls(**names, **vars(tally), **found, **now, notices=notices)
 
 
 _FROM_FEDERATION = set(FederationState.model_fields) & set(Federation.__dataclass_fields__)
@@ -179,7 +193,11 @@ class IdentityAnswer(BaseModel):
     state: Literal["aggregated"]
     version: int
     cluster_ids: list[int]
-    cluster_centers: list[list[float]]
+    notices: Annotated[list[NoticeAnswer], Field(description="What to look at, of all devices or of this one")]
+    cluster_centers: Annotated[
+        list[list[float] | None],
+        Field(description="null where the cluster rests on fewer devices than the federation asks for to show it"),
+    ]
 
 
 class GatheringAnswer(BaseModel):
@@ -199,6 +217,9 @@ class TermsAnswer(BaseModel):
     by_column: Annotated[bool, Field(description="Whether devices send tables, with the spread of each column")]
     n_features: int
     feature_names: list[str] | None
+    min_devices_shown: Annotated[
+        int, Field(description="Devices that a cluster must rest on for its center to be in the answers to devices")
+    ]
 
 
 class RemovedAnswer(BaseModel):

@@ -123,6 +123,11 @@ function renderState(state) {
   get("remark").hidden = !state.remark;
   put("remark", state.remark ? `Not aggregated: ${state.remark}` : "");
   put("terms", terms(state));
+  const notices = state.notices.map((notice) => notice.text);
+  if ([...get("notices").children].map((item) => item.textContent).join("\n") !== notices.join("\n")) {
+    get("notices").replaceChildren(...notices.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  }
+  get("notices").hidden = notices.length === 0;
   put("n-devices", count.format(state.n_devices));
   put("quorum", state.quorum ? `quorum ${count.format(state.quorum)}` : `${count.format(state.n_devices - state.n_aggregated)} not aggregated yet`);
   put("n-bytes", bytes(state.n_bytes));
@@ -142,7 +147,9 @@ function terms(state) {
   if (state.deadline) when.push(`by ${new Date(state.deadline * 1000).toLocaleString()}`);
   const names = state.feature_names ? ` (${state.feature_names.slice(0, 8).join(", ")}${state.feature_names.length > 8 ? ", …" : ""})` : "";
   const k = state.n_clusters === "auto" ? "k chosen automatically" : `k = ${state.n_clusters}`;
-  return `${count.format(state.n_features)} features${names} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "on request"}`;
+  const resting = state.min_devices ? ` · clusters of ${count.format(state.min_devices)} devices or more` : "";
+  const seen = ` · devices see centers that rest on ${count.format(state.min_devices_shown)} ${state.min_devices_shown === 1 ? "device" : "devices"} or more`;
+  return `${count.format(state.n_features)} features${names} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "on request"}${resting}${seen}`;
 }
 
 // At most one picture at a time, and at most one a second.

@@ -2,7 +2,7 @@
 
 from kfed.coordinator.store.backups import backup, restore
 from kfed.coordinator.store.database import Contents, SavedClustering, Store
-from kfed.coordinator.store.devices import Arrival, Device, Receipt
+from kfed.coordinator.store.devices import Arrival, Departure, Device, Receipt
 from kfed.coordinator.store.federations import Damaged
 from kfed.coordinator.store.invitations import Invitation
 
@@ -10,6 +10,7 @@ __all__ = [
     "Arrival",
     "Contents",
     "Damaged",
+    "Departure",
     "Device",
     "Invitation",
     "Receipt",

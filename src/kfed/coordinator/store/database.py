@@ -22,6 +22,7 @@ from kfed.coordinator.store.devices import (
     DEVICE_COLUMNS,
     Arrival,
     ArrivalBatch,
+    Departure,
     Device,
     Reading,
     Receipt,
@@ -212,31 +213,33 @@ class Store:
 
     def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Judge messages in their order and save those that are admitted, in one transaction."""
+        return self.change_devices(arrivals)
+
+    def remove(self, federation_id: int, device_id: str) -> Device | None:
+        """Delete a device; None if it is not there."""
+        device: Device | None = self.change_devices([Departure(federation_id, device_id)])[0]
+        return device
+
+    def change_devices(self, changes: Sequence[Arrival | Departure]) -> list[Any]:
+        """Let devices come and go in this order, in one transaction: what `put` and `remove` return, for each."""
         with self._writing() as connection:
             last_sequence = self._transactions.counters[SEQUENCE]
-            known = known_devices(connection, arrivals)
-            guests = self.invitations.for_arrivals(connection, arrivals)
+            known = known_devices(connection, changes)
+            guests = self.invitations.for_arrivals(connection, [one for one in changes if isinstance(one, Arrival)])
             batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence, guests)
-            receipts = [self._receipt(batch, arrival) for arrival in arrivals]
+            done = [
+                batch.leave(change) if isinstance(change, Departure) else self._receipt(batch, change)
+                for change in changes
+            ]
             batch.write(connection)
             if batch.last_sequence > last_sequence:
                 set_counter(connection, SEQUENCE, batch.last_sequence)
         self._tallies.update(batch.tallies)
         self._names.update(batch.new_names)
-        return receipts
+        return done
 
     def _receipt(self, batch: ArrivalBatch, arrival: Arrival) -> Receipt:
         return Receipt(Admission.GONE) if arrival.federation.id in self._deleted else batch.take(arrival)
-
-    def remove(self, federation_id: int, device_id: str) -> Device | None:
-        """Delete a device; None if it is not there."""
-        with self._writing() as connection:
-            device = _device(connection.execute(_select_device(federation_id, device_id)))
-            if device is None:
-                return None
-            connection.execute(delete(devices).where(devices.c.sequence == device.sequence))
-        self._tallies[federation_id] = self._tallies[federation_id].plus(device.tally, -1)
-        return device
 
     def save_clustering(self, clustering: SavedClustering, epoch: int) -> None:
         """Save a clustering, replacing the one before, unless the store was read back since `epoch`."""

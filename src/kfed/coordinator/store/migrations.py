@@ -27,6 +27,7 @@ _STEPS = {
     ],
     5: ["ALTER TABLE kfed_federations ADD COLUMN max_epsilon FLOAT(53)"],
     6: ["ALTER TABLE kfed_federations ADD COLUMN by_column BOOLEAN NOT NULL DEFAULT FALSE"],
+    7: ["ALTER TABLE kfed_federations ADD COLUMN min_devices_shown INTEGER NOT NULL DEFAULT 3"],
 }
 _BYTES = {"sqlite": "BLOB", "postgresql": "BYTEA"}
 

@@ -67,6 +67,7 @@ federations = Table(
     Column("max_count", Float(53)),
     Column("max_value", Float(53)),
     Column("min_devices", Integer),
+    Column("min_devices_shown", Integer, nullable=False, server_default="3"),
     Column("max_epsilon", Float(53)),
     Column("join_token_hash", LargeBinary, nullable=False),
     Column("created_at", Float(53), nullable=False),
