@@ -8,7 +8,7 @@ from kfed.device.blocked_rows import BlockedRows
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.columns import cluster_columns, own_scale
-from kfed.device.facts import ColumnFacts
+from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
 from kfed.device.moments import with_moments
@@ -29,6 +29,7 @@ __all__ = [
     "LocalClustering",
     "Privacy",
     "Rows",
+    "SentClusters",
     "SparseRows",
     "cluster_columns",
     "cluster_device",
