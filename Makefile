@@ -10,10 +10,10 @@ WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow flower check format bench scale reproduce clean
+.PHONY: help demo test cover slow flower check format bench scale reproduce docs docs-serve clean
 
 help: ## List the commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 demo: $(READY) ## Set up and run the main job: digits on 100 simulated devices, one round
 	$(BIN)/kfed demo
@@ -52,6 +52,13 @@ scale: $(READY) ## Measure what one device costs, and compute what a million wou
 
 reproduce: $(READY) ## Run all experiments (about an hour), into docs/reproduction.md
 	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md
+
+docs: $(READY) ## Build the documentation site, into build/site
+	rm -rf build/site
+	PYTHONPATH=src:. $(BIN)/sphinx-build -q -W --keep-going -j 2 -d build/docs-cache docs build/site
+
+docs-serve: docs ## Build the site, and serve it on http://127.0.0.1:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 clean: ## Remove what was set up or built
 	rm -rf $(VENV) $(VENV)-flower build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
