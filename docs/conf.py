@@ -24,6 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_ext", "_templates", "images/*.py"]
+smartquotes = False
 default_role = "py:obj"
 
 myst_enable_extensions = ["colon_fence"]

@@ -1,4 +1,4 @@
-"""The directive `{kfed-commands}`: every command of kfed with its options and examples, from the commands themselves."""
+"""The directive `{kfed-commands}`: every command with its options and examples, from the commands themselves."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ rng = np.random.default_rng(0)
 
 
 def world(gap):
-    """Sixteen clusters in four families; within a family 20 sd apart, and each has a near neighbour in another family."""
+    """Sixteen clusters in four families: 20 sd apart within a family, and near each other across families."""
     first = 20 / np.sqrt(2) * np.eye(D)[:4]
     means = np.concatenate([first + gap * family * np.eye(D)[50] for family in range(4)])
     targets = [rng.integers(4, size=N_POINTS) + 4 * (device % 4) for device in range(N_DEVICES)]
