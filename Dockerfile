@@ -8,7 +8,7 @@ RUN python -m venv /opt/kfed && /opt/kfed/bin/pip install --no-cache-dir --const
 FROM python:3.13-slim
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/kfed kfed
 COPY --from=build /opt/kfed /opt/kfed
-USER kfed
+USER 10001
 WORKDIR /var/lib/kfed
 ENV PATH=/opt/kfed/bin:$PATH PYTHONUNBUFFERED=1
 EXPOSE 8765
