@@ -56,6 +56,7 @@ reproduce: $(READY) ## Run all experiments (about an hour), into docs/reproducti
 docs: $(READY) ## Build the documentation site, into build/site
 	rm -rf build/site
 	PYTHONPATH=src:. $(BIN)/sphinx-build -q -W --keep-going -j 2 -d build/docs-cache docs build/site
+	$(BIN)/python docs/check_site.py build/site
 
 docs-serve: docs ## Build the site, and serve it on http://127.0.0.1:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000

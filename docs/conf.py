@@ -23,7 +23,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_ext", "_templates", "images/*.py"]
+exclude_patterns = ["_ext", "_templates", "check_site.py", "images/*.py"]
 smartquotes = False
 default_role = "py:obj"
 
