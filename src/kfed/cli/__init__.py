@@ -69,7 +69,8 @@ PANELS = {
 def _grouped() -> None:
     """Put every command into its panel."""
     panels = {command: panel for panel, commands in PANELS.items() for command in commands}
-    for info in (*app.registered_commands, *app.registered_groups):
+    registered: list[Any] = [*app.registered_commands, *app.registered_groups]
+    for info in registered:
         info.rich_help_panel = panels[_name(info)]
     app.registered_commands.sort(key=lambda info: list(panels).index(_name(info)))
 

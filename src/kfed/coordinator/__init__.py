@@ -28,7 +28,9 @@ def requiring_extra() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         who, extra = ("joining", "join") if error.name == "httpx" else ("the coordinator", "coordinator")
-        raise MissingExtraError(f"{who} needs {error.name}, which is not installed; pip install 'kfed[{extra}]'") from error
+        raise MissingExtraError(
+            f"{who} needs {error.name}, which is not installed; pip install 'kfed[{extra}]'"
+        ) from error
 
 
 __all__ = ["requiring_extra"]
