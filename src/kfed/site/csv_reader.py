@@ -15,11 +15,14 @@ import numpy as np
 
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError, MissingExtraError
-from kfed.site.arrow_cells import arrow, cells_of
+from kfed.site.arrow_cells import arrow, cells_of_each
 from kfed.site.cells import MISSING_WORDS, Cells, from_text, number_in
 from kfed.site.reader import TableReader
 
 DELIMITERS = ",;\t|"
+LARGE = 2**24
+"""Bytes from which on a file is read block by block."""
+
 _SAMPLE_BYTES = 2**16
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 _DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?\d*\.\d+")
@@ -93,17 +96,36 @@ class CsvReader(TableReader):
             )
         if len(self.names) == 1 or table.num_rows == 0:
             return self._by_line(names, as_text)  # a blank line is an empty cell here
-        return {
-            name: cells_of(name, table.column(at), self._decimal, as_text=name in as_text)
-            for name, at in positions.items()
-        }
+        columns = {name: table.column(at) for name, at in positions.items()}
+        del table
+        return cells_of_each(columns, as_text, self._decimal)
 
     def _arrow_table(self, arrow_csv: Any, every: list[str], convert: dict[str, Any]) -> Any:
         encoding = "utf-8" if self._encoding == "utf-8-sig" else self._encoding
         read = arrow_csv.ReadOptions(column_names=every, skip_rows=self._lines_before(), encoding=encoding)
         parse = arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
-        with arrow().input_stream(self._path, compression="detect") as stream:
+
+        if os.path.getsize(self._path) >= LARGE:
+            try:
+                return self._in_blocks(arrow_csv, (read, parse), convert)
+            except arrow().ArrowInvalid:  # a column is not what its first cells seem to be
+                pass
+        with self._stream() as stream:
             return arrow_csv.read_csv(stream, read, parse, arrow_csv.ConvertOptions(**convert))
+
+    def _in_blocks(self, arrow_csv: Any, how: tuple[Any, Any], convert: dict[str, Any]) -> Any:
+        """Read block by block, in half the memory; the first block tells what the columns are."""
+        types, known = arrow().types, convert["column_types"]
+        with self._stream() as stream:
+            first = arrow_csv.open_csv(stream, *how, arrow_csv.ConvertOptions(**convert)).schema
+        loose = [one.name for one in first if types.is_integer(one.type) or types.is_null(one.type)]
+        convert = {**convert, "column_types": dict.fromkeys(loose, arrow().float64()) | known}
+        with self._stream() as stream:
+            reader = arrow_csv.open_csv(stream, *how, arrow_csv.ConvertOptions(**convert))
+            return arrow().Table.from_batches(list(reader), reader.schema)
+
+    def _stream(self) -> Any:
+        return arrow().input_stream(self._path, compression="detect")
 
     def _lines_before(self) -> int:
         """Physical lines before the first row."""

@@ -125,12 +125,11 @@ def read_columns(
     _check_rows(cells, _name(path))
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path))
-    features = [cells[name] for name in choice.features]
     notices: tuple[Notice, ...] = ()
     if schema is None:
         whose = None if id_column is None else cells[id_column].as_texts()
         how: dict[str, Any] = {"chosen": columns is not None, "min_cluster_size": min_cluster_size, "whose": whose}
-        found = describe(features, where=_name(path), **how)
+        found = describe([cells[name] for name in choice.features], where=_name(path), **how)
         schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), found.notices
     values = encode(cells, schema)
     names = tuple(column.name for column in schema.columns or ())
