@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +33,20 @@ class Described:
 
 
 def describe(
-    cells: Sequence[Cells], *, chosen: bool, min_cluster_size: int, where: str, whose: Sequence[str] | None = None
+    cells: Sequence[Cells],
+    *,
+    chosen: Collection[str],
+    min_cluster_size: int,
+    where: str,
+    whose: Sequence[str] | None = None,
 ) -> Described:
     """Find out what each column is.
 
     Parameters
     ----------
     cells : sequence of Cells
-    chosen : bool
-        Whether a user named these columns; then identifiers are kept.
+    chosen : collection of str
+        Columns that a user named; of those, identifiers are kept.
     min_cluster_size : int
         Levels of fewer rows are merged, so that their names do not leave the site.
     where : str
@@ -51,7 +56,7 @@ def describe(
     """
     columns, notices = [], []
     for own in cells:
-        if not chosen and _is_identifier(own):
+        if own.name not in chosen and _is_identifier(own):
             notices.append(Notice("identifier", f"column {own.name!r} looks like an identifier and is left out"))
             continue
         columns.append(_column(own, min_cluster_size, where, whose))
@@ -83,7 +88,7 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
         raise InvalidInputError(
             f"{where}: column {cells.name!r} is text with {plural(len(counts), 'distinct value')}; a category has at "
             f"most {MOST_LEVELS}. Leave it out with --columns, name it with --id-column if it identifies the rows, or "
-            "group its values"
+            f"group its values{'; if they are numbers, write them without units' if cells.odd_row is not None else ''}"
         )
     common = [text for text, count in zip(cells.texts, counts.tolist(), strict=True) if count >= min_cluster_size]
     rare = int(counts[counts < min_cluster_size].sum())
