@@ -24,13 +24,18 @@ def column_advice(batch: MessageBatch) -> Iterator[Notice]:
     yield from _dominant(batch)
     yield from _left_out(batch)
     messages = [] if batch.details is None else list(batch.details.messages)
+    for message in messages:
+        yield from _flags_beside_numbers(message, messages)
     for message in messages if len(messages) >= FEWEST_DEVICES else messages[:1]:
         yield from foreign_columns(message, [one for one in messages if one is not message])
 
 
 def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[Notice]:
     """Say which columns of a late device to look at, beside those of the devices that were aggregated."""
-    return [] if batch.details is None else list(foreign_columns(message, list(batch.details.messages)))
+    if batch.details is None:
+        return []
+    others = list(batch.details.messages)
+    return [*_flags_beside_numbers(message, others), *foreign_columns(message, others)]
 
 
 def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[Notice]:
@@ -45,6 +50,23 @@ def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iter
             yield Notice(
                 "other unit",
                 f"column {name!r} of {message.device_id!r} lies far from that of {whose}: is it in the same unit?",
+            )
+
+
+def _flags_beside_numbers(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[Notice]:
+    """Name columns of numbers other than 0 and 1 that are yes or no on other devices."""
+    if not _says_columns(message) or not any(own.kind == "number" for own in message.schema.columns or ()):
+        return
+    flags = {column.name for other in others for column in other.schema.columns or () if column.kind == "flag"}
+    assert message.details is not None
+    assert message.details.observed is not None
+    for name, feature in _numbers(message.schema):
+        centers = message.centers[message.details.observed[:, feature] > 0, feature]
+        if name in flags and ((centers < 0) | (centers > 1)).any():
+            yield Notice(
+                "flag beside numbers",
+                f"column {name!r} of {message.device_id!r} holds numbers other than 0 and 1, and yes or no on another "
+                "device: is it the same column?",
             )
 
 

@@ -229,6 +229,8 @@ def _as_kind(reader: TableReader, cells: Cells, kind: str) -> Cells:
     """The cells of a column as the kind that it must be, if they can be read as that."""
     if kind == "category":
         return from_levels(cells.name, cells.as_texts())
+    if (cells.kind, kind) == ("flag", "number"):
+        return replace(cells, kind="number")
     is_other = cells.kind != kind and kind in WHAT and not cells.is_missing.all()
     return reader.cells_as(cells.name, kind) if is_other else cells
 
