@@ -396,7 +396,9 @@ def test_with_a_schema_cells_are_read_as_what_it_says(write, tmp_path):
     table = read_columns(write("c,on\nf,1\nf,0\n"), schema=schema)
     np.testing.assert_array_equal(table.values, [[1, 0, 1], [1, 0, 0]])
     dated = FeatureSchema.of_columns([Column("day", "date", shift=0.0, scale=1.0)], "agreed")
-    with pytest.raises(kfed.InvalidInputError, match="'day' must hold a date in every row; it holds a number"):
+    with pytest.raises(
+        kfed.InvalidInputError, match="'day' must hold a date such as 2026-01-31 in every row; not in line 2"
+    ):
         read_columns(write("day\n20260131\n"), schema=dated)
 
 
@@ -404,7 +406,8 @@ def test_rows_that_are_not_counted_and_too_many_clusters_are_said(write):
     rows = "".join(f"{i % 7},{i % 5},{i % 3}\n" for i in range(40)) + "1,,\n"
     path = write("x,y,z\n" + rows)
     kept = cluster_file(path, 2, "a")
-    assert [notice.code for notice in kept.notices] == ["few cells"]
+    assert [notice.code for notice in kept.notices] == ["missing cells", "few cells"]
+    assert kept.notices[0].text == "2 of 123 cells count as missing"
     assert kept.to_message().details.n_left_out is None  # that it is one row is not told to others
     assert "many clusters" in [notice.code for notice in cluster_file(path, 30, "a").notices]
 

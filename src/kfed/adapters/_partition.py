@@ -283,7 +283,7 @@ def _as_table(name: str, rows: Any, plan: PartitionPlan) -> LocalClustering | st
     levels = [field.name for field in rows.schema if any(test(field.type) for test in are_text)]
     how: dict[str, Any] = {"missing": plan.missing, "min_cluster_size": plan.min_cluster_size}
     try:
-        table = read_columns(rows, columns=plan.columns, levels=levels, **how)
+        table = read_columns(rows, columns=plan.columns, kinds=dict.fromkeys(levels, "category"), **how)
         kept = cluster_table(
             table, plan.n_local_clusters, name, random_state=plan.seed, min_cluster_size=plan.min_cluster_size
         )

@@ -60,6 +60,24 @@ def column_names(text: str) -> list[str]:
     return next(csv.reader([text]), [])
 
 
+def column_kinds(text: str) -> dict[str, str]:
+    """Read kinds of columns, such as sex=category,code=category."""
+    pairs = [entry.rpartition("=") for entry in column_names(text)]
+    if not all(name and kind for name, _, kind in pairs):
+        raise typer.BadParameter("must look like sex=category,code=category")
+    return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+
+Kinds = Annotated[
+    Any,
+    typer.Option(
+        metavar="A=KIND,...",
+        parser=column_kinds,
+        help="What columns are, where cells do not show it: number, category, flag or date.",
+    ),
+]
+
+
 def _missing(text: str) -> str:
     return checks.one_of(text, ["observed", "drop", "mean"], "--missing")
 
@@ -100,6 +118,7 @@ class SiteOptions:
         bool | None,
         typer.Option("--as-is/--by-column", help="Take numbers as they are, without any scale; or send spreads."),
     ] = None
+    kinds: Kinds = None
     missing: Annotated[
         Any,
         typer.Option(
@@ -228,6 +247,7 @@ class SiteOptions:
             scale=self.scale,
             schema=self.schema,
             as_is=as_is if self.as_is is None and self.schema is None else self.as_is,
+            kinds=self.kinds,
             missing=self.missing,
             header=self.header,
             moments=self.moments,

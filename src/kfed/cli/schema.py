@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from kfed.cli._options import TABLE_HELP, column_names
+from kfed.cli._options import TABLE_HELP, Kinds, column_names
 from kfed.cli._terminal import Force, Json, claim, plural, print_json, say
 from kfed.site import MIN_TABLE_CLUSTER_SIZE, TableSummary, agree, read_columns, write_schema
 
@@ -36,6 +36,7 @@ def summarize(
     id_column: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column that identifies the rows; it stays here.")
     ] = None,
+    kinds: Kinds = None,
     min_cluster_size: Annotated[
         int, typer.Option(metavar="N", min=1, help="Levels and columns with fewer filled cells are not told.")
     ] = MIN_TABLE_CLUSTER_SIZE,
@@ -45,10 +46,12 @@ def summarize(
     """Tell how many cells each column has, their mean and spread, and its levels: for `kfed agree`."""
     path = Path(f"{data.stem}.summary") if output is None else output
     claim([path], inputs=[data], force=force)
-    table = read_columns(data, columns=columns, id_column=id_column, min_cluster_size=min_cluster_size)
+    how: dict[str, Any] = {"columns": columns, "id_column": id_column, "kinds": kinds}
+    table = read_columns(data, min_cluster_size=min_cluster_size, **how)
     summary = TableSummary.of(table, min_cluster_size)
     summary.save(path, overwrite=force)
-    facts = {"summary": str(path), "columns": [one.column.facts() for one in summary.columns]}
+    facts: dict[str, Any] = {"summary": str(path), "columns": [one.column.facts() for one in summary.columns]}
+    facts["warnings"] = [notice._asdict() for notice in table.notices]
     notes = [f"  [yellow]note[/]  {escape(notice.text)}" for notice in table.notices]
     text = f"{plural(len(summary.columns), 'column')}: counts, means and spreads, no row"
     print_json(facts) if as_json else say(text, f"  [green]send[/]  {escape(str(path))}", *notes)

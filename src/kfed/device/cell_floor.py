@@ -21,7 +21,7 @@ LEAST_OBSERVED = 0.5
 share may be told is not sent: next to the others, it would be a group of its own, at the mean of all."""
 
 ON_CENTER = 1e-9
-"""A cell is at the center of its cluster if it is no farther from it, in standard deviations."""
+"""A cell is at the center of its cluster if it is no farther from it, in standard deviations; or by rounding alone."""
 
 
 def counted_rows(is_there: Array, schema: FeatureSchema) -> Array:
@@ -96,11 +96,12 @@ def too_few(
 ) -> Array:
     """Clusters that would tell of too few rows or ids, as `withholding` decides where no cell is missing."""
     withheld = np.ones(len(counts), bool)
+    near = max(ON_CENTER, 16 * float(np.finfo(cells.filled.dtype).eps))
     for cluster in np.unique(labels[counted]):
         own = cells.select(counted & (labels == cluster))
         center = own.means(np.zeros(len(own.weights), np.intp), np.zeros((1, own.filled.shape[1])))
         n_on_center = sum(
-            np.count_nonzero(((np.abs(own.filled[rows] - center) <= ON_CENTER) | ~own.is_there[rows]).all(axis=1))
+            np.count_nonzero(((np.abs(own.filled[rows] - center) <= near) | ~own.is_there[rows]).all(axis=1))
             for rows in pool.blocks(len(own.weights), ROWS_AT_ONCE)
         )
         are_many = whose is not None or _are_distinct(own, min_cluster_size)

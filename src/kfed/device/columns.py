@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kfed._base import pool
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
 from kfed.device.cell_floor import (
@@ -29,7 +30,7 @@ from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
 from kfed.device.level_floor import levelled, with_common_levels
-from kfed.device.observed import ObservedCells, tally
+from kfed.device.observed import ROWS_AT_ONCE, ObservedCells, tally
 from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
@@ -37,6 +38,10 @@ from kfed.wire import CommonScale, FeatureSchema, agreed_scale, features_by_colu
 
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
+
+
+SAMPLED_ROWS = 10_000
+"""Quartiles are those of about so many rows: they only have to tell which cells are far away."""
 
 
 def cluster_columns(
@@ -74,7 +79,7 @@ def cluster_columns(
         how: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state, "device_id": device_id}
         return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
     scale = own_scale(values, schema)
-    cells = ObservedCells.of(scale.apply(values), sample_weight)
+    cells = ObservedCells.of(values, scale, sample_weight)
     counted = counted_rows(cells.is_there, schema)
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     found = cluster_device(
@@ -145,23 +150,33 @@ def own_scale(values: Array, schema: FeatureSchema) -> CommonScale:
     """
     if schema.scaling == "agreed":
         return agreed_scale(schema)
-    shift, scale = np.zeros(schema.n_features), np.ones(schema.n_features)
+    middle, reach = _reach(values, schema)
+    moments = np.zeros((3, schema.n_features))
+    for block in pool.blocks(len(values), ROWS_AT_ONCE):
+        apart = np.clip(values[block] - middle, -reach, reach)  # NaN stays NaN
+        is_there = ~np.isnan(apart)
+        apart[~is_there] = 0
+        moments += is_there.sum(axis=0), apart.sum(axis=0), np.square(apart).sum(axis=0)
+    mean, square = moments[1:] / np.maximum(moments[0], 1)
+    variances, scale = np.maximum(square - mean**2, 0), np.ones(schema.n_features)
+    for features in features_by_column(schema):
+        spread = np.sqrt(variances[features].sum())
+        scale[features] = spread if spread > 0 else 1.0
+    return CommonScale(middle + mean, scale)
+
+
+def _reach(values: Array, schema: FeatureSchema) -> tuple[Array, Array]:
+    """The middle of each column of numbers or dates, and how far from it cells count in full, (n_features,) each."""
+    middle, reach = np.zeros(schema.n_features), np.full(schema.n_features, np.inf)
+    some = values[:: max(1, len(values) // SAMPLED_ROWS)]
     for column, features in zip(schema.columns or (), features_by_column(schema), strict=True):
-        shift[features], scale[features] = _spread(values[:, features], column.kind in ("number", "date"))
-    return CommonScale(shift, scale)
-
-
-def _spread(cells: Array, is_number: bool) -> tuple[Array, float]:
-    """Mean of the cells of one column, (n_features,), and how far they spread; 1 if they do not."""
-    known = cells[~np.isnan(cells).any(axis=1)]
-    if not known.size:
-        return np.zeros(cells.shape[1]), 1.0
-    if is_number:
-        low, middle, high = np.quantile(known, [0.25, 0.5, 0.75])
-        reach = FAR_CELLS * (high - low)
-        known = np.clip(known, middle - reach, middle + reach) if reach > 0 else known
-    spread = float(np.sqrt(known.var(axis=0).sum()))
-    return known.mean(axis=0), spread if spread > 0 else 1.0
+        if column.kind in ("number", "date"):
+            cells = some[:, features.start]
+            cells = cells[~np.isnan(cells)]
+            if len(cells):
+                low, middle[features], high = np.quantile(cells, [0.25, 0.5, 0.75])
+                reach[features] = FAR_CELLS * (high - low) if high > low else np.inf
+    return middle, reach
 
 
 def _completed(cells: ObservedCells, counted: Array, found: LocalClustering, fill: bool) -> Array:

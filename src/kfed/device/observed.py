@@ -9,8 +9,13 @@ import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
+from kfed.wire import CommonScale
 
 ROWS_AT_ONCE = 2**14
+
+MANY_CELLS = 2**23
+"""From so many cells on, rows are compared in single precision: cells on their own scale need no more, and a table of a
+million rows fits into less memory. What is sent is computed in double precision."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +27,15 @@ class ObservedCells:
     weights: Array  # (n_rows,)
 
     @classmethod
-    def of(cls, scaled: Array, sample_weight: Array | None) -> ObservedCells:
-        """The cells of rows that are NaN where a cell is missing; `scaled` is filled in place."""
-        is_there = ~np.isnan(scaled)
-        weights = np.ones(len(scaled)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        for block in pool.blocks(len(scaled), ROWS_AT_ONCE):
-            scaled[block][~is_there[block]] = 0
-        return cls(scaled, is_there, weights)
+    def of(cls, values: Array, scale: CommonScale, sample_weight: Array | None) -> ObservedCells:
+        """The cells of rows that are NaN where a cell is missing; those of a large table in single precision."""
+        filled = np.empty(values.shape, np.float32 if values.size >= MANY_CELLS else np.float64)
+        is_there = np.empty(values.shape, bool)
+        for block in pool.blocks(len(values), ROWS_AT_ONCE):
+            is_there[block] = ~np.isnan(values[block])
+            filled[block] = np.where(is_there[block], scale.apply(values[block]), 0)
+        weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        return cls(filled, is_there, weights)
 
     @property
     def are_complete(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from kfed._base import checks
 from kfed._base.array import Array, frozen
 from kfed.errors import InvalidInputError
 from kfed.server.grouping import Grouping
-from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, DeviceMessage, FeatureSchema, MessageBatch
+from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, CommonScale, DeviceMessage, FeatureSchema, MessageBatch
 
 
 def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
     """Everything but a few facts, by name."""
     if batch.details is not None:
-        return {**_messages(batch.details.messages), **_clusters(grouping)}
+        scale = {} if batch.scale is None else {"shift": batch.scale.shift, "scale": batch.scale.scale}
+        return {**_messages(batch.details.messages), **_clusters(grouping), **scale}
     return {
         "device_ids": np.frombuffer(json.dumps(batch.device_ids).encode(), np.uint8),
         "device_centers": batch.centers,
@@ -55,7 +57,7 @@ def _messages(messages: Sequence[DeviceMessage]) -> dict[str, Array]:
 def _batch(tensors: dict[str, Array], feature_names: Any) -> MessageBatch:
     if "messages" in tensors:
         payloads = np.split(tensors["messages"], tensors["message_ends"][:-1])
-        return MessageBatch.of_bytes(payload.tobytes() for payload in payloads)
+        return _with_scale(MessageBatch.of_bytes(payload.tobytes() for payload in payloads), tensors)
     return MessageBatch(
         device_ids=tuple(json.loads(tensors["device_ids"].tobytes())),
         centers=frozen(tensors["device_centers"]),
@@ -67,6 +69,18 @@ def _batch(tensors: dict[str, Array], feature_names: Any) -> MessageBatch:
         is_double=frozen(tensors["is_double"]),
         schema=FeatureSchema(tensors["device_centers"].shape[1], feature_names),
     )
+
+
+def _with_scale(batch: MessageBatch, tensors: dict[str, Array]) -> MessageBatch:
+    """The messages on the scale of the file; files from before it was written have that of all cells alike."""
+    if batch.details is None or batch.schema.scaling != "by message":
+        return batch
+    if "scale" in tensors:
+        scale = CommonScale(frozen(tensors["shift"]), frozen(tensors["scale"]))
+    else:
+        scale = CommonScale.pooled(batch.schema, batch.centers, batch.details.observed, batch.details.squares)
+    scale.check(batch.n_features)
+    return replace(batch, known_scale=scale)
 
 
 def restored(tensors: dict[str, Array], feature_names: Any) -> tuple[MessageBatch, Grouping]:

@@ -27,21 +27,21 @@ def column_advice(batch: MessageBatch) -> Iterator[Notice]:
     yield from _dominant(batch)
     yield from _left_out(batch)
     messages = [] if batch.details is None else list(filter(_says_columns, batch.details.messages))
-    ranges = list(map(_ranges, messages))
+    ranges, flags = list(map(_ranges, messages)), _flags(messages)
     some = range(0, len(messages), max(1, len(messages) // MOST_COMPARED))
+    for message in messages:
+        yield from _flags_beside_numbers(message, flags)
     for own, message in enumerate(messages if batch.n_devices >= FEWEST_DEVICES else messages[:1]):
         yield from _foreign(message, ranges[own], [ranges[other] for other in some if other != own])
 
 
 def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[Notice]:
     """Say which columns of a late device to look at, beside those of the devices that were aggregated."""
-    return [] if batch.details is None else list(foreign_columns(message, list(batch.details.messages)))
-
-
-def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[Notice]:
-    """Name the columns of a device that lie far from the same columns of others."""
-    if _says_columns(message):
-        yield from _foreign(message, _ranges(message), [_ranges(other) for other in others if _says_columns(other)])
+    if batch.details is None or not _says_columns(message):
+        return []
+    others = list(filter(_says_columns, batch.details.messages))
+    foreign = _foreign(message, _ranges(message), list(map(_ranges, others)))
+    return [*_flags_beside_numbers(message, _flags(others)), *foreign]
 
 
 def _foreign(message: DeviceMessage, own_ranges: dict[str, Array], ranges: list[dict[str, Array]]) -> Iterator[Notice]:
@@ -52,6 +52,25 @@ def _foreign(message: DeviceMessage, own_ranges: dict[str, Array], ranges: list[
             yield Notice(
                 "other unit",
                 f"column {name!r} of {message.device_id!r} lies far from that of {whose}: is it in the same unit?",
+            )
+
+
+def _flags(messages: list[DeviceMessage]) -> set[str]:
+    """Columns that hold yes or no on some device."""
+    return {column.name for message in messages for column in message.schema.columns or () if column.kind == "flag"}
+
+
+def _flags_beside_numbers(message: DeviceMessage, flags: set[str]) -> Iterator[Notice]:
+    """Name columns of numbers other than 0 and 1 that are `flags` on other devices."""
+    assert message.details is not None
+    assert message.details.observed is not None
+    for name, feature in _numbers(message.schema):
+        centers = message.centers[message.details.observed[:, feature] > 0, feature]
+        if name in flags and ((centers < 0) | (centers > 1)).any():
+            yield Notice(
+                "flag beside numbers",
+                f"column {name!r} of {message.device_id!r} holds numbers other than 0 and 1, and yes or no on another "
+                "device: is it the same column?",
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,21 @@ def arrow() -> Any:
     except ImportError as error:
         raise MissingExtraError("this kind of table needs pyarrow: pip install 'kfed[parquet]'") from error
     return pyarrow
+
+
+def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], decimal: str = ".") -> dict[str, Cells]:
+    """All columns as cells. Empties `columns`: so a large table is not in memory twice."""
+    found = {}
+    for name in list(columns):
+        found[name] = cells_of(name, columns.pop(name), decimal, as_text=name in as_text)
+        release()
+    return found
+
+
+def release() -> None:
+    """Give memory that pyarrow no longer uses back to the system, if it was used at all."""
+    if (module := sys.modules.get("pyarrow")) is not None:
+        module.default_memory_pool().release_unused()
 
 
 def cells_of(name: str, column: Any, decimal: str = ".", as_text: bool = False) -> Cells:

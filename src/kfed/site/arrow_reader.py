@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kfed.errors import InvalidInputError
-from kfed.site.arrow_cells import arrow, cells_of
+from kfed.site.arrow_cells import arrow, cells_of_each
 from kfed.site.cells import Cells
 from kfed.site.reader import TableReader
 
@@ -28,7 +28,9 @@ class ArrowReader(TableReader):
         """These columns; those of `as_text` as they are written."""
         with self._damage_named():
             table = self._table(list(names))
-        return {name: cells_of(name, table.column(name), as_text=name in as_text) for name in names}
+        columns = {name: table.column(name) for name in names}
+        del table
+        return cells_of_each(columns, as_text)
 
     def fault_at(self, name: str, row: int) -> str:
         """What is wrong with a cell of a column of numbers."""

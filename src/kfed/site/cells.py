@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import numpy as np
@@ -19,6 +19,9 @@ numbers, flags and dates alone: among words, "none" or "<18" is a level like oth
 _CENSORED = re.compile(r"[<>≤≥]=?\s*[\d.,]+")
 _FLAGS = [{"yes": 1, "no": 0}, {"y": 1, "n": 0}, {"true": 1, "false": 0}, {"t": 1, "f": 0}, {"ja": 1, "nein": 0}]
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)?")
+_ODD_NUMBER = re.compile(r"[-+]?(\d+,\d+|\d*[.,]?\d+\s+\S{1,10})")
+"""Numbers with a decimal comma between commas, or with a space and a unit behind them; not codes such as 3a."""
+
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -36,7 +39,10 @@ class Cells:
         Position of each text in `texts`; -1 where a cell is missing.
     texts : tuple of str
     bad_row : int or None
-        The first row of a column of numbers whose cell is neither a number nor missing.
+        The first row of a column of numbers (or of what else it must be) whose cell is neither that nor missing.
+    odd_row : int or None
+        The first row of a column of text that holds a number in a way in which it cannot be read, such as "3 mg", if
+        most of its cells hold numbers.
     """
 
     name: str
@@ -45,6 +51,7 @@ class Cells:
     codes: Array | None = None
     texts: tuple[str, ...] = ()
     bad_row: int | None = None
+    odd_row: int | None = None
 
     @property
     def is_missing(self) -> Array:
@@ -68,7 +75,7 @@ class Cells:
         return tuple("" if number != number else f"{number:.17g}" for number in self.numbers.tolist())
 
 
-def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".") -> Cells:
+def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".", kind: str | None = None) -> Cells:
     """Make numbers, flags or dates of a column of text, if that is what it holds.
 
     Parameters
@@ -77,6 +84,8 @@ def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".")
         The distinct cells.
     codes : array of int, shape (n_rows,)
         Position of each cell in `texts`, or -1.
+    kind : {"number", "flag", "date"}, optional
+        What it must hold; then `bad_row` is the first row that does not.
 
     Examples
     --------
@@ -94,14 +103,22 @@ def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".")
         return Cells(name, "number", np.full(len(codes), np.nan))
     numbers = np.array([number_in(word, decimal) for word in words])
     is_number = ~np.isnan(numbers) & ~is_missing
-    if not is_missing.all() and _share(is_number, is_missing, codes) >= 0.5:
-        return _numbers(name, numbers, is_number | is_missing, codes)
+    are_numbers = not is_missing.all() and _share(is_number, is_missing, codes) >= 0.5
+    if kind == "number" or (kind is None and are_numbers):
+        return _numbers(name, "number", numbers, is_number | is_missing, codes)
     known = [word for word, gone in zip(words, is_missing, strict=True) if not gone]
-    for kind, table in (("flag", _flags(known)), ("date", _dates(known))):
+    if kind is not None:
+        values = np.array([_FORCED[kind](word) for word in words], float)
+        return _numbers(name, kind, values, ~np.isnan(values) | is_missing, codes)
+    for kind_found, table in (("flag", _flags(known)), ("date", _dates(known))):
         if table:
             values = np.array([table.get(word, np.nan) for word in words], float)
-            return Cells(name, kind, _taken(values, codes))
-    return _text(name, words, is_absent, codes)
+            return Cells(name, kind_found, _taken(values, codes))
+    found = _text(name, words, is_absent, codes)
+    is_odd = np.array([_ODD_NUMBER.fullmatch(word) is not None for word in words], bool) & ~is_number & ~is_missing
+    if is_odd.any() and _share(is_odd | is_number, is_missing, codes) >= 0.5:
+        return replace(found, odd_row=int(((codes >= 0) & np.append(is_odd, False)[codes]).argmax()))
+    return found
 
 
 def from_levels(name: str, texts: Sequence[str]) -> Cells:
@@ -136,9 +153,9 @@ def _share(is_number: Array, is_missing: Array, codes: Array) -> float:
     return float(counts[is_number].sum() / max(1, counts[~is_missing].sum()))
 
 
-def _numbers(name: str, numbers: Array, is_sound: Array, codes: Array) -> Cells:
+def _numbers(name: str, kind: str, numbers: Array, is_sound: Array, codes: Array) -> Cells:
     bad = (codes >= 0) & ~np.append(is_sound, True)[codes]
-    return Cells(name, "number", _taken(numbers, codes), bad_row=int(bad.argmax()) if bad.any() else None)
+    return Cells(name, kind, _taken(numbers, codes), bad_row=int(bad.argmax()) if bad.any() else None)
 
 
 def _taken(values: Array, codes: Array) -> Array:
@@ -190,3 +207,15 @@ def _dotted_day(word: str) -> float | None:
         return None if found is None else float(date(*map(int, found.group(3, 2, 1))).toordinal() - _EPOCH)
     except ValueError:
         return None
+
+
+def _one_flag(word: str) -> float:
+    pairs = (*_FLAGS, {"1": 1, "0": 0}, {"1.0": 1, "0.0": 0})
+    return next((float(pair[word.lower()]) for pair in pairs if word.lower() in pair), np.nan)
+
+
+def _one_date(word: str) -> float:
+    return (_dates([word]) or {}).get(word, np.nan)
+
+
+_FORCED = {"flag": _one_flag, "date": _one_date}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ def cluster_file(
     scale: str | os.PathLike[str] | None = None,
     schema: str | os.PathLike[str] | None = None,
     as_is: bool | None = None,
+    kinds: Mapping[str, str] | None = None,
     missing: str = "observed",
     moments: bool = False,
     dtype: npt.DTypeLike | None = None,
@@ -54,6 +55,8 @@ def cluster_file(
     as_is : bool, optional
         Whether to take numbers as they are, with no scale and no spreads, as the paper does. By default only for .npy
         files, and tables of more than 256 columns, whose spreads would make the message several times as large.
+    kinds : mapping from column to {"number", "category", "flag", "date"}, optional
+        What some columns are, see `read_columns`.
     missing : {"observed", "drop", "mean"}
         What to do with missing cells, see `read_columns`.
     dtype : {float32, float64}, optional
@@ -65,13 +68,16 @@ def cluster_file(
     """
     if as_is is None:
         as_is = scale is not None or (schema is None and _is_plain(path, reading.get("header")))
+    if as_is and kinds:
+        raise InvalidInputError("kinds of columns are for tables by column; use --kinds without --as-is and --scale")
     if as_is:
         table = read_table(path, scale=scale, dtype=dtype, **reading)
     elif dtype is not None:
         raise InvalidInputError("single precision is for numbers as they are: use --float32 with --as-is or --scale")
     else:
         agreed = None if schema is None else read_schema(schema)
-        table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
+        how_read: dict[str, Any] = {"schema": agreed, "kinds": kinds, "missing": missing, **reading}
+        table = read_columns(path, min_cluster_size=min_cluster_size, **how_read)
     how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "privacy": privacy}
     kept = cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, moments=moments, **how)
     return replace(kept, weight_column=reading.get("weight_column"), bits=bits)

@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TextIO
@@ -15,11 +16,14 @@ import numpy as np
 
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError, MissingExtraError
-from kfed.site.arrow_cells import arrow, cells_of
+from kfed.site.arrow_cells import arrow, cells_of_each
 from kfed.site.cells import MISSING_WORDS, Cells, from_text, number_in
-from kfed.site.reader import TableReader
+from kfed.site.reader import TableReader, n_titles
 
 DELIMITERS = ",;\t|"
+LARGE = 2**24
+"""Bytes from which on a file is read block by block."""
+
 _SAMPLE_BYTES = 2**16
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 _DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?\d*\.\d+")
@@ -34,18 +38,25 @@ class CsvReader(TableReader):
         self._delimiter = ","
         self.has_header = header is not False
         with self._opened() as file:
-            lines = list(filter(str.strip, file.read(_SAMPLE_BYTES).splitlines()))
+            sample = file.read(_SAMPLE_BYTES)
+        lines = list(filter(str.strip, sample.splitlines()))
+        if len(sample) == _SAMPLE_BYTES and len(lines) > 1:
+            lines.pop()  # it may be cut short
         if not lines:
             raise InvalidInputError(f"{self._path}: a table must have at least one row; this file is empty")
-        self._delimiter = max(DELIMITERS, key=lines[0].count)
-        first, *rows = csv.reader(lines, delimiter=self._delimiter)
-        self._decimal = "," if self._delimiter != "," and _has_decimal_commas(rows or [first]) else "."
-        if header is None and any(not np.isnan(number_in(cell.strip(), self._decimal)) for cell in first):
+        self._delimiter = _delimiter_of(lines)
+        every = list(csv.reader(lines, delimiter=self._delimiter))
+        self.n_titles = n_titles(every) if self.has_header else 0
+        first, *rows = every[self.n_titles :]
+        self.decimal = "," if self._delimiter != "," and _has_decimal_commas(rows or [first]) else "."
+        if header is None and any(not np.isnan(number_in(cell.strip(), self.decimal)) for cell in first):
             raise InvalidInputError(
                 f"{self._path}: the first line must hold the names of the columns; it holds numbers. Use --no-header "
                 "if the file has no such line, or --header if the names are numbers"
             )
-        self.names = tuple(map(str.strip, first)) if self.has_header else tuple(map(str, range(len(first))))
+        names = tuple(map(str.strip, first)) if self.has_header else tuple(map(str, range(len(first))))
+        self.names = _without_trailing(names, rows)
+        self._n_cells = max(len(names), len(rows[0])) if _end_empty(rows, len(self.names)) else len(names)
 
     def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
         """These columns; those of `as_text` as they are written."""
@@ -76,12 +87,12 @@ class CsvReader(TableReader):
         module = arrow()
         from pyarrow import csv as arrow_csv
 
-        every = [str(position) for position in range(len(self.names))]
+        every = [str(position) for position in range(self._n_cells)]
         positions = {name: str(self.names.index(name)) for name in names}
         options = {
-            "include_columns": list(positions.values()),
+            "include_columns": [*positions.values(), *every[len(self.names) :]],
             "null_values": _null_words(),
-            "decimal_point": self._decimal,
+            "decimal_point": self.decimal,
         }
         texts = {positions[name]: module.string() for name in as_text}
         try:
@@ -93,17 +104,38 @@ class CsvReader(TableReader):
             )
         if len(self.names) == 1 or table.num_rows == 0:
             return self._by_line(names, as_text)  # a blank line is an empty cell here
-        return {
-            name: cells_of(name, table.column(at), self._decimal, as_text=name in as_text)
-            for name, at in positions.items()
-        }
+        if any(not module.types.is_null(table.column(at).type) for at in every[len(self.names) :]):
+            self._check_even()
+        columns = {name: table.column(at) for name, at in positions.items()}
+        del table
+        return cells_of_each(columns, as_text, self.decimal)
 
     def _arrow_table(self, arrow_csv: Any, every: list[str], convert: dict[str, Any]) -> Any:
         encoding = "utf-8" if self._encoding == "utf-8-sig" else self._encoding
         read = arrow_csv.ReadOptions(column_names=every, skip_rows=self._lines_before(), encoding=encoding)
         parse = arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
-        with arrow().input_stream(self._path, compression="detect") as stream:
+
+        if os.path.getsize(self._path) >= LARGE:
+            try:
+                return self._in_blocks(arrow_csv, (read, parse), convert)
+            except arrow().ArrowInvalid:  # a column is not what its first cells seem to be
+                pass
+        with self._stream() as stream:
             return arrow_csv.read_csv(stream, read, parse, arrow_csv.ConvertOptions(**convert))
+
+    def _in_blocks(self, arrow_csv: Any, how: tuple[Any, Any], convert: dict[str, Any]) -> Any:
+        """Read block by block, in half the memory; the first block tells what the columns are."""
+        types, known = arrow().types, convert["column_types"]
+        with self._stream() as stream:
+            first = arrow_csv.open_csv(stream, *how, arrow_csv.ConvertOptions(**convert)).schema
+        loose = [one.name for one in first if types.is_integer(one.type) or types.is_null(one.type)]
+        convert = {**convert, "column_types": dict.fromkeys(loose, arrow().float64()) | known}
+        with self._stream() as stream:
+            reader = arrow_csv.open_csv(stream, *how, arrow_csv.ConvertOptions(**convert))
+            return arrow().Table.from_batches(list(reader), reader.schema)
+
+    def _stream(self) -> Any:
+        return arrow().input_stream(self._path, compression="detect")
 
     def _lines_before(self) -> int:
         """Physical lines before the first row."""
@@ -111,7 +143,8 @@ class CsvReader(TableReader):
             reader = self._reader(file)
             if not self.has_header:
                 return 0
-            next(filter(None, reader))
+            for _ in range(self.n_titles + 1):
+                next(filter(None, reader))
             return int(reader.line_num)
 
     def _by_line(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Cells]:
@@ -124,17 +157,18 @@ class CsvReader(TableReader):
         places = np.array([codes.setdefault(row[position], len(codes)) for row in rows], np.intp)
         if as_text:
             return Cells(name, "text", codes=places, texts=tuple(text.strip() for text in codes))
-        return from_text(name, list(codes), places, self._decimal)
+        return from_text(name, list(codes), places, self.decimal)
 
     def _check_even(self) -> None:
         for line, row in self._lines():
             self._even(line, row)
 
     def _even(self, line: int, row: list[str]) -> list[str]:
-        if len(row) != len(self.names):
+        n_named = len(self.names)
+        if len(row) != self._n_cells or any(map(str.strip, row[n_named:])):
             raise InvalidInputError(
-                f"{self._path}: every line must have {plural(len(self.names), 'cell')}; line {line} has {len(row)}. "
-                "Put quotes around cells that contain a separator"
+                f"{self._path}: every line must have {plural(n_named, 'cell')}; line {line} has {len(row)}. Put quotes "
+                "around cells that contain a separator, and remove lines above the names of the columns"
             )
         return row
 
@@ -147,7 +181,7 @@ class CsvReader(TableReader):
         with self._opened() as file:
             reader = self._reader(file)
             rows = ((reader.line_num, row) for row in reader)
-            if self.has_header:
+            for _ in range(self.n_titles + 1 if self.has_header else 0):
                 next(row for row in rows if row[1])
             for line, row in rows:
                 if row:
@@ -193,6 +227,31 @@ class CsvReader(TableReader):
             raise InvalidInputError(
                 f"{self._path}: a CSV file must be text in one encoding, and whole; this file is not"
             ) from None
+
+
+def _delimiter_of(lines: list[str]) -> str:
+    """The separator that cuts most lines, from the first on, into the same number of cells, and more than one."""
+
+    def score(delimiter: str) -> tuple[bool, int, float, int]:
+        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter)]
+        usual = Counter(widths).most_common(1)[0][0]
+        return usual > 1, -widths.index(usual), widths.count(usual) / len(widths), usual
+
+    return max(DELIMITERS, key=score)
+
+
+def _without_trailing(names: tuple[str, ...], rows: list[list[str]]) -> tuple[str, ...]:
+    """The names without empty ones at the end, if their cells are empty, too: lines may end with a separator."""
+    n_named = max((position + 1 for position, name in enumerate(names) if name), default=0)
+    return names[:n_named] if 0 < n_named < len(names) and _end_empty(rows, n_named) else names
+
+
+def _end_empty(rows: list[list[str]], n_named: int) -> bool:
+    """Whether all rows have as many cells, more than there are names, and nothing in those."""
+    widths = set(map(len, rows))
+    return (
+        len(widths) == 1 and min(widths) > n_named and not any(cell.strip() for row in rows for cell in row[n_named:])
+    )
 
 
 def _has_decimal_commas(rows: list[list[str]]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.arrow_cells import as_ids
 from kfed.site.cells import Cells, from_text
-from kfed.site.reader import TableReader
+from kfed.site.reader import TableReader, n_titles
 
 
 class ExcelReader(TableReader):
@@ -31,8 +31,9 @@ class ExcelReader(TableReader):
             raise InvalidInputError(f"{path}: this is not an Excel file, or only a part of one") from error
         if not rows:
             raise InvalidInputError(f"{path}: a table must have at least one row; this sheet is empty")
-        self.names = tuple(str(cell).strip() for cell in rows[0])
-        self._rows = [row for row in rows[1:] if any(cell != "" for cell in row)]
+        self.n_titles = n_titles(rows[:100])
+        self.names = tuple(str(cell).strip() for cell in rows[self.n_titles])
+        self._rows = [row for row in rows[self.n_titles + 1 :] if any(cell != "" for cell in row)]
 
     def _column(self, name: str, as_text: bool) -> Cells:
         position = self.names.index(name)

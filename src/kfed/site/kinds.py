@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.text import plural, quoted
 from kfed.errors import InvalidInputError
+from kfed.site.arrow_cells import release
 from kfed.site.cells import Cells, from_levels
-from kfed.wire import OTHER, Column, FeatureSchema, Notice
+from kfed.wire import OTHER, Column, FeatureSchema, Notice, features_by_column
 
 MOST_LEVELS = 50
 """A column of text with more distinct values is refused: it is a name or a remark, not a category."""
@@ -32,15 +33,20 @@ class Described:
 
 
 def describe(
-    cells: Sequence[Cells], *, chosen: bool, min_cluster_size: int, where: str, whose: Sequence[str] | None = None
+    cells: Sequence[Cells],
+    *,
+    chosen: Collection[str],
+    min_cluster_size: int,
+    where: str,
+    whose: Sequence[str] | None = None,
 ) -> Described:
     """Find out what each column is.
 
     Parameters
     ----------
     cells : sequence of Cells
-    chosen : bool
-        Whether a user named these columns; then identifiers are kept.
+    chosen : collection of str
+        Columns that a user named; of those, identifiers are kept.
     min_cluster_size : int
         Levels of fewer rows are merged, so that their names do not leave the site.
     where : str
@@ -50,7 +56,7 @@ def describe(
     """
     columns, notices = [], []
     for own in cells:
-        if not chosen and _is_identifier(own):
+        if own.name not in chosen and _is_identifier(own):
             notices.append(Notice("identifier", f"column {own.name!r} looks like an identifier and is left out"))
             continue
         columns.append(_column(own, min_cluster_size, where, whose))
@@ -60,10 +66,16 @@ def describe(
     return Described(tuple(columns), tuple(notices))
 
 
-def encode(cells: Mapping[str, Cells], schema: FeatureSchema) -> Array:
-    """The features of the schema, (n_rows, n_features), with NaN where a cell is missing."""
-    parts = [_features(cells[column.name], column) for column in schema.columns or ()]
-    return np.concatenate(parts, axis=1)
+def encode(cells: dict[str, Cells], schema: FeatureSchema) -> Array:
+    """The features of the schema, (n_rows, n_features), with NaN where a cell is missing.
+
+    Takes the columns that are encoded out of `cells`: so a large table is not in memory twice.
+    """
+    values = np.empty((len(next(iter(cells.values()))), schema.n_features))
+    for column, features in zip(schema.columns or (), features_by_column(schema), strict=True):
+        values[:, features] = _features(cells.pop(column.name), column)
+        release()
+    return values
 
 
 def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str] | None) -> Column:
@@ -76,7 +88,7 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
         raise InvalidInputError(
             f"{where}: column {cells.name!r} is text with {plural(len(counts), 'distinct value')}; a category has at "
             f"most {MOST_LEVELS}. Leave it out with --columns, name it with --id-column if it identifies the rows, or "
-            "group its values"
+            f"group its values{'; if they are numbers, write them without units' if cells.odd_row is not None else ''}"
         )
     common = [text for text, count in zip(cells.texts, counts.tolist(), strict=True) if count >= min_cluster_size]
     rare = int(counts[counts < min_cluster_size].sum())
@@ -116,9 +128,10 @@ def _is_identifier(cells: Cells) -> bool:
         return len(cells.texts) == n_known
     assert cells.numbers is not None
     known = cells.numbers[~cells.is_missing]
-    are_whole = len(np.unique(known)) == n_known and bool((known == np.rint(known)).all())
-    counts_rows = bool(known[0] in (0, 1) and (np.diff(known) == 1).all())
-    return are_whole and (counts_rows or _IDENTIFIER.search(cells.name) is not None)
+    if known[0] in (0, 1) and bool((np.diff(known) == 1).all()):
+        return True
+    are_whole = _IDENTIFIER.search(cells.name) is not None and bool((known == np.rint(known)).all())
+    return are_whole and len(np.unique(known)) == n_known
 
 
 def _level_counts(cells: Cells, whose: Sequence[str] | None) -> Array:

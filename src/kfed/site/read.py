@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.files import about
 from kfed._base.text import plural
@@ -23,6 +24,7 @@ from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
 from kfed.site.kinds import agreed_columns, describe, encode
+from kfed.site.notices import about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
 from kfed.site.reader import TableReader
 from kfed.site.scale import read_scale
@@ -31,6 +33,13 @@ from kfed.wire import FeatureSchema, Notice
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
+WHAT = {
+    "number": "a number",
+    "category": "a level",
+    "flag": "yes or no, true or false, or 1 or 0",
+    "date": "a date such as 2026-01-31",
+}
+"""What the cells of each kind of column hold."""
 
 
 def read_table(
@@ -90,8 +99,8 @@ def read_columns(
     id_column: str | None = None,
     weight_column: str | None = None,
     schema: FeatureSchema | None = None,
+    kinds: Mapping[str, str] | None = None,
     missing: str = "observed",
-    levels: Sequence[str] = (),
     header: bool | None = None,
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
 ) -> Table:
@@ -105,11 +114,11 @@ def read_columns(
         As in `read_table`; by default, columns that look like identifiers are left out, too.
     schema : FeatureSchema, optional
         What the columns are, and their scale, if that was agreed on.
+    kinds : mapping from column to {"number", "category", "flag", "date"}, optional
+        What some columns are, where their cells do not show it: codes that look like numbers, say.
     missing : {"observed", "drop", "mean"}
         What to do with missing cells: cluster by the others, do not count their rows, or cluster as if they were at
         the mean of the column. With a schema, what it says.
-    levels : sequence of str
-        Columns whose cells are the levels of a category, whatever they look like.
     min_cluster_size : int
         Levels of a category that fewer rows have are merged.
 
@@ -122,20 +131,24 @@ def read_columns(
     if schema is not None:
         columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
-    categories = [column.name for column in (schema.columns or () if schema else ()) if column.kind == "category"]
-    as_text = [*categories, *levels]
+    known = _known_kinds(schema, kinds or {}, choice.features, _name(path))
+    as_text = [name for name, kind in known.items() if kind == "category"]
     cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
-    cells |= {name: from_levels(name, cells[name].as_texts()) for name in as_text}
     _check_rows(cells, _name(path))
+    cells |= {name: _as_kind(reader, cells[name], kind) for name, kind in known.items()}
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path))
     features = [cells[name] for name in choice.features]
-    notices: tuple[Notice, ...] = ()
+    notices = [*about_reading(reader, features), *about_missing(features)]
     if schema is None:
         whose = None if id_column is None else cells[id_column].as_texts()
-        how: dict[str, Any] = {"chosen": columns is not None, "min_cluster_size": min_cluster_size, "whose": whose}
+        chosen = choice.features if columns is not None else known
+        how: dict[str, Any] = {"chosen": chosen, "min_cluster_size": min_cluster_size, "whose": whose}
         found = describe(features, where=_name(path), **how)
-        schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), found.notices
+        schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), [*notices, *found.notices]
+    else:
+        notices += about_levels(features, schema)
+    del features
     values = encode(cells, schema)
     names = tuple(column.name for column in schema.columns or ())
     table = Table(values, names, reader.has_header, schema=schema, notices=(*notices, *_repeated(cells, id_column)))
@@ -200,13 +213,40 @@ def _check_rows(cells: Mapping[str, Cells], where: str) -> None:
         raise InvalidInputError(f"{where}: a table must have at least one row; this one has none. Leave this site out")
 
 
+def _known_kinds(
+    schema: FeatureSchema | None, kinds: Mapping[str, str], features: Sequence[str], where: str
+) -> dict[str, str]:
+    """What is said beforehand of the kinds of columns: by a schema, or by the user."""
+    if schema is not None:
+        if kinds:
+            raise InvalidInputError("kinds of columns are in the schema; use --kinds without --schema")
+        return {column.name: column.kind for column in schema.columns or ()}
+    check_known(list(kinds), features, where)
+    return {name: checks.one_of(kind, list(WHAT), f"the kind of {name!r}") for name, kind in kinds.items()}
+
+
+def _as_kind(reader: TableReader, cells: Cells, kind: str) -> Cells:
+    """The cells of a column as the kind that it must be, if they can be read as that."""
+    if kind == "category":
+        return from_levels(cells.name, cells.as_texts())
+    if (cells.kind, kind) == ("flag", "number"):
+        return replace(cells, kind="number")
+    is_other = cells.kind != kind and kind in WHAT and not cells.is_missing.all()
+    return reader.cells_as(cells.name, kind) if is_other else cells
+
+
 def _check_sound(reader: TableReader, cells: Cells, where: str) -> None:
-    """Raise if a column of numbers holds something else."""
-    if cells.bad_row is not None:
+    """Raise if a column holds something else than it must."""
+    if cells.bad_row is None:
+        return
+    place = reader.where(cells.bad_row)
+    if cells.kind == "number":
         raise InvalidInputError(
             f"{where}: every cell must hold a finite number, or nothing; column {cells.name!r} "
-            f"{reader.fault_at(cells.name, cells.bad_row)} in {reader.where(cells.bad_row)}"
+            f"{reader.fault_at(cells.name, cells.bad_row)} in {place}. Correct it, or name the kind of the column if "
+            f"it holds no numbers: --kinds {cells.name}=category"
         )
+    raise InvalidInputError(f"{where}: column {cells.name!r} must hold {WHAT[cells.kind]} in every row; not in {place}")
 
 
 def _check_numbers(reader: TableReader, cells: Cells, where: str) -> None:

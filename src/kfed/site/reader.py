@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kfed.site.cells import Cells
+from kfed.site.cells import Cells, from_text
+
+
+def n_titles(rows: Sequence[Sequence[object]]) -> int:
+    """Rows at the top with nothing but a first cell, above one with several: a title, not names of columns.
+
+    Examples
+    --------
+    >>> n_titles([["Export of 2026-01-31", ""], ["", ""], ["age", "height"], ["30", "170"], ["41", ""]])
+    2
+    """
+    are_more = [any(str(cell).strip() for cell in row[1:]) for row in rows]
+    return are_more.index(True) if True in are_more else 0
 
 
 class TableReader:
@@ -12,6 +24,9 @@ class TableReader:
 
     names: tuple[str, ...]
     has_header = True
+    n_titles = 0
+    """Lines above the names of the columns, which are skipped."""
+    decimal = "."
     fault = "is NaN or infinite"
     """What is wrong with a bad cell of a column of numbers, in words that do not show it."""
 
@@ -26,6 +41,12 @@ class TableReader:
     def fault_at(self, name: str, row: int) -> str:  # noqa: ARG002
         """What is wrong with a cell of a column of numbers, in words that do not show it."""
         return self.fault
+
+    def cells_as(self, name: str, kind: str) -> Cells:
+        """One column of text as the kind that it must be; `bad_row` is the first that is not."""
+        found = self.cells([name], as_text=[name])[name]
+        assert found.codes is not None
+        return from_text(name, found.texts, found.codes, self.decimal, kind)
 
     def _column(self, name: str, as_text: bool) -> Cells:
         raise NotImplementedError

@@ -108,10 +108,14 @@ def agree(summaries: Mapping[str, TableSummary], missing: str = "observed") -> F
 
 def _agreed(parts: Sequence[ColumnSummary]) -> Column:
     parts = [part for part in parts if part.column.kind != "empty"] or parts
+    parts = sorted(parts, key=lambda part: part.column.kind == "flag")  # beside numbers, yes and no are 1 and 0
     column = parts[0].column
-    if len({part.column.kind for part in parts}) > 1:
-        kinds = " and ".join(sorted({part.column.kind for part in parts}))
-        raise FeatureMismatchError(f"column {column.name!r} must be of one kind at all sites; it is a {kinds}")
+    found = {part.column.kind for part in parts}
+    if len(found) > 1 and found != {"flag", "number"}:
+        raise FeatureMismatchError(
+            f"column {column.name!r} must be of one kind at all sites; it is a {' and '.join(sorted(found))}. Say what "
+            f"it is everywhere, such as --kinds {column.name}=category"
+        )
     levels = tuple(sorted({level for part in parts for level in part.column.levels}))
     features = levels or ("",)
     counts = np.array([part.count for part in parts])

@@ -36,6 +36,7 @@ class MessageBatch:
     is_double: Array  # (n_devices,) whether the device sent double precision
     schema: FeatureSchema
     details: BatchDetails | None = None  # if a message is of format 2
+    known_scale: CommonScale | None = None  # where it is not found anew, since a file says it
 
     @classmethod
     def of(cls, messages: Iterable[DeviceMessage]) -> MessageBatch:
@@ -121,7 +122,10 @@ class MessageBatch:
         """The scale on which devices are compared, if they sent the units of their tables."""
         if self.details is None or self.schema.scaling != "by message":
             return None
-        return CommonScale.pooled(self.schema, self.centers, self.details.observed, self.details.squares)
+        if self.known_scale is not None:
+            return self.known_scale
+        said = (self.centers, self.details.observed, self.details.squares, self.owners)
+        return CommonScale.pooled(self.schema, *said)
 
     @cached_property
     def rescaled(self) -> MessageBatch:
@@ -140,6 +144,7 @@ class MessageBatch:
             sums_of_squares=readonly(squares.sum(axis=1)),
             spectral_deviations=readonly(np.full(self.n_devices, np.nan)),
             details=replace(self.details, squares=readonly(squares), rounding=rounding),
+            known_scale=None,
         )
 
     @property

@@ -96,9 +96,9 @@ class FeatureSchema:
         """A schema with columns, from what `facts` gave. Raises `InvalidInputError` if it is not valid."""
         if not isinstance(facts, Mapping) or not isinstance(facts.get("columns"), list):
             raise InvalidInputError("a schema must have a list of columns")
-        return cls.of_columns(
-            map(Column.restored, facts["columns"]), str(facts.get("scaling")), str(facts.get("missing"))
-        )
+        columns = list(map(Column.restored, facts["columns"]))
+        scaling = SCALINGS[0] if columns and all(column.scale is not None for column in columns) else SCALINGS[1]
+        return cls.of_columns(columns, str(facts.get("scaling", scaling)), str(facts.get("missing", MISSING[0])))
 
     @property
     def fingerprint(self) -> str:
@@ -139,7 +139,7 @@ class FeatureSchema:
         for other in others:
             for column in other.columns or ():
                 levels[column.name] |= set(column.levels)
-                if known[column.name].kind == "empty":
+                if known[column.name].kind == "empty" or (known[column.name].kind, column.kind) == ("flag", "number"):
                     known[column.name] = column
         columns = (replace(column, levels=tuple(sorted(levels[name]))) for name, column in known.items())
         return FeatureSchema.of_columns(columns, self.scaling or "by message", self.missing or "observed")
@@ -197,12 +197,18 @@ def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: 
         their = their_columns[name]
         for what in ("kind", "unit", "shift", "scale"):
             mine, yours = getattr(column, what), getattr(their, what)
-            may_differ = (what == "unit" and None in (mine, yours)) or (what == "kind" and "empty" in (mine, yours))
+            may_differ = (what == "unit" and None in (mine, yours)) or (what == "kind" and _are_one(mine, yours))
             if mine != yours and not may_differ:
+                remedy = f"; say what it is at both, such as --kinds {name}=category" if what == "kind" else ""
                 raise FeatureMismatchError(
                     f"column {name!r} must have the same {what} on all devices; {ours} has {mine!r} and {theirs} has "
-                    f"{yours!r}"
+                    f"{yours!r}{remedy}"
                 )
+
+
+def _are_one(mine: str, yours: str) -> bool:
+    """Whether columns of two kinds can be compared: an empty one with any, and yes or no with 1 or 0."""
+    return "empty" in (mine, yours) or {mine, yours} <= {"flag", "number"}
 
 
 def _listed(names: Sequence[str]) -> str:
