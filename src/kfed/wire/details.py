@@ -40,6 +40,8 @@ class Details:
         Rows of the device that are in no cluster that was sent; None if they are too few to be told.
     promise : Promise or None
         The privacy of the whole message.
+    is_summary : bool
+        Whether the centers are a fine summary of the rows, and not clusters that the device looked for.
     """
 
     observed: Array | None = None
@@ -51,6 +53,7 @@ class Details:
     codes: Array | None = None
     n_left_out: int | None = None
     promise: Promise | None = None
+    is_summary: bool = False
 
     def __post_init__(self) -> None:
         for name, array in self.tensors().items():
@@ -63,6 +66,7 @@ class Details:
     def facts(self) -> dict[str, Any]:
         """What is no array, for a file."""
         said = {"n_left_out": self.n_left_out, "promise": self.promise and self.promise.facts()}
+        said |= {"is_summary": self.is_summary or None}
         return {name: value for name, value in said.items() if value is not None}
 
     @classmethod
@@ -78,6 +82,7 @@ class Details:
             **tensors,
             n_left_out=facts.get("n_left_out"),
             promise=None if promise is None else Promise.restored(promise),
+            is_summary=facts.get("is_summary", False),
         )
 
     def check(self, centers: Array, counts: Array) -> None:
@@ -100,6 +105,8 @@ class Details:
             not isinstance(self.n_left_out, int) or not 0 <= self.n_left_out < MAX_CELLS
         ):
             raise InvalidInputError("n_left_out must be a whole number and not negative")
+        if not isinstance(self.is_summary, bool):
+            raise InvalidInputError("is_summary must be true or false")
         if self.observed is not None:
             self._check_cells(self.observed, centers, counts)
 
@@ -121,5 +128,5 @@ class Details:
             raise InvalidInputError("centers and squares must be 0 where nothing was observed")
 
 
-TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_left_out", "promise"))
+TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_left_out", "promise", "is_summary"))
 WHOLE = ("groups", "codes")
