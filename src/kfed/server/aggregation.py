@@ -18,10 +18,12 @@ from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import RULES, group
 from kfed.server.answers import answer, assign, identity_of
-from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import column_advice, late_advice
+from kfed.server.finding_k import find_k
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
+from kfed.server.k_comparison import KComparison
+from kfed.server.pooled import default_rule
 from kfed.server.questions import Questions
 from kfed.server.summary import summarize, total_counts
 from kfed.server.support import set_aside_text
@@ -42,7 +44,9 @@ class Aggregation(Questions, KfedFile):
     first_device : str or None
         The device that the traversal was asked to start from.
     k_choice : KChoice or None
-        How `n_clusters` was found, if it was "auto".
+        How `n_clusters` was found, if it was not given.
+    k_comparison : KComparison or None
+        The values of k that were compared to find it, if any were; it is not kept in files.
     min_devices : int or None
         How many devices every cluster was asked to rest on, if that was asked.
     """
@@ -55,23 +59,26 @@ class Aggregation(Questions, KfedFile):
     _grouping: Grouping
     k_choice: KChoice | None = None
     min_devices: int | None = None
+    k_comparison: KComparison | None = None
 
     @classmethod
     def of(
         cls,
         messages: MessageBatch,
         n_clusters: int | Literal["auto"],
-        rule: str,
+        rule: str | None,
         first_device: str | None = None,
         n_jobs: int | None = None,
         min_devices: int | None = None,
     ) -> Self:
         """`kfed.aggregate` behind its checks, and without its warnings."""
-        on_scale = messages.rescaled
-        choice = choose_k(on_scale, n_jobs, min_devices) if n_clusters == "auto" else None
-        k = choice.reliable_n_clusters() if choice else int(n_clusters)
-        grouping = group(on_scale, k, rule, first_device, n_jobs, min_devices)
-        return cls(messages, rule, first_device, grouping, choice, min_devices)
+        rule = rule or default_rule(messages)
+        choice, compared = None, None
+        if n_clusters == "auto":
+            choice, compared = find_k(messages, rule, n_jobs, min_devices)
+        k = choice.n_clusters if choice else int(n_clusters)
+        grouping = group(messages.rescaled, k, rule, first_device, n_jobs, min_devices)
+        return cls(messages, rule, first_device, grouping, choice, min_devices, compared)
 
     def __post_init__(self) -> None:
         for array in vars(self._grouping).values():

@@ -17,9 +17,9 @@ from kfed.wire import DeviceMessage, MessageBatch
 
 def aggregate(
     messages: Iterable[DeviceMessage] | MessageBatch,
-    n_clusters: int | Literal["auto"],
+    n_clusters: int | Literal["auto"] | None = None,
     *,
-    rule: str = "paper",
+    rule: str | None = None,
     first_device: str | None = None,
     min_devices: int | None = None,
     n_jobs: int | None = None,
@@ -31,10 +31,15 @@ def aggregate(
     messages : iterable of DeviceMessage
         One message a device, in any order: the answer depends on the set of messages alone. Or a `MessageBatch`, which
         holds the same as columns, for messages too many to be held as objects.
-    n_clusters : int or "auto"
-        Number of global clusters, k. ``"auto"`` finds it, see `choose_n_clusters`; the answer says how, in `k_choice`.
-    rule : {"paper", "robust", "regions"}
+    n_clusters : int or "auto", optional
+        Number of global clusters, k. Without it, or with ``"auto"``, it is the number that `choose_n_clusters` finds;
+        where that is in doubt, values of k are compared, and the one that stands out is taken, or the best of them. The
+        answer says how, in `k_choice` and `k_comparison`.
+    rule : {"paper", "pooled", "robust", "regions"}, optional
+        By default ``"pooled"`` if a device sent a summary (`cluster_device` without a number), and else ``"paper"``.
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
+        ``"pooled"`` is weighted k-means on all centers, where centers of rows from several clusters weigh less: on
+        summaries it comes close to k-means on the rows of all devices. On separated data it gives the paper's answer.
         ``"robust"`` weighs centers by their counts, sets tiny stray ones aside, tries several seedings and runs Lloyd
         to convergence; on clean separated data it gives the paper's answer.
         ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
@@ -59,15 +64,13 @@ def aggregate(
     ------
     TooFewCentersError
         If there are fewer than `n_clusters` device centers, or fewer clusters that rest on `min_devices` devices.
-    NoReliableKError
-        If `n_clusters` is "auto" and the centers do not show it clearly: then it has to be given.
 
     Warns
     -----
     AggregationWarning
         If clusters rest on a single center, if centers were set aside, if devices are too alike for the paper's
-        corollary, or if an "auto" number of clusters has no second opinion; the texts are in
-        `Aggregation.warnings`, too.
+        corollary, or if a number of clusters was found that does not stand out or has no second opinion; the texts are
+        in `Aggregation.warnings`, too.
 
     References
     ----------
@@ -83,8 +86,8 @@ def aggregate(
     >>> result.cluster_sizes
     array([30,  5, 10])
     """
-    n_clusters = checks.positive_integer_or_auto(n_clusters, "n_clusters")
-    rule = checks.one_of(rule, list(RULES), "rule")
+    n_clusters = "auto" if n_clusters is None else checks.positive_integer_or_auto(n_clusters, "n_clusters")
+    rule = None if rule is None else checks.one_of(rule, list(RULES), "rule")
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
     result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.warnings:

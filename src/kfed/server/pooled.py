@@ -27,9 +27,13 @@ MAX_STEPS = 20
 
 def default_rule(batch: MessageBatch) -> str:
     """The rule for those who name none: the paper's, unless devices sent summaries."""
+    return "pooled" if has_summaries(batch) else "paper"
+
+
+def has_summaries(batch: MessageBatch) -> bool:
+    """Whether a device sent a fine summary instead of the clusters that it looked for."""
     sent = () if batch.details is None else batch.details.messages
-    has_summaries = any(message.details is not None and message.details.is_summary for message in sent)
-    return "pooled" if has_summaries else "paper"
+    return any(message.details is not None and message.details.is_summary for message in sent)
 
 
 def pooled_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
