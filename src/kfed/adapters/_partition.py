@@ -27,7 +27,7 @@ class PartitionPlan:
     device_column: str
     columns: tuple[str, ...]
     dtype: np.dtype[Any]
-    n_local_clusters: int | Literal["auto"]
+    n_local_clusters: int | Literal["auto"] | None
     min_cluster_size: int
     measure_deviation: bool
     seed: int
@@ -75,8 +75,13 @@ def labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_colum
     known = np.zeros(len(frame), bool)
     partition = _Partition.of(frame, plan)
     if plan.privacy is None:
-        found = partition.clustered(plan).items()
-        own = {name: local.induced_labels(clusters.answer(local.to_message(name))) for name, local in found}
+        own = {
+            name: local.induced_labels(
+                clusters.answer(local.to_message(name)),
+                refine=partition.points[partition.spans[name]] if local.is_summary else None,
+            )
+            for name, local in partition.clustered(plan).items()
+        }
     else:
         own = {name: _private_labels(partition.points[span], name, clusters) for name, span in partition.spans.items()}
     for name, own_labels in own.items():

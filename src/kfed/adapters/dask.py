@@ -64,11 +64,11 @@ def cluster_partitions(
     frame_or_path: Any,
     device_column: str,
     columns: Sequence[str],
-    n_local_clusters: int | Literal["auto"],
-    n_clusters: int,
+    n_local_clusters: int | Literal["auto"] | None = None,
+    n_clusters: int | None = None,
     client: Client | None = None,
     *,
-    rule: str = "paper",
+    rule: str = "default",
     fan_in: int | None = None,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
@@ -87,13 +87,13 @@ def cluster_partitions(
         Column with the device of each row.
     columns : sequence of str
         The features.
-    n_local_clusters : int or "auto"
-        k^(z), for every device.
-    n_clusters : int
-        Number of global clusters, k.
+    n_local_clusters : int or "auto", optional
+        k^(z), for every device; by default devices send summaries.
+    n_clusters : int, optional
+        Number of global clusters, k; found from the messages by default, but needed with `fan_in`.
     client : distributed.Client, optional
         The Dask cluster to use; by default the active one, or the threads of this process.
-    rule : {"paper", "robust"}
+    rule : {"default", "paper", "pooled", "robust"}
         As in `kfed.aggregate`.
     fan_in : int, optional
         Aggregate by way of regions of this many devices, see `kfed.aggregate_tree`: for more devices than messages fit
@@ -144,21 +144,21 @@ def cluster_partitions(
         device_column,
         tuple(columns),
         _dtype(frame, columns),
-        checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters"),
+        None if n_local_clusters is None else checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters"),
         checks.positive_integer(min_cluster_size, "min_cluster_size"),
         measure_deviation,
         random.as_seed(random_state),
         privacy,
     )
-    client = client or _active_client()
-    frame = _with_whole_devices(frame, device_column, client)
+    frame = _with_whole_devices(frame, device_column, client := client or _active_client())
     skipped: list[Skipped] = []
     messages = _messages(frame, plan, client, skipped)
     try:
         if fan_in is None:
             result = aggregate(messages, n_clusters, rule=rule)
         else:
-            result = aggregate_tree(messages, n_clusters, fan_in=fan_in, rule=rule)
+            k = checks.positive_integer(n_clusters, "n_clusters")
+            result = aggregate_tree(messages, k, fan_in=fan_in, rule=rule)
     finally:
         _warn_of(skipped)
     rows = _labelled(frame, plan, result, label_column)

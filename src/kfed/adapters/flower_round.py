@@ -38,7 +38,7 @@ class Settings:
     output : path, optional
         File to write the aggregation to. If it exists, the round is over: nodes that reply until the quorum or the
         deadline, and during the watch, are answered from it, see `kfed.Aggregation.answer`.
-    rule : {"paper", "robust"}
+    rule : {"default", "paper", "pooled", "robust"}
         As in `kfed.aggregate`.
     min_nodes : int
         Least number of nodes to ask before a quorum counts.
@@ -52,7 +52,7 @@ class Settings:
 
     n_clusters: int
     output: str | os.PathLike[str] | None = None
-    rule: str = "paper"
+    rule: str = "default"
     min_nodes: int = 2
     quorum: float = 1.0
     deadline: float = 60.0
@@ -61,7 +61,7 @@ class Settings:
     def __post_init__(self) -> None:
         checks.positive_integer(self.n_clusters, "n_clusters")
         checks.positive_integer(self.min_nodes, "min_nodes")
-        checks.one_of(self.rule, ["paper", "robust"], "rule")
+        checks.one_of(self.rule, ["default", "paper", "pooled", "robust"], "rule")
         if not 0 < self.quorum <= 1:
             raise InvalidInputError(f"quorum must be above 0 and at most 1; got {self.quorum!r}")
 

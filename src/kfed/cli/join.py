@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._labels import write_labels
+from kfed.cli._labels import rows_again, write_labels
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
@@ -107,7 +107,8 @@ def join(
         elif not isinstance(answer, Identity):
             answer = _wait(client, answer, timeout)
     if isinstance(answer, Identity) and output is not None:
-        write_labels(kept, answer, kept.labels(answer), output, force=force, as_json=as_json)
+        again = rows_again(kept, data if kept.clustering.is_summary else None, site.scale)
+        write_labels(kept, answer, kept.labels(answer, again), output, force=force, as_json=as_json)
     else:
         _say_sent(kept, answer, ticket_path, local_path, as_json=as_json)
 

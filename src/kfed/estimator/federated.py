@@ -36,7 +36,7 @@ class KFed(NearestCenter):
         `device_ids_`, or a mapping from device (its group, or its position in a list) to number. By default a device
         sends a fine summary of its rows instead, see `kfed.cluster_device`. With numbers for `n_clusters` and this, it
         is the method of the paper.
-    rule : {"paper", "pooled", "robust"}, optional
+    rule : {"default", "paper", "pooled", "robust"}
         How the server groups device centers, see `kfed.aggregate`; by default ``"pooled"`` for summaries, and else
         ``"paper"``.
     min_devices : int, optional
@@ -116,7 +116,7 @@ class KFed(NearestCenter):
         **NearestCenter._parameter_constraints,
         "n_local_clusters": [None, AT_LEAST_ONE, StrOptions({"auto"}), "array-like", Mapping],
         "n_clusters": [AT_LEAST_ONE, StrOptions({"auto"})],
-        "rule": [None, StrOptions({"paper", "pooled", "robust"})],
+        "rule": [StrOptions({"default", "paper", "pooled", "robust"})],
         "min_devices": [None, AT_LEAST_ONE],
         "min_cluster_size": [AT_LEAST_ONE],
         "measure_deviation": ["boolean"],
@@ -129,7 +129,7 @@ class KFed(NearestCenter):
         n_clusters: int | Literal["auto"] = "auto",
         n_local_clusters: int | Literal["auto"] | Sequence[int] | Mapping[Any, int] | None = None,
         *,
-        rule: str | None = None,
+        rule: str = "default",
         min_devices: int | None = None,
         min_cluster_size: int = MIN_CLUSTER_SIZE,
         random_state: RandomState = None,
@@ -221,7 +221,7 @@ class KFed(NearestCenter):
         """Warn if a setting that only devices use was given: then `groups` may have been lost on the way to `fit`."""
         unused = {
             "n_local_clusters": self.n_local_clusters is not None,
-            "rule": self.rule is not None,
+            "rule": self.rule != "default",
             "min_devices": self.min_devices is not None,
             "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
         }

@@ -23,7 +23,7 @@ from kfed.server.finding_k import find_k
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
-from kfed.server.pooled import default_rule
+from kfed.server.pooled import rule_for
 from kfed.server.questions import Questions
 from kfed.server.summary import summarize, total_counts
 from kfed.server.support import set_aside_text
@@ -66,13 +66,13 @@ class Aggregation(Questions, KfedFile):
         cls,
         messages: MessageBatch,
         n_clusters: int | Literal["auto"],
-        rule: str | None,
+        rule: str,
         first_device: str | None = None,
         n_jobs: int | None = None,
         min_devices: int | None = None,
     ) -> Self:
         """`kfed.aggregate` behind its checks, and without its warnings."""
-        rule = rule or default_rule(messages)
+        rule = rule_for(messages, rule)
         choice, compared = None, None
         if n_clusters == "auto":
             choice, compared = find_k(messages, rule, n_jobs, min_devices)

@@ -22,7 +22,7 @@ from kfed.errors import InvalidInputError, TooFewCentersError
 from kfed.server.algorithm2 import RULES, group
 from kfed.server.k_comparison import KComparison
 from kfed.server.one_cloud import silhouette_of_one_cloud
-from kfed.server.pooled import has_summaries
+from kfed.server.pooled import DEFAULT, rule_for
 from kfed.server.quality import GroupingQuality, RowMoments
 from kfed.server.stability import Survival, resampled_weights, survival
 from kfed.wire import DeviceMessage, MessageBatch
@@ -34,7 +34,7 @@ def compare_k(
     messages: Iterable[DeviceMessage] | MessageBatch,
     n_clusters: Iterable[int] = range(2, 13),
     *,
-    rule: str | None = None,
+    rule: str = DEFAULT,
     min_devices: int | None = None,
     n_resamplings: int = N_RESAMPLINGS,
     seed: int = 0,
@@ -74,7 +74,7 @@ def compare_k(
     3
     """
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
-    rule = checks.one_of(rule or ("pooled" if has_summaries(batch) else "robust"), list(RULES), "rule")
+    rule = checks.one_of(rule_for(batch, rule, "robust"), list(RULES), "rule")
     wanted = sorted({checks.positive_integer(k, "n_clusters") for k in n_clusters})
     if not wanted:
         raise InvalidInputError("n_clusters must hold at least one number to compare; got none")

@@ -12,6 +12,7 @@ from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
 from kfed.server.auto_k import choose_k
 from kfed.server.k_choice import KChoice
+from kfed.server.pooled import DEFAULT
 from kfed.wire import DeviceMessage, MessageBatch
 
 
@@ -19,7 +20,7 @@ def aggregate(
     messages: Iterable[DeviceMessage] | MessageBatch,
     n_clusters: int | Literal["auto"] | None = None,
     *,
-    rule: str | None = None,
+    rule: str = DEFAULT,
     first_device: str | None = None,
     min_devices: int | None = None,
     n_jobs: int | None = None,
@@ -35,7 +36,7 @@ def aggregate(
         Number of global clusters, k. Without it, or with ``"auto"``, it is the number that `choose_n_clusters` finds;
         where that is in doubt, values of k are compared, and the one that stands out is taken, or the best of them. The
         answer says how, in `k_choice` and `k_comparison`.
-    rule : {"paper", "pooled", "robust", "regions"}, optional
+    rule : {"default", "paper", "pooled", "robust", "regions"}
         By default ``"pooled"`` if a device sent a summary (`cluster_device` without a number), and else ``"paper"``.
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
         ``"pooled"`` is weighted k-means on all centers, where centers of rows from several clusters weigh less: on
@@ -87,7 +88,7 @@ def aggregate(
     array([30,  5, 10])
     """
     n_clusters = "auto" if n_clusters is None else checks.positive_integer_or_auto(n_clusters, "n_clusters")
-    rule = None if rule is None else checks.one_of(rule, list(RULES), "rule")
+    rule = checks.one_of(rule, [DEFAULT, *RULES], "rule")
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
     result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.warnings:

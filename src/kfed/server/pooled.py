@@ -19,15 +19,20 @@ from kfed.server.quality import RowMoments
 from kfed.server.traversal import farthest_first
 from kfed.wire import MessageBatch
 
+DEFAULT = "default"
+"""What to say instead of the name of a rule: then it is the paper's, unless devices sent summaries."""
+
 CAUTION = 3.0
 """How fast the weight of a center falls with its variance, where centers are much finer than clusters."""
 
 MAX_STEPS = 20
 
 
-def default_rule(batch: MessageBatch) -> str:
-    """The rule for those who name none: the paper's, unless devices sent summaries."""
-    return "pooled" if has_summaries(batch) else "paper"
+def rule_for(batch: MessageBatch, rule: str, otherwise: str = "paper") -> str:
+    """The name of the rule: by default ``"pooled"`` for summaries, and `otherwise` for clusters of devices."""
+    if rule != DEFAULT:
+        return rule
+    return "pooled" if has_summaries(batch) else otherwise
 
 
 def has_summaries(batch: MessageBatch) -> bool:

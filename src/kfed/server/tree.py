@@ -14,6 +14,7 @@ from itertools import count
 from kfed._base import checks
 from kfed.errors import InvalidInputError
 from kfed.server.aggregation import Aggregation
+from kfed.server.pooled import DEFAULT, rule_for
 from kfed.wire import DeviceMessage, MessageBatch
 
 FAN_IN = 1_000
@@ -26,7 +27,7 @@ def aggregate_tree(
     n_clusters: int,
     *,
     fan_in: int = FAN_IN,
-    rule: str = "paper",
+    rule: str = DEFAULT,
     keep: Keep | None = None,
     n_jobs: int | None = None,
 ) -> Aggregation:
@@ -41,8 +42,9 @@ def aggregate_tree(
         Number of global clusters, k; also of each region that has more centers than that.
     fan_in : int
         Devices of a region, regions of the next, and so on; at least 2.
-    rule : {"paper", "robust"}
-        As in `kfed.aggregate`. Above the level of devices, ``"regions"`` takes the place of ``"paper"``.
+    rule : {"default", "paper", "pooled", "robust"}
+        As in `kfed.aggregate`, where the first device decides what the default is. Above the level of devices,
+        ``"regions"`` takes the place of ``"paper"``.
     keep : callable, optional
         Called as ``keep(name, region)`` with each region before it is forgotten, from the leaves up: what it takes to
         answer every device by `Aggregation.relay` instead of by its nearest center.
@@ -81,7 +83,7 @@ def aggregate_tree(
     ('region 1.0', 'region 1.1')
     """
     n_clusters = checks.positive_integer(n_clusters, "n_clusters")
-    rule = checks.one_of(rule, ["paper", "robust"], "rule")
+    rule = checks.one_of(rule, [DEFAULT, "paper", "pooled", "robust"], "rule")
     if checks.positive_integer(fan_in, "fan_in") < 2:
         raise InvalidInputError("fan_in must be at least 2; got 1")
     tree = _Tree(n_clusters, fan_in, rule, keep, n_jobs)
@@ -142,5 +144,6 @@ class _Tree:
         return region.to_message(name)
 
     def _aggregated(self, level: int, batch: MessageBatch, n_clusters: int) -> Aggregation:
+        self._rule = rule_for(batch, self._rule)
         rule = "regions" if level and self._rule == "paper" else self._rule
         return Aggregation.of(batch, n_clusters, rule, None, self._n_jobs)

@@ -57,7 +57,7 @@ class Round:
         n_clusters: int | Literal["auto"] | None = None,
         n_local_clusters: Any = None,
         *,
-        rule: str | None = None,
+        rule: str = "default",
         min_devices: int | None = None,
         n_jobs: int | None = None,
         **options: Any,

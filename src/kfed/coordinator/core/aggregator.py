@@ -106,8 +106,11 @@ class Aggregator:
         if not federation.by_column:
             federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
+        found = aggregate(batch, n_clusters, rule=federation.rule, min_devices=federation.min_devices, n_jobs=n_jobs)
+        if found.k_choice is not None:
+            found.k_choice.reliable_n_clusters()  # raises if it is a guess: people choose a number instead
         clusters = Clusters.of(
-            aggregate(batch, n_clusters, rule=federation.rule, min_devices=federation.min_devices, n_jobs=n_jobs),
+            found,
             digests,
             sequences,
             job.previous,
