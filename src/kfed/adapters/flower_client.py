@@ -40,8 +40,8 @@ def client_app(
         ``load_points(context)`` returns the points of this node, (n_points, n_features), found with
         `context.node_config` and `context.run_config`. They do not leave the node.
     n_local_clusters : int or "auto", optional
-        k^(z). By default the node sends a summary, see `kfed.cluster_device`, and `load_points` is called once more when
-        the answer arrives.
+        k^(z). By default the node sends a summary, see `kfed.cluster_device`, and `load_points` is called once more
+        when the answer arrives.
     app : ClientApp, optional
         An app with `train` and `evaluate` functions of its own, to which the queries are added; by default a new one.
     random_state, min_cluster_size
