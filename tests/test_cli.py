@@ -458,7 +458,7 @@ def test_the_answer_to_another_device_is_refused(clusters):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["device", "north.csv"],
+        ["device"],
         ["device", "north.csv", "-k", "0"],
         ["device", "north.csv", "-k", "two"],
         ["aggregate", "-k", "2"],

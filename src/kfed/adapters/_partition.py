@@ -37,7 +37,7 @@ class PartitionPlan:
 
     device_column: str
     columns: tuple[str, ...]
-    n_local_clusters: int | Literal["auto"]
+    n_local_clusters: int | Literal["auto"] | None
     min_cluster_size: int
     measure_deviation: bool
     seed: int
@@ -143,7 +143,8 @@ def _labels_by_device(chunk: _Chunk, plan: PartitionPlan, clusters: Aggregation)
     if plan.privacy is None:
         for name, local in chunk.clustered(plan).items():
             if not isinstance(local, str):
-                yield name, local.induced_labels(clusters.answer(local.to_message(name)))
+                again = chunk.table.values[chunk.spans[name]] if local.is_summary else None
+                yield name, local.induced_labels(clusters.answer(local.to_message(name)), refine=again)
         return
     points = _points(chunk.table, plan)
     for name, span in chunk.spans.items():

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from kfed._base import text
+from kfed._base import checks, text
 from kfed._base.array import Array
 from kfed._base.report import Report
 from kfed.adapters._arrow import as_arrow, check_new, check_there, named_codes, with_numbers
@@ -74,11 +74,11 @@ def cluster_partitions(
     frame_or_path: Any,
     device_column: str,
     columns: Sequence[str],
-    n_local_clusters: int | Literal["auto"],
-    n_clusters: int,
+    n_local_clusters: int | Literal["auto"] | None = None,
+    n_clusters: int | None = None,
     client: Client | None = None,
     *,
-    rule: str | OwnRule = "paper",
+    rule: str | OwnRule = "default",
     min_devices: int | None = None,
     fan_in: int | None = None,
     random_state: int = 0,
@@ -101,13 +101,13 @@ def cluster_partitions(
         Column with the device of each row.
     columns : sequence of str
         The features.
-    n_local_clusters : int or "auto"
-        k^(z), for every device.
-    n_clusters : int
-        Number of global clusters, k.
+    n_local_clusters : int or "auto", optional
+        k^(z), for every device; by default devices send summaries.
+    n_clusters : int, optional
+        Number of global clusters, k; found from the messages by default, but needed with `fan_in`.
     client : distributed.Client, optional
         The Dask cluster to use; by default the active one, or the threads of this process.
-    rule : str or callable
+    rule : {"default", "paper", "pooled", "robust"}, the name of a rule of one's own, or a callable
         As in `kfed.aggregate`.
     min_devices : int, optional
         Devices that every cluster must rest on, see `kfed.aggregate`, or with `fan_in` `kfed.aggregate_tree`.
@@ -179,7 +179,8 @@ def cluster_partitions(
         if fan_in is None:
             result = aggregate(messages, n_clusters, rule=rule, min_devices=min_devices)
         else:
-            result = aggregate_tree(messages, n_clusters, fan_in=fan_in, rule=rule, min_devices=min_devices)
+            k = checks.positive_integer(n_clusters, "n_clusters")
+            result = aggregate_tree(messages, k, fan_in=fan_in, rule=rule, min_devices=min_devices)
     finally:
         warn_of(skipped)
     own = {field.name: getattr(result, field.name) for field in fields(result)}

@@ -26,7 +26,7 @@ from kfed.wire import Identity
 
 def client_app(
     load_points: Callable[[Context], Any] | None = None,
-    n_local_clusters: int | Literal["auto"] = 1,
+    n_local_clusters: int | Literal["auto"] | None = None,
     *,
     app: ClientApp | None = None,
     random_state: int = 0,
@@ -42,8 +42,9 @@ def client_app(
         ``load_points(context)`` returns the points of this node, (n_points, n_features), found with
         `context.node_config` and `context.run_config`. They do not leave the node. Not needed if the server groups
         nodes by their updates: then the app's own train function is asked.
-    n_local_clusters : int or "auto"
-        k^(z).
+    n_local_clusters : int or "auto", optional
+        k^(z). By default the node sends a summary, see `kfed.cluster_device`, and `load_points` is called once more
+        when the answer arrives.
     app : ClientApp, optional
         An app with `train` and `evaluate` functions of its own, to which the queries are added; by default a new one.
     random_state, min_cluster_size
@@ -86,7 +87,9 @@ def client_app(
 
     @app.query(IDENTITY, mods=[_report_errors])
     def identity(message: Message, context: Context) -> Message:
-        labels = _local(context).induced_labels(Identity.from_bytes(_bytes(message.content, "identity")))
+        local, answer = _local(context), Identity.from_bytes(_bytes(message.content, "identity"))
+        again = load_points(context) if local.is_summary and load_points is not None else None
+        labels = local.induced_labels(answer, refine=again)
         context.state[LABELS] = ArrayRecord([labels])
         if on_labels is not None:
             on_labels(context, labels)

@@ -11,12 +11,8 @@ from rich.markup import escape
 
 from kfed.cli._report import on_terminal
 from kfed.cli._terminal import claim, note, print_json, say
-from kfed.errors import NoReliableKError
 from kfed.server import Aggregation, KComparison, aggregate, compare_k
 from kfed.wire import DeviceMessage
-
-COMPARED_BY = "robust"
-"""The rule for comparing numbers of clusters, unless one is given: it finds the best clusters of each number."""
 
 
 def show_comparison(found: KComparison, plot: Path | None, *, as_json: bool) -> None:
@@ -34,7 +30,7 @@ def show_comparison(found: KComparison, plot: Path | None, *, as_json: bool) -> 
 def compare(
     messages: Sequence[DeviceMessage],
     values: range,
-    rule: str | None,
+    rule: str,
     plot: Path | None,
     inputs: Sequence[Path],
     *,
@@ -44,7 +40,7 @@ def compare(
 ) -> None:
     """Compare numbers of clusters; nothing is written but the picture."""
     claim([plot] if plot else [], inputs=inputs, force=force)
-    found = compare_k(messages, values, rule=rule or COMPARED_BY, min_devices=min_devices)
+    found = compare_k(messages, values, rule=rule, min_devices=min_devices)
     show_comparison(found, plot, as_json=as_json)
     if not as_json:
         chosen = f"-k {found.recommended}" if found.recommended else "-k and the number that you choose"
@@ -53,17 +49,21 @@ def compare(
 
 
 def aggregate_auto(
-    messages: Sequence[DeviceMessage], rule: str | None, plot: Path | None, *, as_json: bool, **how: Any
+    messages: Sequence[DeviceMessage], rule: str, plot: Path | None, *, sure: bool, as_json: bool, **how: Any
 ) -> Aggregation:
-    """Aggregate with the number that the centers show, or that stands out among 2 to 12; exit with 1 if none does."""
-    try:
-        return aggregate(messages, "auto", rule=rule or "paper", **how)
-    except NoReliableKError:
-        found = compare_k(messages, rule=rule or COMPARED_BY, min_devices=how["min_devices"])
-    if found.recommended is None:
+    """Aggregate with the number that the centers show, or that stands out among those compared.
+
+    If none does, the best of them is taken, unless an answer that is not sure is to be refused (`sure`): then the
+    command ends with 1.
+    """
+    result = aggregate(messages, rule=rule, **how)
+    found = result.k_comparison
+    if found is None:
+        return result
+    if sure and found.recommended is None:
         show_comparison(found, plot, as_json=as_json)
         note("no clusters were written; choose a number from the table, and give it with -k")
         raise typer.Exit(1)
     if not as_json:
         say(*on_terminal(found.blocks()))
-    return aggregate(messages, found.recommended, rule=found.rule, **how)
+    return result

@@ -93,9 +93,10 @@ class SiteOptions:
             "--n-local-clusters",
             metavar="N|auto",
             parser=number_or_auto,
-            help="Clusters to look for here; auto finds how many there are.",
+            help="Clusters to look for here; auto finds how many there are. By default a fine summary of the rows is "
+            "sent, which needs no number.",
         ),
-    ]
+    ] = None
     device_id: Annotated[
         str | None, typer.Option("--id", metavar="NAME", help="Name of this site; by default that of the table.")
     ] = None

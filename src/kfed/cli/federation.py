@@ -112,9 +112,11 @@ def create(
     rule: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="How centers are grouped: paper, robust, or regions if servers of regions join."
+            metavar="NAME",
+            help="How centers are grouped: default is pooled if sites send summaries and else paper; robust tolerates "
+            "stray centers, and regions is for servers of regions that join.",
         ),
-    ] = "paper",
+    ] = "default",
     quorum: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Aggregate once this many devices have joined.")
     ] = None,

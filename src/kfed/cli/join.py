@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._labels import tell_of, write_labels
+from kfed.cli._labels import rows_again, tell_of, write_labels
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._second import send_second
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say
@@ -119,8 +119,10 @@ def join(
     notices = [*kept.notices, *client.notices]
     tell_of(notices)
     if isinstance(answer, Identity) and output is not None:
-        labels = kept.labels(answer, None if again is None else again.values)
-        write_labels(kept, answer, labels, output, notices, force=force, as_json=as_json)
+        rows = None if again is None else again.values
+        if rows is None:
+            rows = rows_again(kept, data if kept.clustering.is_summary else None, site.scale)
+        write_labels(kept, answer, kept.labels(answer, rows), output, notices, force=force, as_json=as_json)
     else:
         _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)
 

@@ -15,14 +15,14 @@ from kfed._base.files import write
 from kfed.cli._comparison import aggregate_auto, compare
 from kfed.cli._terminal import Force, Json, about, claim, note, number_range_or_auto, plural, print_json, say, table
 from kfed.errors import InvalidInputError
-from kfed.server import RULES, Aggregation, Inbox, aggregate_refined, late_advice, read_messages
+from kfed.server import DEFAULT, RULES, Aggregation, Inbox, aggregate_refined, late_advice, read_messages
 from kfed.server import aggregate as aggregate_messages
 from kfed.wire import DeviceMessage, Identity, load
 
 
 def rule_name(text: str) -> str:
     """Read the name of a rule."""
-    if text not in RULES:
+    if text not in (DEFAULT, *RULES):
         raise typer.BadParameter(f"must be one of {', '.join(RULES)}; got {text!r}")
     return text
 
@@ -38,7 +38,8 @@ MAX_NAME = 120
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
-        epilog="`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
+        epilog="`kfed aggregate *.kfed`   finds how many clusters there are, and writes clusters.kfed\n\n"
+        "`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
         "`kfed aggregate *.kfed -k 2-12 --plot k.png`   to see how many clusters there are\n\n"
         "`kfed aggregate *.kfed -k auto --rule robust`   if k is not known and some rows are bad\n\n"
         "`kfed aggregate *.kfed -k 16 --rule robust --min-devices 2`   no site makes a cluster of its own\n\n"
@@ -65,7 +66,7 @@ def aggregate(
             metavar="N|A-B|auto",
             parser=number_range_or_auto,
             help="Number of shared clusters; 2-12 compares these numbers and says which one stands out; auto takes the "
-            "one that does, or shows the comparison if none does.",
+            "one that does, or shows the comparison if none does. By default the best of the comparison is taken.",
         ),
     ] = None,
     clusters: Annotated[
@@ -80,15 +81,16 @@ def aggregate(
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the aggregation.")
     ] = Path("clusters.kfed"),
     rule: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="|".join(RULES),
             parser=rule_name,
-            help="How centers are grouped: paper is Algorithm 2 of the paper, robust tolerates stray centers, and "
-            "regions is for messages of regions (--message), which may have several centers of one cluster. By default "
-            "paper; numbers are compared by robust.",
+            help="How centers are grouped: paper is Algorithm 2 of the paper, pooled is for summaries of rows, robust "
+            "tolerates stray centers, and regions is for messages of regions (--message), which may have several "
+            "centers of one cluster. By default pooled if a site sent a summary, and else paper; numbers are compared "
+            "by pooled or robust.",
         ),
-    ] = None,
+    ] = DEFAULT,
     first_device: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The device to start from; by default the one with the most rows."),
@@ -145,10 +147,10 @@ def aggregate(
     how: dict[str, Any] = {"first_device": first_device, "min_devices": min_devices}
     if clusters is not None:
         result = aggregate_refined(load(clusters, Aggregation), inbox.messages)
-    elif n_clusters == "auto":
-        result = aggregate_auto(inbox.messages, rule, plot, as_json=as_json, **how)
+    elif n_clusters in ("auto", None):
+        result = aggregate_auto(inbox.messages, rule, plot, sure=n_clusters == "auto", as_json=as_json, **how)
     else:
-        result = aggregate_messages(inbox.messages, n_clusters, rule=rule or "paper", **how)
+        result = aggregate_messages(inbox.messages, n_clusters, rule=rule, **how)
     for warning in result.warnings:
         note(f"warning: {warning}")
     summary = None if message is None else result.to_message(message.stem).to_bytes()

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base.text import listed
-from kfed.cli._labels import label_facts, tell_of, write_labels, write_new_labels
+from kfed.cli._labels import label_facts, rows_again, table_beside, tell_of, write_labels, write_new_labels
 from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, printable, say
@@ -27,7 +27,8 @@ RefineScale = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
-        epilog="`kfed device site7.csv -k 4` writes site7.kfed and site7.local\n\n"
+        epilog="`kfed device site7.csv` writes site7.kfed and site7.local\n\n"
+        "`kfed device site7.csv -k 4`   if it is known that this site has four groups of rows\n\n"
         "`kfed device site7.csv -k 4 --columns age,height --id-column patient --scale scale.json`\n\n"
         'where scale.json says `{"age": {"shift": 50, "scale": 12}, "height": {"shift": 170, "scale": 9}}`\n\n'
         "`kfed device site7.csv -k 4 --scale scale.json --epsilon 1 --budget 2`   differentially private\n\n"
@@ -133,7 +134,7 @@ def label(
     if append or with_distances or id_column:
         raise InvalidInputError("--append, --distances and --id-column are for a table of new rows; got a .local file")
     kept: LocalFile = load(local, LocalFile)
-    again = None if refine is None else kept.read_rows(refine, scale).values
+    again = rows_again(kept, refine or table_beside(kept, local), scale, must_be_same=refine is not None)
     answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)

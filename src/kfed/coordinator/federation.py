@@ -13,7 +13,7 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
-from kfed.server import RULES
+from kfed.server import DEFAULT, RULES
 from kfed.wire import DeviceMessage, FeatureSchema, check_promise
 
 MAX_FEATURES = 100_000
@@ -93,7 +93,7 @@ class Federation:
             )
         checks.positive_integer(self.schema.n_features, "n_features")
         checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
-        checks.one_of(self.rule, list(RULES), "rule")
+        checks.one_of(self.rule, [DEFAULT, *RULES], "rule")
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
         if self.rounds not in (1, 2) or (self.rounds == 2 and self.max_epsilon is not None):

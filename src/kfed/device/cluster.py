@@ -22,13 +22,14 @@ from kfed.device.far_rows import are_far, in_double, rounded
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
-from kfed.device.withholding import measure
+from kfed.device.summary import merged, n_summary_centers
+from kfed.device.withholding import is_withheld, measure
 from kfed.errors import InvalidInputError
 
 
 def cluster_device(
     points: Any,
-    n_local_clusters: int | Literal["auto"],
+    n_local_clusters: int | Literal["auto"] | None = None,
     *,
     max_local_clusters: int = MAX_LOCAL_CLUSTERS,
     sample_weight: Any = None,
@@ -42,18 +43,19 @@ def cluster_device(
     n_jobs: int | None = None,
     privacy: Privacy | None = None,
 ) -> LocalClustering:
-    """Cluster the points of one device (Algorithm 1 of the paper).
+    """Cluster the points of one device (Algorithm 1 of the paper), or summarise them.
 
     Parameters
     ----------
     points : array, sparse matrix or data frame of shape (n_points, n_features)
         A^(z). float32 is computed in float32, unless the points lie so far from the origin that it cannot resolve
         their spread; anything else is computed in float64. Sparse rows stay sparse.
-    n_local_clusters : int or "auto"
+    n_local_clusters : int or "auto", optional
         k^(z). It may exceed the number of distinct points: then some clusters stay empty. ``"auto"`` takes the
-        largest number of clusters that lie at least four standard deviations apart; see the notes.
+        largest number of clusters that lie at least four standard deviations apart. Without a number the points are
+        summarised by as many centers as `min_cluster_size` and 20 kB allow; see the notes.
     max_local_clusters : int
-        The largest number of clusters that ``"auto"`` tries.
+        The largest number of clusters that ``"auto"`` tries, and of centers of a summary.
     sample_weight : array of shape (n_points,), optional
         Weights of the points; a weight of N equals N copies of the point.
     ids : array of shape (n_points,), optional
@@ -100,6 +102,10 @@ def cluster_device(
     If no two clusters are apart, yet the points fill a region more evenly than one Gaussian does, there may be many
     clusters that cannot be told: ``is_summary`` is then True, and there are as many local clusters as the points allow.
 
+    Without a number, ``is_summary`` is True, too. There is a center for every `min_cluster_size` points, but no more
+    than `max_local_clusters`; clusters that are smaller than that in the end are merged with their nearest, so that all
+    points are behind some center. Where the centers take more than 20 kB, the message holds 16 or 8 bits of each value.
+
     References
     ----------
     Awasthi and Sheffet, "Improved spectral-norm bounds for clustering", APPROX 2012; as Algorithm 1 in Dennis, Li and
@@ -116,7 +122,9 @@ def cluster_device(
     """
     names = checks.feature_names_of(points)
     points = checks.table(points, "points")
-    n_local_clusters = checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters")
+    summarises = n_local_clusters is None
+    if n_local_clusters is not None:
+        n_local_clusters = checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters")
     weights = checks.sample_weight(sample_weight, points)
     checks.finite(points, "points", weights)
     whose = None if ids is None else _numbered(ids, points.shape[0])
@@ -128,14 +136,23 @@ def cluster_device(
         measure_deviation=measure_deviation,
         weighted=sample_weight is not None,
         small_clusters=small_clusters,
+        summarises=summarises,
     )
     keys = random.device_keys(random.as_seed(random_state), [device_id])
+    if n_local_clusters is None:
+        n_local_clusters = "auto" if privacy else summary_size(points, settings)
     if privacy is not None:
         with pool.one_blas_thread():
             return cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
     with pool.one_blas_thread():
         rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
         return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+
+
+def summary_size(points: Any, settings: DeviceSettings) -> int:
+    """How many centers the summary of these points may have."""
+    n_points, n_features = points.shape
+    return n_summary_centers(n_points, n_features, settings.min_cluster_size, settings.max_local_clusters)
 
 
 def _numbered(ids: Any, n_points: int) -> Array:
@@ -190,8 +207,11 @@ def _cluster(
     if n_clusters == "auto":
         return _cluster_by_choice(rows, settings, devices)
     solution = local_kmeans(rows, n_clusters, devices.keys, settings.max_iterations)
+    converged = solution.settled
     if rows.dtype != devices.dtype:
         solution = rounded(rows, solution, devices.dtype)
+    if settings.summarises:
+        solution = merged(rows, solution, lambda own: is_withheld(rows, own, settings, devices.ids))
     spoken = with_borrowed(rows, solution, settings.min_cluster_size) if settings.borrows else solution
     told = measure(rows, spoken, n_clusters, settings, devices.keys, devices.ids)
     own = told
@@ -213,7 +233,8 @@ def _cluster(
             spectral_deviation=told.deviations[device],
             n_iterations=int(solution.n_iterations[device]),
             feature_names=devices.names[device],
-            converged=bool(solution.settled[device]),
+            converged=bool(converged[device]),
+            is_summary=settings.summarises,
             sent=SentClusters(told_centers[device], told.counts[device], told_sums[device]) if differs else None,
         )
         for device, (size, differs) in enumerate(zip(devices.sizes, differ.tolist(), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,8 @@ from kfed._base.text import plural
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.private_facts import PrivateFacts
 from kfed.device.refine import refined_labels
+from kfed.device.shares import labels_by_share
+from kfed.device.summary import within_budget
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile, agreed_scale, second_message
 
@@ -52,8 +54,8 @@ class LocalClustering(KfedFile):
     converged : bool
         Whether Lloyd ended because nothing changed; False if it was cut short by `max_iterations`.
     is_summary : bool
-        Whether the local clusters are a fine summary of the points, and not clusters: ``n_local_clusters="auto"`` could
-        not tell how many there are. It stays on the device.
+        Whether the local clusters are a fine summary of the points, and not clusters: no number was given, or
+        ``n_local_clusters="auto"`` could not tell how many there are. The message says so.
     columns : ColumnFacts or None
         What is known of the columns, if the points are the rows of a table.
     sent : SentClusters or None
@@ -119,15 +121,17 @@ class LocalClustering(KfedFile):
         if self.columns is not None:
             return self._table_message(device_id, self.columns, sent)
         sums = said.sums_of_squares[sent]
-        return DeviceMessage(
+        details = Details(scatter=self.scatter, is_summary=self.is_summary)
+        message = DeviceMessage(
             device_id,
             said.centers[sent],
             said.counts[sent],
             None if np.isnan(sums).any() else sums,
             self.spectral_deviation,
             self.feature_names,
-            details=None if self.scatter is None else Details(scatter=self.scatter),
+            details=details if self.is_summary or self.scatter is not None else None,
         )
+        return within_budget(message) if self.is_summary else message
 
     def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
         """What was released with noise, and nothing else that depends on the rows."""
@@ -138,6 +142,7 @@ class LocalClustering(KfedFile):
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table: of values with too few cells behind them it says nothing."""
         centers, details = columns.told(self.centers)[sent], columns.details(sent, self.scatter)
+        details = replace(details, is_summary=self.is_summary)
         assert details.squares is not None
         squares = details.squares.sum(axis=1)
         return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
@@ -157,7 +162,8 @@ class LocalClustering(KfedFile):
             The points that were clustered, since they are not kept here. Each then gets the nearest of the global
             clusters that the device plausibly holds: those of its local clusters, and those that are nearest to at
             least three points, and a quarter, of one local cluster. This goes beyond the paper. It splits a local
-            cluster that covers two global ones.
+            cluster that covers two global ones. On a device that sent a summary, each point gets the nearest global
+            cluster among those that the device is likely to hold, see `kfed.device.shares`.
         """
         own = self.global_clusters(identity)
         if refine is None:
@@ -165,6 +171,8 @@ class LocalClustering(KfedFile):
         points = self._checked_points(refine) if self.columns is None else self._scaled_cells(refine, identity)
         known = self._completed(identity)
         shown = np.flatnonzero(known.shown)  # all clusters of its own are among them
+        if self.is_summary:
+            return np.asarray(shown[labels_by_share(points, known.scaled_centers[shown])])
         labels = refined_labels(points, self.labels, np.searchsorted(shown, own), known.scaled_centers[shown])
         return np.asarray(shown[labels])
 

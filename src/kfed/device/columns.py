@@ -47,7 +47,7 @@ SAMPLED_ROWS = 10_000
 def cluster_columns(
     values: Array,
     schema: FeatureSchema,
-    n_local_clusters: int | Literal["auto"],
+    n_local_clusters: int | Literal["auto"] | None = None,
     *,
     sample_weight: Array | None = None,
     ids: Any = None,
@@ -129,7 +129,7 @@ def cluster_columns(
 
 
 def _cluster_privately(
-    values: Array, schema: FeatureSchema, n_local_clusters: int | Literal["auto"], privacy: Privacy, **options: Any
+    values: Array, schema: FeatureSchema, n_local_clusters: Any, privacy: Privacy, **options: Any
 ) -> LocalClustering:
     if schema.scaling != "agreed":
         raise InvalidInputError(
@@ -184,6 +184,10 @@ def _completed(cells: ObservedCells, counted: Array, found: LocalClustering, fil
     if len(found.labels) == len(counted) and (cells.are_complete or fill):
         return found.labels
     some, centers, labels = cells.select(counted), found.centers.astype(np.float64), found.labels
+    if found.is_summary:  # its small clusters are merged already; another step would undo that
+        every = cells.nearest(some.means(labels, centers))
+        every[counted] = labels
+        return every
     for _ in range(MAX_ITERATIONS):
         centers, before = some.means(labels, centers), labels
         labels = some.nearest(centers)

@@ -23,7 +23,7 @@ from kfed._base.progress import progress_bar
 from kfed._base.random import RandomState
 from kfed.device.batches import is_large, padded_size, rows_of_one, stacked
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
-from kfed.device.cluster import cluster_rows
+from kfed.device.cluster import cluster_rows, summary_size
 from kfed.device.clustering import LocalClustering
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
@@ -36,7 +36,7 @@ BATCH_BYTES = 3 * 2**22
 
 def cluster_fleet(
     points: Sequence[Any] | Mapping[str, Any] | Array,
-    n_local_clusters: int | Literal["auto"] | Sequence[int | Literal["auto"]],
+    n_local_clusters: int | Literal["auto"] | Sequence[int | Literal["auto"]] | None = None,
     *,
     max_local_clusters: int = MAX_LOCAL_CLUSTERS,
     device_ids: Sequence[str] | None = None,
@@ -56,8 +56,9 @@ def cluster_fleet(
     ----------
     points : sequence of (n_points, n_features) arrays, or mapping from device id to such an array
         The points of each device: dense, sparse or data frames, of any sizes.
-    n_local_clusters : int, "auto", or sequence of int or "auto"
-        k^(z), one for all devices or one for each; with ``"auto"`` each device chooses its own.
+    n_local_clusters : int, "auto", or sequence of int or "auto", optional
+        k^(z), one for all devices or one for each; with ``"auto"`` each device chooses its own. Without it, every
+        device summarises its points, see `cluster_device`.
     device_ids : sequence of str, optional
         Names of the devices. Random choices depend on the seed and the name; without names, on the seed only.
     sample_weights : sequence of arrays, optional
@@ -86,19 +87,22 @@ def cluster_fleet(
     n_devices = len(points)
     weights = [None] * n_devices if sample_weights is None else sample_weights
     ids = [""] * n_devices if device_ids is None else device_ids
-    n_clusters = _n_local_clusters(n_local_clusters, n_devices)
-    for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
-        if len(values) != n_devices:
-            raise InvalidInputError(f"{name} must have one entry per device ({n_devices}); got {len(values)}")
+    checks.device_ids(ids)
+    tables = [_table(position, own) for position, own in enumerate(points)]
     settings = DeviceSettings.checked(
         max_local_clusters=max_local_clusters,
         min_cluster_size=min_cluster_size,
         max_iterations=max_iterations,
         measure_deviation=measure_deviation,
         small_clusters=small_clusters,
+        summarises=n_local_clusters is None and privacy is None,
     )
-    checks.device_ids(ids)
-    tables = [_table(position, own) for position, own in enumerate(points)]
+    if settings.summarises:
+        n_local_clusters = [summary_size(own, settings) for own in tables]
+    n_clusters = _n_local_clusters(n_local_clusters, n_devices)
+    for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
+        if len(values) != n_devices:
+            raise InvalidInputError(f"{name} must have one entry per device ({n_devices}); got {len(values)}")
     fleet = _Fleet(
         points=tables,
         weights=[checks.sample_weight(own, table) for own, table in zip(weights, tables, strict=True)],

@@ -2,10 +2,13 @@
 
 A center of a few whole numbers and the exact sum of their squares often give the numbers. So a sum that is sent is one
 over at least `POOLED` times as many rows as a cluster must have. The sum over a device stays what it is, which is all
-that the certificate uses, and every small cluster gets the variance of all of them.
+that the certificate uses. Small clusters share with those of the most similar variance, so that one that is made of
+rows from several places can still be told from the others.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,7 +46,20 @@ def sent_sums(spread: Array, n_rows: Array, is_sent: Array, min_cluster_size: in
         if n_pooled > len(by_size):
             sent[device] = np.nan
             continue
-        pooled = by_size[:n_pooled]
-        freedom = np.maximum(n_rows[device, pooled] - 1, 1)
-        sent[device, pooled] = spread[device, pooled].sum() * freedom / freedom.sum()
+        for pooled in _alike(spread[device], n_rows[device], by_size[:n_pooled], least):
+            freedom = np.maximum(n_rows[device, pooled] - 1, 1)
+            sent[device, pooled] = spread[device, pooled].sum() * freedom / freedom.sum()
     return sent
+
+
+def _alike(spread: Array, n_rows: Array, clusters: Array, least: int) -> list[Array]:
+    """The clusters, ordered by their variance, in runs of at least `least` rows."""
+    ordered = clusters[np.argsort(spread[clusters] / np.maximum(n_rows[clusters], 1), kind="stable")]
+    edges, n_open = [0], 0
+    for position, cluster in enumerate(ordered):
+        n_open += int(n_rows[cluster])
+        if n_open >= least:
+            edges.append(position + 1)
+            n_open = 0
+    edges[-1] = len(ordered)  # what is left over joins the last run
+    return [ordered[first:last] for first, last in pairwise(edges)]

@@ -100,7 +100,7 @@ def cluster_privately(
     if not isinstance(privacy, Privacy):
         raise InvalidInputError(f"privacy must be a kfed.Privacy; got a {type(privacy).__name__}")
     if n_clusters == "auto":
-        raise InvalidInputError('n_local_clusters must be a number with privacy; "auto" looks at the rows to find it')
+        raise InvalidInputError("n_local_clusters must be a number with privacy; finding one looks at the rows")
     if weights is not None:
         raise InvalidInputError("sample_weight must be None with privacy: every row counts once")
     dense = points.toarray() if checks.is_sparse(points) else points

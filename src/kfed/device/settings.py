@@ -22,6 +22,7 @@ class DeviceSettings:
     measure_deviation: bool = True
     weighted: bool = False
     borrows: bool = False
+    summarises: bool = False
 
     @classmethod
     def checked(
@@ -33,6 +34,7 @@ class DeviceSettings:
         measure_deviation: bool,
         weighted: bool = False,
         small_clusters: Any = "withhold",
+        summarises: bool = False,
     ) -> DeviceSettings:
         """Check a caller's settings: the numbers must be whole and at least 1."""
         return cls(
@@ -42,4 +44,5 @@ class DeviceSettings:
             measure_deviation=measure_deviation,
             weighted=weighted,
             borrows=checks.one_of(small_clusters, ["withhold", "borrow"], "small_clusters") == "borrow",
+            summarises=summarises,
         )

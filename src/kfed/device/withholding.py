@@ -42,8 +42,7 @@ def measure(
     `ids` (n_points,) say whose each row of a single device is, as whole numbers from 0.
     """
     tally = _tally(rows, solution, n_clusters)
-    withheld = _is_withheld(tally, settings.min_cluster_size)
-    withheld |= ~_are_of_enough(rows, solution, ~withheld, settings.min_cluster_size, ids)
+    withheld = _is_withheld(rows, solution, tally, settings.min_cluster_size, ids)
     counts: Array = tally.weights if settings.weighted else np.rint(tally.weights).astype(np.int64)
     n_rows = _n_rows(rows, solution, n_clusters) if settings.weighted else counts
     to_send = sent_sums(tally.spread, n_rows, ~withheld, settings.min_cluster_size)
@@ -72,7 +71,18 @@ class _Tally:
     heaviest: Array  # the largest weight of one point
 
 
-def _is_withheld(tally: _Tally, min_cluster_size: int) -> Array:
+def is_withheld(rows: Rows, solution: Solution, settings: DeviceSettings, ids: Array | None = None) -> Array:
+    """Tell which clusters must not leave the device, (n_devices, n_clusters)."""
+    tally = _tally(rows, solution, solution.centers.shape[1])
+    return _is_withheld(rows, solution, tally, settings.min_cluster_size, ids)
+
+
+def _is_withheld(rows: Rows, solution: Solution, tally: _Tally, least: int, ids: Array | None) -> Array:
+    withheld = _reveal_rows(tally, least)
+    return withheld | ~_are_of_enough(rows, solution, ~withheld, least, ids)
+
+
+def _reveal_rows(tally: _Tally, min_cluster_size: int) -> Array:
     """Apply the rule of decision 0001, (n_devices, n_clusters).
 
     A cluster of fewer than m points weighs less than m times its heaviest, so one inequality covers small clusters and

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil, sqrt
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -18,9 +17,10 @@ from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
-from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy
+from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy, cluster_device
 from kfed.errors import AggregationWarning, InvalidInputError
-from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
+from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter, weights_of_rows
+from kfed.server import aggregate
 from kfed.simulate import Devices, Round, are_tables
 
 
@@ -29,14 +29,17 @@ class KFed(NearestCenter):
 
     Parameters
     ----------
-    n_clusters : int
-        Number of global clusters, k.
+    n_clusters : int or "auto"
+        Number of global clusters, k. ``"auto"`` compares numbers and takes the one that stands out, or the best, see
+        `kfed.aggregate`; `aggregation_` says how it was found.
     n_local_clusters : int, "auto", sequence or mapping, optional
         Clusters that a device looks for, k^(z): one number for all, one for each device in the order of
-        `device_ids_`, or a mapping from device (its group, or its position in a list) to number. By default
-        the square root of `n_clusters`, rounded up: the heterogeneous case that the paper is about.
-    rule : {"paper", "robust"}
-        How the server groups device centers, see `kfed.aggregate`.
+        `device_ids_`, or a mapping from device (its group, or its position in a list) to number. By default a device
+        sends a fine summary of its rows instead, see `kfed.cluster_device`. With numbers for `n_clusters` and this, it
+        is the method of the paper.
+    rule : {"default", "paper", "pooled", "robust"}
+        How the server groups device centers, see `kfed.aggregate`; by default ``"pooled"`` for summaries, and else
+        ``"paper"``.
     min_devices : int, optional
         Devices that every global cluster must rest on, see `kfed.aggregate`.
     min_cluster_size : int
@@ -64,8 +67,9 @@ class KFed(NearestCenter):
         Means of the device centers of each global cluster. Of one table with fewer distinct rows than clusters it
         has fewer rows, as many as `aggregation_` has clusters; a warning says so.
     labels_ : array of int, shape (n_rows,)
-        The induced clustering: each row goes where the server put the center of its local cluster. In the
-        order of the rows of `X`; if `X` is a list of tables, in the order of the list.
+        The induced clustering: each row goes where the server put the center of its local cluster. On a device that
+        sent a summary, each row goes to the nearest cluster that the device is likely to hold. In the order of the rows
+        of `X`; if `X` is a list of tables, in the order of the list.
     inertia_ : float
         Sum of squared distances of the rows to the centers of their labels, times their weights. It can be
         more than ``-score(X)``: the induced label is not always that of the nearest center.
@@ -114,7 +118,8 @@ class KFed(NearestCenter):
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012  # scikit-learn looks for a plain dict
         **NearestCenter._parameter_constraints,
         "n_local_clusters": [None, AT_LEAST_ONE, StrOptions({"auto"}), "array-like", Mapping],
-        "rule": [StrOptions({"paper", "robust"})],
+        "n_clusters": [AT_LEAST_ONE, StrOptions({"auto"})],
+        "rule": [StrOptions({"default", "paper", "pooled", "robust"})],
         "min_devices": [None, AT_LEAST_ONE],
         "min_cluster_size": [AT_LEAST_ONE],
         "measure_deviation": ["boolean"],
@@ -125,10 +130,10 @@ class KFed(NearestCenter):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | Literal["auto"] = "auto",
         n_local_clusters: int | Literal["auto"] | Sequence[int] | Mapping[Any, int] | None = None,
         *,
-        rule: str = "paper",
+        rule: str = "default",
         min_devices: int | None = None,
         min_cluster_size: int = MIN_CLUSTER_SIZE,
         random_state: RandomState = None,
@@ -183,19 +188,31 @@ class KFed(NearestCenter):
         self.n_iter_ = max(local.n_iterations for local in found)
         self._induce(done, devices, sample_weight)
         n_unsettled = sum(not local.converged for local in found)
-        self._warn_unless_found(len(np.unique(self.cluster_centers_, axis=0)), n_unsettled)
+        n_found = len(np.unique(self.cluster_centers_, axis=0))
+        self._warn_unless_found(n_found, self.aggregation_.n_clusters, n_unsettled)
         return self
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
-        if X.shape[0] < self.n_clusters:
-            raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}")
+        k = self._found_in(X, sample_weight) if self.n_clusters == "auto" else self.n_clusters
+        if X.shape[0] < k:
+            raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={k}")
         self._warn_if_meant_for_devices()
-        local = self._fit_one_device(X, sample_weight, measure_deviation=self.measure_deviation, privacy=self.privacy)
+        how: dict[str, Any] = {"measure_deviation": self.measure_deviation, "privacy": self.privacy}
+        local = self._fit_one_device(X, k, sample_weight, **how)
         self.device_ids_ = ["0"]
         alone = {"0": replace(local, feature_names=self._feature_names)}
         n_clusters = int(np.count_nonzero(local.counts))
         self.aggregation_ = Round.of(alone, n_clusters, rule=self.rule, n_jobs=self._n_threads).aggregation
         return self
+
+    def _found_in(self, X: Any, sample_weight: Any) -> int:
+        """The number of clusters that a summary of all rows shows."""
+        weights = None if sample_weight is None else weights_of_rows(sample_weight, X)
+        how: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self._n_threads, "privacy": self.privacy}
+        summary = cluster_device(X, min_cluster_size=1, sample_weight=weights, measure_deviation=False, **how)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AggregationWarning)
+            return aggregate([summary.to_message("0")], n_jobs=self._n_threads).n_clusters
 
     def _warn_if_groups_are_meant(self, y: Any) -> None:
         """Warn if a second argument was given, which is `y`, and no groups."""
@@ -210,7 +227,7 @@ class KFed(NearestCenter):
         """Warn if a setting that only devices use was given: then `groups` may have been lost on the way to `fit`."""
         unused = {
             "n_local_clusters": self.n_local_clusters is not None,
-            "rule": self.rule != "paper",
+            "rule": self.rule != "default",
             "min_devices": self.min_devices is not None,
             "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
             "rounds": self.rounds != 1,
@@ -256,12 +273,13 @@ class KFed(NearestCenter):
 
     def _round(self, devices: Devices, sample_weight: Any) -> Round:
         """Run one round over the devices, Algorithm 1 on each and Algorithm 2 on what they send."""
-        default = ceil(sqrt(self.n_clusters))
-        n_local_clusters = default if self.n_local_clusters is None else self.n_local_clusters
+        n_local_clusters = self.n_local_clusters
+        if not (n_local_clusters is None or isinstance(n_local_clusters, str)):
+            n_local_clusters = devices.one_each(n_local_clusters, "n_local_clusters")
         return Round.run(
             dict(zip(devices.ids, devices.tables, strict=True)),
             self.n_clusters,
-            "auto" if isinstance(n_local_clusters, str) else devices.one_each(n_local_clusters, "n_local_clusters"),
+            n_local_clusters,
             rule=self.rule,
             min_devices=self.min_devices,
             n_jobs=self._n_threads,
@@ -281,17 +299,17 @@ class KFed(NearestCenter):
         return tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
     def _induce(self, done: Round, devices: Devices, sample_weight: Any) -> None:
-        """Label the rows, and compute the inertia, if that is possible from the statistics of the local clusters."""
+        """Label the rows, and compute the inertia: from the statistics of local clusters, if rows kept to these."""
         self.labels_ = np.empty(devices.n_rows, np.int32)
         self.inertia_ = 0.0
-        weights = [None] * len(devices.ids) if sample_weight is None else devices.weights(sample_weight)
-        every = zip(done.local.items(), devices.tables, devices.rows, weights, strict=True)
-        for (device_id, local), X, rows, weight in every:
-            clusters = done.clusters[device_id]
-            self.labels_[rows] = clusters[local.labels]
-            if self.privacy is not None or self.rounds > 1:  # centers are not the means of all their rows
-                own = np.ones(X.shape[0]) if weight is None else weight
-                self.inertia_ += float(self._cost(X, self.labels_[rows], own.astype(X.dtype)))
+        weights = None if sample_weight is None else devices.weights(sample_weight)
+        every = zip(done.local.items(), done.device_labels(), devices.rows, devices.tables, strict=True)
+        for position, ((device_id, local), labels, rows, X) in enumerate(every):
+            self.labels_[rows] = labels
+            if self.privacy is not None or self.rounds > 1 or local.is_summary:
+                own = weights_of_rows(None if weights is None else weights[position], X)
+                self.inertia_ += self._cost(X, self.labels_[rows], own)
                 continue
+            clusters = done.clusters[device_id]
             moves = np.linalg.norm(local.centers - self.cluster_centers_[clusters], axis=1).astype(np.float64)
             self.inertia_ += local.cost + float(np.dot(local.counts, moves**2))

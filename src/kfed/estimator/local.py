@@ -84,5 +84,5 @@ class LocalKMeans(NearestCenter):
         LocalKMeans
         """
         self._validate_params()
-        self._fit_one_device(self._validated(X, reset=True), sample_weight)
+        self._fit_one_device(self._validated(X, reset=True), self.n_clusters, sample_weight)
         return self

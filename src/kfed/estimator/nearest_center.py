@@ -106,13 +106,19 @@ class NearestCenter(
         return X.astype(np.result_type(X.dtype, self.cluster_centers_.dtype), copy=False)
 
     def _fit_one_device(
-        self, X: Any, sample_weight: Any, *, measure_deviation: bool = False, privacy: Privacy | None = None
+        self,
+        X: Any,
+        n_clusters: int,
+        sample_weight: Any,
+        *,
+        measure_deviation: bool = False,
+        privacy: Privacy | None = None,
     ) -> LocalClustering:
         """Fit one checked table by Algorithm 1. Nothing is sent, so no cluster is withheld."""
         weights = weights_of_rows(sample_weight, X)
         local = cluster_device(
             X,
-            self.n_clusters,
+            n_clusters,
             sample_weight=None if sample_weight is None else weights,
             random_state=self.random_state,
             min_cluster_size=1,
@@ -127,14 +133,14 @@ class NearestCenter(
         self.labels_ = self._nearest(X)
         self.inertia_ = self._cost(X, self.labels_, weights)
         self.n_iter_ = local.n_iterations
-        self._warn_unless_found(len(self.cluster_centers_), n_unsettled=int(not local.converged))
+        self._warn_unless_found(len(self.cluster_centers_), n_clusters, n_unsettled=int(not local.converged))
         return local
 
-    def _warn_unless_found(self, n_found: int, n_unsettled: int) -> None:
+    def _warn_unless_found(self, n_found: int, n_clusters: int, n_unsettled: int) -> None:
         """Warn if there are fewer distinct clusters than asked for, or if Lloyd was cut short."""
-        if n_found < self.n_clusters:
+        if n_found < n_clusters:
             warnings.warn(
-                f"found {plural(n_found, 'distinct cluster')}, fewer than n_clusters={self.n_clusters}: "
+                f"found {plural(n_found, 'distinct cluster')}, fewer than n_clusters={n_clusters}: "
                 "X may have duplicate rows",
                 ConvergenceWarning,
                 stacklevel=4,

@@ -17,6 +17,7 @@ from kfed.server.k_comparison import KComparison
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
 from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_traversal
+from kfed.server.pooled import DEFAULT
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
@@ -27,6 +28,7 @@ from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
 
 __all__ = [
+    "DEFAULT",
     "RULES",
     "Aggregation",
     "ClusterModel",

@@ -47,16 +47,18 @@ def advice(
             "single center",
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
             f"({text.listed(list(map(str, lone)))}); a single outlier can cause that: "
-            f"look at them{'' if rule == 'robust' else ', use the robust rule,'} or ask for fewer clusters",
+            f"look at them{'' if rule in ('robust', 'pooled') else ', use the robust rule,'} or ask for fewer clusters",
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
-    if not (rule == "regions" or presence.is_heterogeneous):
+    if not (rule in ("regions", "pooled") or presence.is_heterogeneous):
         yield Notice(
             "alike",
             f"a device has {presence.max_local_clusters:,} of the {n_clusters:,} clusters, more than "
             f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary",
         )
-    if choice is not None and not choice.agreement:
+    if choice is not None and not choice.is_reliable:
+        yield Notice("unsure k", f"no number of clusters stands out, and {n_clusters} was taken: {choice.reason}")
+    elif choice is not None and not choice.agreement:
         yield Notice("unsure k", f"the number of clusters has no second opinion: {choice.reason}")
 
 

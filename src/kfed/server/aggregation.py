@@ -18,10 +18,12 @@ from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import group
 from kfed.server.answers import answer, assign, identity_of
-from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import column_advice, late_advice
+from kfed.server.finding_k import find_k
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
+from kfed.server.k_comparison import KComparison
+from kfed.server.pooled import rule_for
 from kfed.server.questions import Questions
 from kfed.server.rules import rule_name
 from kfed.server.summary import summarize, total_counts
@@ -43,7 +45,9 @@ class Aggregation(Questions, KfedFile):
     first_device : str or None
         The device that the traversal was asked to start from.
     k_choice : KChoice or None
-        How `n_clusters` was found, if it was "auto".
+        How `n_clusters` was found, if it was not given.
+    k_comparison : KComparison or None
+        The values of k that were compared to find it, if any were; it is not kept in files.
     min_devices : int or None
         How many devices every cluster was asked to rest on, if that was asked.
     rounds : int
@@ -59,6 +63,7 @@ class Aggregation(Questions, KfedFile):
     k_choice: KChoice | None = None
     min_devices: int | None = None
     rounds: int = 1
+    k_comparison: KComparison | None = None
 
     @classmethod
     def of(
@@ -71,11 +76,13 @@ class Aggregation(Questions, KfedFile):
         min_devices: int | None = None,
     ) -> Self:
         """`kfed.aggregate` behind its checks, and without its warnings."""
-        on_scale = messages.rescaled
-        choice = choose_k(on_scale, n_jobs, min_devices) if n_clusters == "auto" else None
-        k = choice.reliable_n_clusters() if choice else int(n_clusters)
-        grouping = group(on_scale, k, rule, first_device, n_jobs, min_devices)
-        return cls(messages, rule, first_device, grouping, choice, min_devices)
+        rule = rule_for(messages, rule)
+        choice, compared = None, None
+        if n_clusters == "auto":
+            choice, compared = find_k(messages, rule, n_jobs, min_devices)
+        k = choice.n_clusters if choice else int(n_clusters)
+        grouping = group(messages.rescaled, k, rule, first_device, n_jobs, min_devices)
+        return cls(messages, rule, first_device, grouping, choice, min_devices, k_comparison=compared)
 
     def __post_init__(self) -> None:
         for array in vars(self._grouping).values():

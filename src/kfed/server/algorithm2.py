@@ -1,4 +1,4 @@
-"""Algorithm 2 of the paper, k-FED: `paper_rule` is it to the letter; two more rules go beyond the paper.
+"""Algorithm 2 of the paper, k-FED: `paper_rule` is it to the letter; the other rules go beyond the paper.
 
 A rule takes the messages, k and the rows that M starts from, and returns a `Grouping`.
 """
@@ -16,6 +16,7 @@ from kfed._base.averages import means_by_label
 from kfed.errors import InvalidInputError, TooFewCentersError
 from kfed.server import company, noise, robust, support
 from kfed.server.grouping import Grouping
+from kfed.server.pooled import pooled_rule
 from kfed.server.traversal import farthest_first
 from kfed.wire import MessageBatch
 
@@ -59,6 +60,7 @@ RULES: dict[str, Callable[[MessageBatch, int, Array, int | None], Grouping]] = {
     "paper": paper_rule,
     "robust": robust_rule,
     "regions": regions_rule,
+    "pooled": pooled_rule,
 }
 
 

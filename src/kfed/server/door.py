@@ -11,15 +11,16 @@ from kfed.errors import AggregationWarning
 from kfed.server.aggregation import Aggregation
 from kfed.server.auto_k import choose_k
 from kfed.server.k_choice import KChoice
+from kfed.server.pooled import DEFAULT
 from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch
 
 
 def aggregate(
     messages: Iterable[DeviceMessage] | MessageBatch,
-    n_clusters: int | Literal["auto"],
+    n_clusters: int | Literal["auto"] | None = None,
     *,
-    rule: str | OwnRule = "paper",
+    rule: str | OwnRule = DEFAULT,
     first_device: str | None = None,
     min_devices: int | None = None,
     n_jobs: int | None = None,
@@ -31,10 +32,15 @@ def aggregate(
     messages : iterable of DeviceMessage
         One message a device, in any order: the answer depends on the set of messages alone. Or a `MessageBatch`, which
         holds the same as columns, for messages too many to be held as objects.
-    n_clusters : int or "auto"
-        Number of global clusters, k. ``"auto"`` finds it, see `choose_n_clusters`; the answer says how, in `k_choice`.
-    rule : {"paper", "robust", "regions"}, the name of a rule of one's own, or a callable
+    n_clusters : int or "auto", optional
+        Number of global clusters, k. Without it, or with ``"auto"``, it is the number that `choose_n_clusters` finds;
+        where that is in doubt, values of k are compared, and the one that stands out is taken, or the best of them. The
+        answer says how, in `k_choice` and `k_comparison`.
+    rule : {"default", "paper", "pooled", "robust", "regions"}, the name of a rule of one's own, or a callable
+        By default ``"pooled"`` if a device sent a summary (`cluster_device` without a number), and else ``"paper"``.
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
+        ``"pooled"`` is weighted k-means on all centers, where centers of rows from several clusters weigh less: on
+        summaries it comes close to k-means on the rows of all devices. On separated data it gives the paper's answer.
         ``"robust"`` weighs centers by their counts, sets tiny stray ones aside, tries several seedings and runs Lloyd
         to convergence; on clean separated data it gives the paper's answer.
         ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
@@ -60,15 +66,13 @@ def aggregate(
     ------
     TooFewCentersError
         If there are fewer than `n_clusters` device centers, or fewer clusters that rest on `min_devices` devices.
-    NoReliableKError
-        If `n_clusters` is "auto" and the centers do not show it clearly: then it has to be given.
 
     Warns
     -----
     AggregationWarning
         If clusters rest on a single center, if centers were set aside, if devices are too alike for the paper's
-        corollary, or if an "auto" number of clusters has no second opinion; `Aggregation.notices`
-        has each with its code.
+        corollary, or if a number of clusters was found that does not stand out or has no second opinion;
+        `Aggregation.notices` has each with its code.
 
     References
     ----------
@@ -84,7 +88,7 @@ def aggregate(
     >>> result.cluster_sizes
     array([30,  5, 10])
     """
-    n_clusters = checks.positive_integer_or_auto(n_clusters, "n_clusters")
+    n_clusters = "auto" if n_clusters is None else checks.positive_integer_or_auto(n_clusters, "n_clusters")
     rule = rule_name(rule)
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
     result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))

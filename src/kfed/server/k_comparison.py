@@ -145,6 +145,11 @@ class KComparison(InNotebook):
             "would be clear"
         )
 
+    @property
+    def rises_at_the_end(self) -> bool:
+        """Whether the silhouette is the largest at the largest k that was compared."""
+        return len(self.n_clusters) > 2 and int(self.silhouettes.argmax()) == len(self.n_clusters) - 1
+
     def conclusion(self) -> Conclusion:
         """The recommendation and its reason."""
         if self.recommended is None:
@@ -187,7 +192,7 @@ class KComparison(InNotebook):
             centers = text.plural(self.n_device_centers, "center")
             yield f"{centers} say little from k = {few[0]} on: a cluster of a single center is always stable"
         last = int(self.n_clusters[-1])
-        if len(self.n_clusters) > 2 and self.silhouettes.argmax() == len(self.n_clusters) - 1:
+        if self.rises_at_the_end:
             yield f"the silhouette still rises at k = {last}, the largest that was compared; compare larger ones, too"
         resamplings = text.plural(self.agreements.shape[1], "resampling")
         yield (

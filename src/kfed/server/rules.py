@@ -18,6 +18,7 @@ from kfed._base.averages import means_by_label
 from kfed.errors import InvalidInputError
 from kfed.server.algorithm2 import RULES
 from kfed.server.grouping import Grouping
+from kfed.server.pooled import DEFAULT
 from kfed.wire import MessageBatch
 
 OwnRule = Callable[[MessageBatch, int], Any]
@@ -27,7 +28,7 @@ ENTRY_POINTS = "kfed.rules"
 
 MOST_LETTERS = 180
 
-_OURS = frozenset(RULES)
+_OURS = frozenset({DEFAULT, *RULES})
 _CALLABLES: dict[int, str] = {}
 """Names of callables by their id, which no other object gets: `RULES` keeps them alive."""
 
@@ -72,12 +73,12 @@ def rule_name(rule: str | OwnRule) -> str:
         name = _CALLABLES.get(id(rule), "")
         known = RULES.get(name)
         return name if isinstance(known, _Checked) and known.rule is rule else _named_by_itself(rule)
-    if isinstance(rule, str) and rule not in RULES:
+    if isinstance(rule, str) and rule not in _OURS and rule not in RULES:
         from importlib.metadata import entry_points
 
         for found in entry_points(group=ENTRY_POINTS, name=rule):
             register_rule(rule, found.load())
-    return checks.one_of(rule, list(RULES), "rule")
+    return checks.one_of(rule, [DEFAULT, *RULES], "rule")
 
 
 def _named_by_itself(rule: OwnRule) -> str:

@@ -15,6 +15,7 @@ from kfed._base import checks
 from kfed.errors import InvalidInputError, TooFewCentersError
 from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
+from kfed.server.pooled import DEFAULT, rule_for
 from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch
 
@@ -28,7 +29,7 @@ def aggregate_tree(
     n_clusters: int,
     *,
     fan_in: int = FAN_IN,
-    rule: str | OwnRule = "paper",
+    rule: str | OwnRule = DEFAULT,
     min_devices: int | None = None,
     keep: Keep | None = None,
     n_jobs: int | None = None,
@@ -44,8 +45,9 @@ def aggregate_tree(
         Number of global clusters, k; also of each region that has more centers than that.
     fan_in : int
         Devices of a region, regions of the next, and so on; at least 2.
-    rule : {"paper", "robust"}, the name of a rule of one's own, or a callable
-        As in `kfed.aggregate`. Above the level of devices, ``"regions"`` takes the place of ``"paper"``.
+    rule : {"default", "paper", "pooled", "robust"}, the name of a rule of one's own, or a callable
+        As in `kfed.aggregate`, where the first device decides what the default is. Above the level of devices,
+        ``"regions"`` takes the place of ``"paper"``.
     min_devices : int, optional
         With the robust rule, devices that every cluster of a region of devices must rest on; centers of fewer are set
         aside there, and nothing is said of them further up. A region may then have fewer clusters. A cluster of which
@@ -89,7 +91,7 @@ def aggregate_tree(
     ('region 1.0', 'region 1.1')
     """
     n_clusters = checks.positive_integer(n_clusters, "n_clusters")
-    rule = checks.one_of(rule_name(rule), [name for name in RULES if name != "regions"], "rule")
+    rule = checks.one_of(rule_name(rule), [DEFAULT, *(name for name in RULES if name != "regions")], "rule")
     if checks.positive_integer(fan_in, "fan_in") < 2:
         raise InvalidInputError("fan_in must be at least 2; got 1")
     if min_devices is not None and checks.positive_integer(min_devices, "min_devices") > 1 and rule == "paper":
@@ -177,6 +179,7 @@ class _Tree:
         return found
 
     def _aggregated(self, level: int, batch: MessageBatch, n_clusters: int) -> Aggregation:
+        self._rule = rule_for(batch, self._rule)
         rule = "regions" if level and self._rule == "paper" else self._rule
         return Aggregation.of(
             batch, n_clusters, rule, None, self._n_jobs, 1 if level and self._min_devices else self._min_devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class Round:
         One answer down for each device, in the order of `local`.
     before : Round or None
         The first round, if this is the second; see `refined`.
+    points : dict from device id to points, or None
+        The points of the devices, where they are known: those of a device that sent a summary are labelled one by one.
 
     Examples
     --------
@@ -50,15 +52,16 @@ class Round:
     aggregation: Aggregation
     identities: tuple[Identity, ...] = field(repr=False)
     before: Round | None = field(default=None, repr=False, kw_only=True)
+    points: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
 
     @classmethod
     def run(
         cls,
         devices: Mapping[str, Any],
-        n_clusters: int,
-        n_local_clusters: Any,
+        n_clusters: int | Literal["auto"] | None = None,
+        n_local_clusters: Any = None,
         *,
-        rule: str | OwnRule = "paper",
+        rule: str | OwnRule = "default",
         min_devices: int | None = None,
         n_jobs: int | None = None,
         rounds: int = 1,
@@ -69,10 +72,10 @@ class Round:
         Parameters
         ----------
         devices : dict from device id to points of shape (n_points, n_features)
-        n_clusters : int
-            Number of global clusters, k.
-        n_local_clusters : int, "auto", or sequence of such
-            k^(z), one for all devices or one for each.
+        n_clusters : int or "auto", optional
+            Number of global clusters, k; found from the messages if it is not given.
+        n_local_clusters : int, "auto", or sequence of such, optional
+            k^(z), one for all devices or one for each. Without it, devices send summaries.
         rule, min_devices, n_jobs
             As in `kfed.aggregate`.
         rounds : {1, 2}
@@ -82,13 +85,14 @@ class Round:
         """
         local = cluster_devices(devices, n_local_clusters, n_jobs=n_jobs, **options)  # Algorithm 1, on every device
         done = cls.of(local, n_clusters, rule=rule, min_devices=min_devices, n_jobs=n_jobs)
+        done = replace(done, points=devices)
         if rounds == 1:
             return done
         how = {name: options[name] for name in ("sample_weights", "min_cluster_size") if name in options}
         return done.refined(devices, n_jobs=n_jobs, **how)
 
     @classmethod
-    def of(cls, local: Mapping[str, LocalClustering], n_clusters: int, **options: Any) -> Self:
+    def of(cls, local: Mapping[str, LocalClustering], n_clusters: int | Literal["auto"] | None, **options: Any) -> Self:
         """Run the rest of a round whose devices are clustered; `options` are those of `kfed.aggregate`."""
         messages = messages_of(local)  # up
         aggregation = aggregate(messages, n_clusters, **options)  # Algorithm 2, on the server
@@ -136,10 +140,14 @@ class Round:
         return np.concatenate(self.device_labels())
 
     def device_labels(self, refine: Iterable[Any] | None = None) -> list[Array]:
-        """The induced clustering of each device; with its points in `refine`, the refined one."""
-        points = [None] * len(self.local) if refine is None else refine
+        """The induced clustering of each device; with its points in `refine`, and for summaries, the refined one."""
+        points = self._points_of_summaries() if refine is None else refine
         every = zip(self.local.values(), self.identities, points, strict=True)
         return [own.induced_labels(identity, refine=rows) for own, identity, rows in every]
+
+    def _points_of_summaries(self) -> list[Any]:
+        known = self.points or {}
+        return [known.get(device_id) if own.is_summary else None for device_id, own in self.local.items()]
 
     @cached_property
     def sent(self) -> Communication:
@@ -151,7 +159,7 @@ class Round:
 
 def cluster_devices(
     devices: Mapping[str, Any],
-    n_local_clusters: Any,
+    n_local_clusters: Any = None,
     *,
     feature_names: Iterable[str] | None = None,
     measure_deviation: bool = False,

@@ -25,7 +25,7 @@ MOST_SPREADS = 256
 
 def cluster_file(
     path: Any,
-    n_local_clusters: int | Literal["auto"],
+    n_local_clusters: int | Literal["auto"] | None,
     device_id: str,
     *,
     random_state: int = 0,
@@ -89,7 +89,7 @@ def _is_plain(path: Any, header: bool | None) -> bool:
 
 def cluster_table(
     table: Table,
-    n_local_clusters: int | Literal["auto"],
+    n_local_clusters: int | Literal["auto"] | None,
     device_id: str,
     *,
     random_state: int = 0,
@@ -105,8 +105,8 @@ def cluster_table(
     table : Table
         The rows, see `read_table`. Its weights are used if it has them; so are the ids of its rows, to count whose rows
         a cluster holds.
-    n_local_clusters : int or "auto"
-        How many clusters to look for; "auto" finds how many there are.
+    n_local_clusters : int or "auto" or None
+        How many clusters to look for; "auto" finds how many there are, and None makes a fine summary.
     device_id : str
         The name of the site.
     random_state : int
@@ -160,7 +160,7 @@ def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
         yield Notice("few cells", f"{rows} too few filled cells to be counted, and will get labels all the same")
 
 
-def _too_many(n_local_clusters: int | Literal["auto"], n_rows: int, min_cluster_size: int) -> Iterator[Notice]:
+def _too_many(n_local_clusters: int | Literal["auto"] | None, n_rows: int, min_cluster_size: int) -> Iterator[Notice]:
     if isinstance(n_local_clusters, int) and n_local_clusters * min_cluster_size > max(n_rows, min_cluster_size):
         yield Notice(
             "many clusters",

@@ -109,7 +109,7 @@ class LocalFile(KfedFile):
             The rows themselves, see `read_rows`: each may move to a better cluster that this device plausibly holds.
         """
         if refine is not None:
-            self._check_same_rows(refine)
+            self.check_same_rows(refine)
         if isinstance(clusters, Aggregation):
             return self.clustering.induced_labels(clusters.answer(self.to_message()), refine=refine)
         if clusters.device_id != self.device_id:
@@ -156,7 +156,7 @@ class LocalFile(KfedFile):
             raise
         return len(message)
 
-    def _check_same_rows(self, rows: Array) -> None:
+    def check_same_rows(self, rows: Array) -> None:
         """Raise if the means show that other rows were clustered; rows with weights are not checked."""
         found = self.clustering
         if found.columns is not None:

@@ -46,6 +46,8 @@ class Details:
         In a second message, the global cluster whose rows on this device each center is the mean of.
     refines : str or None
         In a second message, the fingerprint of these global clusters.
+    is_summary : bool
+        Whether the centers are a fine summary of the rows, and not clusters that the device looked for.
     """
 
     observed: Array | None = None
@@ -59,6 +61,7 @@ class Details:
     promise: Promise | None = None
     cluster_ids: Array | None = None
     refines: str | None = None
+    is_summary: bool = False
 
     def __post_init__(self) -> None:
         for name, array in self.tensors().items():
@@ -72,6 +75,7 @@ class Details:
         """What is no array, for a file."""
         promise = None if self.promise is None else self.promise.facts()
         said: dict[str, Any] = {"n_left_out": self.n_left_out, "promise": promise, "refines": self.refines}
+        said |= {"is_summary": self.is_summary or None}
         return {name: value for name, value in said.items() if value is not None}
 
     @classmethod
@@ -88,6 +92,7 @@ class Details:
             n_left_out=facts.get("n_left_out"),
             promise=None if promise is None else Promise.restored(promise),
             refines=facts.get("refines"),
+            is_summary=facts.get("is_summary", False),
         )
 
     def check(self, centers: Array, counts: Array) -> None:
@@ -111,6 +116,8 @@ class Details:
             not isinstance(self.n_left_out, int) or not 0 <= self.n_left_out < MAX_CELLS
         ):
             raise InvalidInputError("n_left_out must be a whole number and not negative")
+        if not isinstance(self.is_summary, bool):
+            raise InvalidInputError("is_summary must be true or false")
         if self.observed is not None:
             self._check_cells(self.observed, centers, counts)
         self._check_second()
@@ -144,5 +151,6 @@ class Details:
             raise InvalidInputError("centers and squares must be 0 where nothing was observed")
 
 
-TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_left_out", "promise", "refines"))
+NO_TENSORS = ("n_left_out", "promise", "refines", "is_summary")
+TENSORS = tuple(field.name for field in fields(Details) if field.name not in NO_TENSORS)
 WHOLE = ("groups", "codes", "cluster_ids")

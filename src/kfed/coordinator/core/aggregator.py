@@ -135,8 +135,11 @@ class Aggregator:
         if not federation.by_column:
             federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
+        found = Aggregation.of(batch, n_clusters, federation.rule, n_jobs=n_jobs, min_devices=federation.min_devices)
+        if found.k_choice is not None:
+            found.k_choice.reliable_n_clusters()  # raises if it is a guess: people choose a number instead
         clusters = Clusters.of(
-            Aggregation.of(batch, n_clusters, federation.rule, n_jobs=n_jobs, min_devices=federation.min_devices),
+            found,
             digests,
             sequences,
             job.previous,

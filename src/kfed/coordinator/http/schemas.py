@@ -27,7 +27,7 @@ class NewFederation(BaseModel):
     n_features: Annotated[StrictInt, Field(ge=1, le=MAX_FEATURES)]
     feature_names: Annotated[list[FeatureName], Field(max_length=MAX_FEATURES)] | None = None
     n_clusters: NumberOfClusters | Literal["auto"] = "auto"
-    rule: Literal["paper", "robust", "regions"] = "paper"
+    rule: Literal["default", "paper", "pooled", "robust", "regions"] = "default"
     quorum: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] | None = None
     deadline: Annotated[float, Field(gt=0, lt=1e11, description="Seconds since 1970")] | None = None
     max_devices: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] = MAX_DEVICES

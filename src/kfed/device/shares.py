@@ -1,0 +1,124 @@
+"""Labels of the rows of a device that sent a summary: the nearest cluster, if the device is likely to hold it.
+
+A row between two clusters is more likely to be of the one that its device holds much of. With pi_r the share of
+cluster r on this device, a row x gets the cluster of the largest log pi_r - g_r(x). Here g_r(x) is how much farther x
+is from center r than from its nearest center a, |x - r|^2 - |x - a|^2, over twice the variance of the rows along the
+line from a to r. Shares are found by expectation maximisation (Dempster, Laird and Rubin, JRSS B 1977). Beyond the
+paper: this is what its induced labels know of a device that holds few clusters, without a number of local clusters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kfed._base.array import Array
+
+LEAST_HELD = 2.0
+"""Rows that speak for a cluster by chance: a cluster with fewer is not held by the device."""
+
+UNSEEN = 0.05
+"""Rows that all clusters together are given beforehand, so that none is out of the question."""
+
+UNSEEN_IF_ALIKE = 0.5
+"""The same on a device that holds no few clusters."""
+
+N_PASSES, MAX_STEPS, SMALL_CHANGE = 3, 100, 1e-6
+
+MOST_EXAMINED = 2**14
+"""Of a device with more rows, so many tell the shares."""
+
+
+def labels_by_share(points: Any, cluster_centers: Array) -> Array:
+    """Global cluster of every point, (n_points,), on a device that may hold few of them.
+
+    Parameters
+    ----------
+    points : array or sparse matrix of shape (n_points, n_features)
+    cluster_centers : array of shape (n_clusters, n_features)
+
+    Examples
+    --------
+    >>> points = np.array([-0.6, -0.4, -0.2, 0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.1])[:, None]
+    >>> labels_by_share(points, np.array([[0.0], [2.0]]))  # 1.1 is nearer to 2, where this device has nothing else
+    array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    """
+    products = _products(points, cluster_centers)
+    if len(cluster_centers) == 1:
+        return np.zeros(len(products), np.intp)
+    some = products[:: -(-len(products) // MOST_EXAMINED)]
+    evidence = _Evidence(cluster_centers)
+    labels = evidence.nearest(some)
+    for _ in range(N_PASSES):
+        variances = evidence.variances(some, labels)
+        against = evidence.against(some, variances)
+        shares = _shares(against, LEAST_HELD, UNSEEN)
+        if not _is_told(shares, against):
+            shares = _shares(against, 0.0, UNSEEN_IF_ALIKE)
+        labels = (np.log(shares) - against).argmax(axis=1)
+    if len(some) == len(products):
+        return labels
+    return np.asarray((np.log(shares) - evidence.against(products, variances)).argmax(axis=1))
+
+
+def _products(points: Any, centers: Array) -> Array:
+    """Products of points and centers, both relative to the first center: (n_points, n_clusters)."""
+    wide = centers.astype(np.float64)
+    moved = wide - wide[0]
+    return np.asarray(points @ moved.T - wide[0] @ moved.T)
+
+
+class _Evidence:
+    """How rows lie among cluster centers, from their products with these."""
+
+    def __init__(self, centers: Array) -> None:
+        moved = centers.astype(np.float64) - centers[0]
+        self.among = moved @ moved.T  # (n_clusters, n_clusters)
+        lengths = np.diag(self.among)
+        self.squares = np.maximum(lengths[:, None] + lengths - 2 * self.among, 0)
+
+    def nearest(self, products: Array) -> Array:
+        """The nearest center of each row."""
+        return np.asarray((np.diag(self.among) - 2 * products).argmin(axis=1))
+
+    def variances(self, products: Array, labels: Array) -> Array:
+        """Variance of rows about the centers of their labels, along the line through any two centers, (k, k).
+
+        With q_r the product of a residual and center r, it is the mean of (q_r - q_s)^2 over the squared distance.
+        """
+        residuals = products - self.among[labels]
+        moments = residuals.T @ residuals / len(residuals)
+        spread = np.diag(moments)[:, None] + np.diag(moments) - 2 * moments
+        return np.asarray(np.maximum(spread, 0) / np.maximum(self.squares, 1e-300))
+
+    def against(self, products: Array, variances: Array) -> Array:
+        """What speaks against each cluster, beside the nearest one of the row, (n_rows, n_clusters)."""
+        distances = np.diag(self.among) - 2 * products  # less the squared length of the row
+        nearest = distances.argmin(axis=1)
+        gaps = distances - distances.min(axis=1, keepdims=True)
+        return np.asarray(gaps / np.maximum(2 * variances[nearest], 1e-300 + 1e-12 * self.squares[nearest]))
+
+
+def _shares(against: Array, least: float, unseen: float) -> Array:
+    """Share of each cluster on the device, (n_clusters,); clusters of fewer than `least` rows have next to none."""
+    n_clusters = against.shape[1]
+    likelihoods = np.exp(-np.minimum(against, 700))
+    shares = np.full(n_clusters, 1 / n_clusters)
+    for _ in range(MAX_STEPS):
+        of_rows = likelihoods * shares
+        held = (of_rows / of_rows.sum(axis=1, keepdims=True)).sum(axis=0)
+        after = np.maximum(held - least, 0) + unseen / n_clusters
+        after /= after.sum()
+        change, shares = np.abs(after - shares).max(), after
+        if change < SMALL_CHANGE:
+            break
+    return shares
+
+
+def _is_told(shares: Array, against: Array) -> bool:
+    """Whether shares of its own explain the rows better than equal ones, by Schwarz's criterion (1978)."""
+    likelihoods = np.exp(-np.minimum(against, 700))
+    n_rows, n_clusters = against.shape
+    gain = np.log(likelihoods @ shares).sum() - np.log(likelihoods.mean(axis=1)).sum()
+    return bool(gain >= (n_clusters - 1) / 2 * np.log(n_rows))

@@ -1,0 +1,108 @@
+"""A fine summary of the points of a device: as many centers as the floor and a budget of bytes allow.
+
+Who does not know how many clusters a device holds sends this instead. Local clusters that are too small to be sent are
+merged with those near them, by Ward's distance, until every center stands for enough points: then no point is left out,
+and no center has fewer points behind it than the floor asks. Beyond the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from kfed._base import geometry
+from kfed._base.array import Array
+from kfed.device.lloyd import Solution
+from kfed.device.lloyd_step import means, sums_by_label
+from kfed.device.rows import Rows
+from kfed.wire import DeviceMessage
+
+SUMMARY_BYTES = 20_000
+"""A summary takes no more than this, unless a few centers do."""
+
+LEAST_CENTERS = 16
+"""So many centers are sent even if they take more bytes."""
+
+STATISTICS_BYTES, HEADER_BYTES = 32, 400
+"""Bytes of a center beside its values, and of a message beside its centers."""
+
+
+def n_summary_centers(n_points: int, n_features: int, min_cluster_size: int, most: int) -> int:
+    """How many centers a summary may have: enough points for each, at most `most`, and few enough bytes.
+
+    Examples
+    --------
+    >>> n_summary_centers(60, 2, 3, 64), n_summary_centers(600, 784, 3, 64)
+    (20, 24)
+    """
+    bytes_each = STATISTICS_BYTES + n_features
+    affordable = max(LEAST_CENTERS, (SUMMARY_BYTES - HEADER_BYTES) // bytes_each)
+    return max(1, min(most, affordable, n_points // min_cluster_size))
+
+
+def within_budget(message: DeviceMessage) -> DeviceMessage:
+    """The message of a summary, its centers rounded to 16 or 8 bits a value if they take too many bytes otherwise."""
+    n_values, n_bytes = message.centers.size, message.centers.nbytes
+    rest = HEADER_BYTES + STATISTICS_BYTES * message.n_local_clusters
+    if n_bytes + rest <= SUMMARY_BYTES:
+        return message
+    return message.quantised(16 if 2 * n_values + rest <= SUMMARY_BYTES else 8)
+
+
+def merged(rows: Rows, solution: Solution, withheld: Callable[[Solution], Array]) -> Solution:
+    """Merge local clusters that would be withheld with their nearest, until none is left that can be merged.
+
+    `withheld` says of a solution which of its clusters must not leave the device, (n_devices, n_clusters).
+    """
+    n_clusters = solution.centers.shape[1]
+    for _ in range(n_clusters):
+        sizes = sums_by_label(rows, solution.labels, rows.weights, n_clusters)[1]
+        small = withheld(solution) & (sizes > 0)
+        small[np.count_nonzero(sizes, axis=1) == 1] = False
+        if not small.any():
+            break
+        solution = _joined(rows, solution, sizes, small)
+    return solution
+
+
+def _joined(rows: Rows, solution: Solution, sizes: Array, small: Array) -> Solution:
+    """Every small cluster merged with another one, small or not."""
+    n_clusters = solution.centers.shape[1]
+    labels, centers, settled = solution.labels.copy(), solution.centers.copy(), solution.settled.copy()
+    for device in np.flatnonzero(small.any(axis=1)):
+        names = _ward(centers[device].astype(np.float64), sizes[device].copy(), small[device].copy())
+        labels[device] = names.astype(labels.dtype)[labels[device]]
+        settled[device] = False
+    sums = sums_by_label(rows, labels, rows.weights, n_clusters)
+    return replace(solution, labels=labels, centers=means(*sums, centers), settled=settled, excess=None)
+
+
+def _ward(centers: Array, sizes: Array, small: Array) -> Array:
+    """The cluster that each cluster becomes part of, (n_clusters,); the cheapest merger of a small one comes first.
+
+    Merging a and b raises the sum of squares by |a - b|^2 n_a n_b / (n_a + n_b) (Ward, JASA 1963).
+
+    Examples
+    --------
+    >>> _ward(np.array([[0.0], [1.0], [9.0], [9.5]]), np.array([5.0, 1.0, 1.0, 2.0]), np.array([0, 1, 1, 1]) > 0)
+    array([0, 0, 3, 3])
+    """
+    names = np.arange(len(sizes))
+    costs = geometry.squared_distances(centers, centers)
+    while small.any():
+        there = sizes > 0
+        mergers = sizes[:, None] * sizes / np.maximum(sizes[:, None] + sizes, 1e-300) * costs
+        mergers[~(small[:, None] & there)] = np.inf
+        np.fill_diagonal(mergers, np.inf)
+        one, other = np.unravel_index(mergers.argmin(), mergers.shape)
+        if not np.isfinite(mergers[one, other]):
+            break
+        total = sizes[one] + sizes[other]
+        centers[other] = (sizes[one] * centers[one] + sizes[other] * centers[other]) / total
+        sizes[other], sizes[one] = total, 0.0
+        small[[one, other]] = False
+        names[names == one] = other
+        costs[other] = costs[:, other] = geometry.squared_distances(centers, centers[[other]])[:, 0]
+    return names

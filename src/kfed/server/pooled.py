@@ -1,0 +1,122 @@
+"""``rule="pooled"``: clusters as good as if all rows were in one place, from fine summaries of the devices.
+
+Beyond the paper. A summary has many centers, so weighted k-means on the centers of all devices is close to k-means on
+their rows. What is in the way are centers that stand for rows of several clusters: a device with two rows of a cluster
+must not send their mean, so they are in a center with others. Such a center has a larger variance than the clusters it
+lies among, and the larger it is, the less the center weighs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kfed._base import geometry
+from kfed._base.array import Array
+from kfed._base.averages import means_by_label
+from kfed.server import noise, robust
+from kfed.server.grouping import Grouping
+from kfed.server.quality import RowMoments
+from kfed.server.traversal import farthest_first
+from kfed.wire import MessageBatch
+
+DEFAULT = "default"
+"""What to say instead of the name of a rule: then it is the paper's, unless devices sent summaries."""
+
+CAUTION = 3.0
+"""How fast the weight of a center falls with its variance, where centers are much finer than clusters."""
+
+MAX_STEPS = 20
+
+
+def rule_for(batch: MessageBatch, rule: str, otherwise: str = "paper") -> str:
+    """The name of the rule: by default ``"pooled"`` for summaries, and `otherwise` for clusters of devices."""
+    if rule != DEFAULT:
+        return rule
+    return "pooled" if has_summaries(batch) else otherwise
+
+
+def has_summaries(batch: MessageBatch) -> bool:
+    """Whether a device sent a fine summary instead of the clusters that it looked for."""
+    sent = () if batch.details is None else batch.details.messages
+    return any(message.details is not None and message.details.is_summary for message in sent)
+
+
+def pooled_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
+    """Weighted k-means on all centers, twice: the second time, mixed centers weigh less."""
+    centers, weights = batch.centers, np.asarray(noise.weights(batch), np.float64)
+    heaviest = start[[batch.counts[start].argmax()]]
+    traversal = farthest_first(centers, n_clusters, heaviest, n_jobs)
+    initial_centers = centers[traversal.picks]
+    means = robust.best_centers(centers, weights, initial_centers, n_jobs)
+    variances = _variances(batch)
+    if variances is not None:
+        purity = Purity(centers, weights, variances)
+        means = robust.best_centers(centers, purity.weights(means, n_jobs), initial_centers, n_jobs)
+        means = purity.lloyd(means, n_jobs)
+    return Grouping(initial_centers, traversal.distances, geometry.nearest(centers, means, n_jobs), means)
+
+
+def _variances(batch: MessageBatch) -> Array | None:
+    """Mean squared distance of the rows to each center, or None if devices did not say it."""
+    moments = RowMoments.of(batch)
+    return moments.variances if moments.has_squares else None
+
+
+class Purity:
+    """How much centers weigh if they may stand for rows of several clusters.
+
+    Parameters
+    ----------
+    centers : array of shape (n_device_centers, n_features)
+    weights : array of shape (n_device_centers,)
+        Their weights if all were pure.
+    variances : array of shape (n_device_centers,)
+        Mean squared distance of the rows behind each to it.
+    """
+
+    def __init__(self, centers: Array, weights: Array, variances: Array) -> None:
+        self.centers, self.full_weights, self.variances = centers, weights, variances
+
+    def weights(self, means: Array, n_jobs: int | None) -> Array:
+        """Weights of the centers, given the means of the clusters, (n_device_centers,)."""
+        return self._weights(means, geometry.nearest(self.centers, means, n_jobs))
+
+    def lloyd(self, means: Array, n_jobs: int | None) -> Array:
+        """Assign to the nearest mean and average by weight, where weights follow from the means."""
+        labels = np.full(len(self.centers), -1)
+        for _ in range(MAX_STEPS):
+            before, labels = labels, geometry.nearest(self.centers, means, n_jobs)
+            if np.array_equal(before, labels):
+                break
+            means = means_by_label(self.centers, labels, means, self._weights(means, labels), n_jobs)
+        return means
+
+    def _weights(self, means: Array, labels: Array) -> Array:
+        """Multiply by (s / (s + v)) ** p, with v the variance of a center and s that of the cluster it is in.
+
+        Where most centers are about as wide as clusters, which is so in many dimensions, v tells little: p is then
+        near zero.
+        """
+        total = self.variances + geometry.squares_to_own(self.centers, means, labels)
+        usual = medians_by_label(total, self.full_weights, labels, len(means))[labels]
+        everywhere = np.zeros(len(labels), np.intp)
+        widths = [medians_by_label(of, self.full_weights, everywhere, 1)[0] for of in (self.variances, total)]
+        power = CAUTION * (1 - widths[0] / max(widths[1], 1e-300))
+        return np.asarray(self.full_weights * (usual / np.maximum(usual + self.variances, 1e-300)) ** power)
+
+
+def medians_by_label(values: Array, weights: Array, labels: Array, n_labels: int) -> Array:
+    """The weighted median of the values of each label, (n_labels,); 0 without values.
+
+    Examples
+    --------
+    >>> medians_by_label(np.array([1.0, 2.0, 9.0, 5.0]), np.array([1, 1, 5, 1]), np.array([0, 0, 0, 2]), 3)
+    array([9., 0., 5.])
+    """
+    order = np.lexsort((values, labels))
+    below = np.cumsum(weights[order])
+    edges = np.searchsorted(labels[order], np.arange(n_labels + 1))
+    starts = np.concatenate([[0.0], below])[edges]
+    middles = np.searchsorted(below, (starts[:-1] + starts[1:]) / 2)
+    found = values[order[np.minimum(middles, len(values) - 1)]]
+    return np.where(np.diff(edges) > 0, found, 0.0)
