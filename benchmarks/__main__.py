@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks speed``, ``soak``, ``scaling`` and ``scale``."""
+"""The command line: ``python -m benchmarks speed``, ``soak``, ``scaling``, ``scale`` and ``groups``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks import groups as grouped
 from benchmarks import run
 from benchmarks import scale as scales
 from benchmarks import scaling as curves
@@ -74,6 +75,16 @@ def scale(quick: Quick = False, markdown: Page = None, as_json: Json = False) ->
         found = {"units": asdict(units), "differences": [asdict(one) for one in differences]}
         typer.echo(json.dumps(found, indent=2))
     elif markdown is None:
+        Console().print(Markdown(page))
+
+
+@app.command()
+def groups(quick: Quick = False, markdown: Page = None) -> None:
+    """Train in groups of clients, and see whether there is a warning where these do not matter. Needs PyTorch."""
+    page = grouped.page(list(grouped.trained(quick)), list(grouped.judged(quick)))
+    if markdown is not None:
+        markdown.write_text(page, encoding="utf-8")
+    else:
         Console().print(Markdown(page))
 
 

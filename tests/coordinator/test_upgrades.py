@@ -18,7 +18,10 @@ from kfed.coordinator.store import Store, backup, migrations, restore
 from kfed.errors import InvalidInputError
 
 DATA = Path(__file__).parent / "data"
-ADDED_LATER = ("invited_only", "max_count", "max_value", "min_devices", "max_epsilon", "by_column", "min_devices_shown")
+ADDED_LATER = (
+    *("invited_only", "max_count", "max_value", "min_devices", "max_epsilon", "by_column"),
+    *("min_devices_shown", "rounds"),
+)
 OLD_STORES = sorted(DATA.glob("store-version-*.sqlite"))
 
 
@@ -94,7 +97,7 @@ def test_a_store_without_a_version_gets_one_in_either_database(store_address):
     fresh = tables_of(store_address)
     execute(
         store_address,
-        "DROP TABLE kfed_invitations",
+        *(f"DROP TABLE kfed_{name}" for name in ("invitations", "second_messages", "cluster_names")),
         *(f"ALTER TABLE kfed_federations DROP COLUMN {name}" for name in ADDED_LATER),
         "DELETE FROM kfed_counters WHERE name = 'schema'",
     )

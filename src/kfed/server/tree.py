@@ -14,6 +14,8 @@ from itertools import count
 from kfed._base import checks
 from kfed.errors import InvalidInputError, TooFewCentersError
 from kfed.server.aggregation import Aggregation
+from kfed.server.algorithm2 import RULES
+from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch
 
 FAN_IN = 1_000
@@ -26,7 +28,7 @@ def aggregate_tree(
     n_clusters: int,
     *,
     fan_in: int = FAN_IN,
-    rule: str = "paper",
+    rule: str | OwnRule = "paper",
     min_devices: int | None = None,
     keep: Keep | None = None,
     n_jobs: int | None = None,
@@ -42,7 +44,7 @@ def aggregate_tree(
         Number of global clusters, k; also of each region that has more centers than that.
     fan_in : int
         Devices of a region, regions of the next, and so on; at least 2.
-    rule : {"paper", "robust"}
+    rule : {"paper", "robust"}, the name of a rule of one's own, or a callable
         As in `kfed.aggregate`. Above the level of devices, ``"regions"`` takes the place of ``"paper"``.
     min_devices : int, optional
         With the robust rule, devices that every cluster of a region of devices must rest on; centers of fewer are set
@@ -87,7 +89,7 @@ def aggregate_tree(
     ('region 1.0', 'region 1.1')
     """
     n_clusters = checks.positive_integer(n_clusters, "n_clusters")
-    rule = checks.one_of(rule, ["paper", "robust"], "rule")
+    rule = checks.one_of(rule_name(rule), [name for name in RULES if name != "regions"], "rule")
     if checks.positive_integer(fan_in, "fan_in") < 2:
         raise InvalidInputError("fan_in must be at least 2; got 1")
     if min_devices is not None and checks.positive_integer(min_devices, "min_devices") > 1 and rule == "paper":

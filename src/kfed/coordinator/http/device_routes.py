@@ -84,7 +84,7 @@ async def send_message(request: Request, name: str, device_id: DeviceId) -> Resp
     The response means that the message is on disk. Once the federation is aggregated, it holds the device's identity.
     """
     live, invitation = await rights.join(request, name, device_id)
-    payload = await _body(request, live.federation)
+    payload = await body_of(request, live.federation)
     proofs = Proofs(_secret(request), _replace(request), invitation)
     accepted = await rights.desk(request).coordinator.accept(live, device_id, payload, proofs)
     status = 201 if accepted.receipt.admission is Admission.JOINED else 200
@@ -109,6 +109,8 @@ async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> Ter
         n_features=schema.n_features,
         feature_names=None if schema.names is None else list(schema.names),
         min_devices_shown=federation.min_devices_shown,
+        rounds=federation.rounds,
+        max_epsilon=federation.max_epsilon,
     )
 
 
@@ -120,7 +122,7 @@ async def remove_device(request: Request, name: str, device_id: DeviceId) -> Rem
     return RemovedAnswer(device_id=device_id, state=live.state, version=live.version)
 
 
-async def _body(request: Request, federation: Federation) -> bytes:
+async def body_of(request: Request, federation: Federation) -> bytes:
     """The bytes of a message, unless they are more than a message to this federation can have."""
     body: Body = request.scope[BODY]
     body.limit(min(body.max_bytes, federation.max_bytes), "a message to this federation")

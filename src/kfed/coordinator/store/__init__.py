@@ -5,6 +5,7 @@ from kfed.coordinator.store.database import Contents, SavedClustering, Store
 from kfed.coordinator.store.devices import Arrival, Departure, Device, Receipt, Secret
 from kfed.coordinator.store.federations import Damaged
 from kfed.coordinator.store.invitations import Invitation
+from kfed.coordinator.store.second_messages import SecondMessage
 
 __all__ = [
     "Arrival",
@@ -15,6 +16,7 @@ __all__ = [
     "Invitation",
     "Receipt",
     "SavedClustering",
+    "SecondMessage",
     "Secret",
     "Store",
     "backup",
