@@ -41,8 +41,9 @@ ABOUT = [
     "",
     "Written by `python -m benchmarks soak --markdown docs/benchmarks-coordinator.md`. Devices come, one message in",
     "ten replaces another, as many devices leave as come, pages and identities are asked for, and everything is",
-    "aggregated anew once a minute. Latency is counted from when a request was due. The machine did other work",
-    "meanwhile.",
+    "aggregated anew once a minute. Latency is counted from when a request was due. The coordinator takes about half",
+    "a core for it. Where the machine has less to spare, as its load in the first row may say, requests wait in line:",
+    "then rate and waits are the machine's, and errors and memory the coordinator's.",
 ]
 """What the section of the page begins with."""
 
