@@ -181,7 +181,7 @@ def _figures(record: Record, minutes: float, rate: int, cores: str, n_devices: i
     yield Figure(NAME, "messages a second", len(sent) / record.seconds, 0.9 * rate, True, detail)
     answers = ", ".join(f"{n:,} of {status}" for status, n in sorted(record.statuses.items()) if status != load.CLOSED)
     n_closed = record.statuses.get(load.CLOSED, 0)
-    detail = f"answers: {answers}; idle connections that were closed, and opened again: {n_closed}"
+    detail = f"answers: {answers}; connections that were closed without an answer, and opened again: {n_closed}"
     yield Figure(NAME, "errors", record.n_errors, 0, False, detail)
     quarter = max(1, len(record.memory) // 4)
     early, late = (
