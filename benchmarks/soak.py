@@ -41,8 +41,9 @@ ABOUT = [
     "",
     "Written by `python -m benchmarks soak --markdown docs/benchmarks-coordinator.md`. Devices come, one message in",
     "ten replaces another, as many devices leave as come, pages and identities are asked for, and everything is",
-    "aggregated anew once a minute. Latency is counted from when a request was due. The machine did other work",
-    "meanwhile.",
+    "aggregated anew once a minute. Latency is counted from when a request was due. The coordinator takes about half",
+    "a core for it. Where the machine has less to spare, as its load in the first row may say, requests wait in line:",
+    "then rate and waits are the machine's, and errors and memory the coordinator's.",
 ]
 """What the section of the page begins with."""
 
@@ -180,7 +181,7 @@ def _figures(record: Record, minutes: float, rate: int, cores: str, n_devices: i
     yield Figure(NAME, "messages a second", len(sent) / record.seconds, 0.9 * rate, True, detail)
     answers = ", ".join(f"{n:,} of {status}" for status, n in sorted(record.statuses.items()) if status != load.CLOSED)
     n_closed = record.statuses.get(load.CLOSED, 0)
-    detail = f"answers: {answers}; idle connections that were closed, and opened again: {n_closed}"
+    detail = f"answers: {answers}; connections that were closed without an answer, and opened again: {n_closed}"
     yield Figure(NAME, "errors", record.n_errors, 0, False, detail)
     quarter = max(1, len(record.memory) // 4)
     early, late = (

@@ -7,7 +7,7 @@ from test_table_federations import table
 
 import kfed
 from kfed.coordinator.core import Clusters
-from kfed.wire import Column, FeatureSchema
+from kfed.wire import Column, FeatureSchema, clusters_fingerprint, second_message
 
 # Of four clusters, the first is that of four devices, the others those of three, two and one.
 GROUPS = {"a": (0, 1), "b": (0, 1), "c": (0, 2), "d": (0, 2), "e": (1, 3)}
@@ -71,6 +71,27 @@ def test_a_center_is_no_longer_shown_when_devices_behind_it_leave(store_caller):
     store_caller.remove("d")
     after = store_caller.identity("a")["cluster_centers"]
     assert [center is None for center in after].count(True) == 2
+
+
+def test_a_center_that_second_messages_leave_to_one_device_is_no_longer_shown(store_caller):
+    caller = store_caller
+    sent = [message(device_id, (0, 1)) for device_id in "abc"]
+    caller.create_aggregated(sent, n_clusters=2, min_devices_shown=3, rounds=2)
+    for one in sent:
+        told = caller.identity(one.device_id)
+        assert None not in told["cluster_centers"]
+        n_left = 2 if one.device_id == "a" else 1
+        left = kfed.DeviceMessage(
+            one.device_id, one.centers[:n_left], one.counts[:n_left], one.sums_of_squares[:n_left]
+        )
+        ids, fingerprint = told["cluster_ids"][:n_left], clusters_fingerprint(np.array(told["cluster_centers"]))
+        second = second_message(left, np.array(ids), fingerprint)
+        path = f"{caller.path(one.device_id)}/second-message"
+        answer = caller.http.put(path, content=second.to_bytes(), headers={"Kfed-Device-Secret": SECRET})
+        assert answer.status_code == 201, answer.text
+    assert caller.show()["round"] == 2
+    after = caller.identity("b")
+    assert [center is None for center in after["cluster_centers"]].count(True) == 1
 
 
 def test_clusters_are_told_whether_or_not_their_centers_are_shown(caller):

@@ -12,8 +12,10 @@ from test_table_federations import COLUMNS, MEANS, table
 import kfed
 from consoles import run, said
 from kfed.coordinator.client import DeviceClient, Line
+from kfed.coordinator.core import notices as core_notices
 from kfed.device import cluster_columns
-from kfed.wire import FeatureSchema
+from kfed.server import Aggregation, column_advice
+from kfed.wire import FeatureSchema, MessageBatch
 
 
 def in_another_unit(device_id, factor=1000.0, n_rows=30):
@@ -139,6 +141,37 @@ def test_notices_of_a_hostile_coordinator_do_nothing_to_a_terminal():
             assert all(notice.text.isprintable() for notice in device.notices)
 
 
+def renamed(sent, device_id):
+    return kfed.DeviceMessage(
+        device_id, sent.centers, sent.counts, sent.sums_of_squares, schema=sent.schema, details=sent.details
+    )
+
+
+def test_the_columns_of_many_devices_are_compared_without_looking_at_every_pair(monkeypatch):
+    looked, look = [], column_advice._ranges
+    monkeypatch.setattr(column_advice, "_ranges", lambda one: looked.append(one) or look(one))
+    sent, odd = table("a"), in_another_unit("odd")
+    result = Aggregation.of(MessageBatch.of([odd, *(renamed(sent, f"{i:03}") for i in range(150))]), 2, "paper")
+    assert [notice.text for notice in result.notices if notice.code == "other unit"] == [
+        "column 'dose' of 'odd' lies far from that of the other devices: is it in the same unit?"
+    ]
+    assert len(looked) == 151
+
+
+def test_a_late_message_is_compared_once_however_often_its_device_asks(caller, monkeypatch):
+    compared, compare = [], core_notices.late_advice
+    monkeypatch.setattr(core_notices, "late_advice", lambda *asked: compared.append(asked) or compare(*asked))
+    caller.create_aggregated(tables(), **TABLE_TERMS, n_clusters=4)
+    late = in_another_unit("late")
+    for _ in range(3):
+        caller.put(late)
+        assert "other unit" in codes_for(caller, "late")
+    assert len(compared) == 1
+    caller.aggregate()
+    caller.put(in_another_unit("later"))
+    assert len(compared) == 2
+
+
 def write_tables(folder):
     rng = np.random.default_rng(0)
     for site, factor in {"north": 1.0, "south": 1.0, "east": 1000.0}.items():
@@ -172,5 +205,8 @@ def test_join_and_show_say_it_on_the_terminal_and_in_json(run_server, tmp_path, 
     shown = run("federation", "show", "sites", "--url", url)
     assert "column 'dose' of 'east' lies far" in shown
     assert "devices see centers that rest on 3 devices or more" in shown
+    run("federation", "create", "open", "--n-features", 2, "--min-devices-shown", 1, "--min-devices", 2, "--url", url)
+    of_two = "clusters rest on: 2 devices or more; devices see centers that rest on 1 device or more"
+    assert of_two in run("federation", "show", "open", "--url", url)
     in_json = json.loads(run("federation", "show", "sites", "--url", url, "--json"))
     assert "other unit" in [notice["code"] for notice in in_json["notices"]]

@@ -123,6 +123,7 @@ class Aggregator:
         first = self.result(job.federation, old)
         found = refined_aggregation(first, self._store.second.of(job.federation.id, old.version))
         about: dict[str, Any] = {"version": job.version, "made_at": job.made_at, "rounds": 2}
+        about["devices_in_cluster"] = np.minimum(old.devices_in_cluster, found.devices_in_cluster)  # of both rounds
         centers = first.schema.align(found.cluster_centers, found.schema)
         clusters = replace(old, cluster_centers=centers, cluster_sizes=found.cluster_sizes, **about)
         self._store.save_clustering(SavedClustering(job.federation.id, job.version, clusters.to_bytes()), job.epoch)

@@ -66,11 +66,11 @@ def log_new(live: Live, before: Iterable[Notice]) -> None:
 class Latecomers:
     """Compares the columns of tables that come late with those of some devices that were aggregated.
 
-    `read` runs a function that reads from the store, on another thread.
+    `read` runs a function that reads from the store, on another thread; `publish` tells those who watch a federation.
     """
 
-    def __init__(self, store: Store, read: Callable[..., Any]) -> None:
-        self._store, self._read = store, read
+    def __init__(self, store: Store, read: Callable[..., Any], publish: Callable[[str], None]) -> None:
+        self._store, self._read, self._publish = store, read, publish
         self._compared: dict[int, tuple[Clusters, MessageBatch | None]] = {}
         self._said: dict[tuple[int, int, str, bytes], tuple[Notice, ...]] = {}
 
@@ -96,6 +96,8 @@ class Latecomers:
         while len(live.late_notices) > MAX_LATE:
             del live.late_notices[next(iter(live.late_notices))]
         log_new(live, before)
+        if live.notices != before:
+            self._publish(live.federation.name)
         return found
 
     def _compare(self, federation_id: int, clusters: Clusters, message: DeviceMessage) -> tuple[Notice, ...]:

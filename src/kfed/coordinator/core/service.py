@@ -57,7 +57,7 @@ class Coordinator:
         self._readers = Readers()
         self.read = self._readers.read
         self._aggregator = Aggregator(store, self.measures.aggregation.observe)
-        self.latecomers = Latecomers(store, self.read)
+        self.latecomers = Latecomers(store, self.read, self.events.publish)
         self._turns = Turns()
         self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
         self._epoch = 0
