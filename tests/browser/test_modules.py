@@ -20,6 +20,37 @@ from kfed.wire import Details
 SOURCES = Path(kfed.__file__).parent / "coordinator" / "browser"
 
 
+@pytest.fixture(scope="session")
+def node():
+    """The program Node, version 20 or newer."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed (Debian package nodejs)")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version[1:].split(".")[0]) < 20:
+        pytest.skip(f"node must be version 20 or newer; got {version.strip()}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def in_node(node):
+    """Run jobs of `drive.mjs` in one process; gives their results, or the words of an error."""
+
+    def run(jobs):
+        for job in jobs:
+            for name in ("table", "answer"):
+                if isinstance(job.get(name), bytes):
+                    job[name] = base64.b64encode(job[name]).decode()
+        driver = Path(__file__).with_name("drive.mjs")
+        done = subprocess.run(
+            [node, driver, SOURCES], input=json.dumps(jobs), capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
 def as_csv(frame):
     text = io.StringIO()
     for line in frame:
