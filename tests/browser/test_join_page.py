@@ -17,7 +17,7 @@ from kfed.wire import DeviceMessage, Identity
 
 sys.path.append(str(Path(__file__).parents[1] / "coordinator"))
 
-from coordinators import ADMIN, Caller, OnSocket  # noqa: E402
+from coordinators import ADMIN, Caller, OnSocket
 
 COLUMNS = ["age", "dose", "ward"]
 CANARY, NUMBER = "canary-9f3a", "61.73519"

@@ -190,11 +190,11 @@ def fifty_tables(rng):
         k = "auto" if number % 4 == 1 else int(rng.integers(1, 7))
         wish = {"k": k, "deviceId": f"site {number}"}
         if number % 2:
-            lines = mixed_table(rng, int(rng.integers(30, 160)))
+            lines = mixed_table(rng, int(rng.integers(30, 110)))
             yield terms_of(lines[0], by_column=True), wish, lines
         else:
             rows = numbers(
-                rng, int(rng.integers(1, 6)), int(rng.integers(15, 200)), int(rng.integers(1, 24)), digits=number % 3
+                rng, int(rng.integers(1, 6)), int(rng.integers(15, 120)), int(rng.integers(1, 24)), digits=number % 3
             )
             names = [f"x{column}" for column in range(rows.shape[1])]
             yield terms_of(names), wish, [names, *rows.tolist()]

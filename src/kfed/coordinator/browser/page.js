@@ -57,8 +57,7 @@ function show(name) {
   for (const one of SECTIONS) get(one).hidden = one !== name;
   get("return").hidden = !["invitation", "table"].includes(name);
   document.querySelectorAll("#steps li").forEach((item) => {
-    if (/** @type {HTMLElement} */ (item).dataset.step === name) item.setAttribute("aria-current", "step");
-    else item.removeAttribute("aria-current");
+    if (name !== "work") item.ariaCurrent = /** @type {HTMLElement} */ (item).dataset.step === name ? "step" : null;
   });
   get(`${name}-title`).focus();
 }
@@ -157,8 +156,8 @@ function showMessage(grouped) {
   get("notices").hidden = !said.length;
   fill("holds", grouped.holds);
   fill("lacks", grouped.lacks);
-  say("numbers-words", message.details ? "Of each group and column: the average, how many cells are filled, and the sum of squared distances to the average. Empty: not told."
-    : "Of each group: its rows, their sum of squared distances to the center, and the average of each column.");
+  say("numbers-words", message.details ? "Of each group and column: the average, the filled cells, and the sum of their squared distances to it. Empty: not told."
+    : "Of each group: its rows, the sum of their squared distances to the center, and the average of each column.");
   get("numbers").replaceChildren(numbersTable(message));
   const copy = /** @type {HTMLAnchorElement} */ (get("copy"));
   download(copy, new Blob([bytes]), `${state.invitation.device}.kfed`);
