@@ -228,7 +228,7 @@ async function showAnswer(payload) {
   get("label-part").hidden = Boolean(rows);
   get("labelled").hidden = true;
   if (rows) download(/** @type {HTMLAnchorElement} */ (get("labelled")), url, fileName);
-  say("profile-words", `The center of each cluster: the average of the groups of all sites that are in it.${profile.apart ? " ▲ and ▼: at least one standard deviation above or below the average of all." : ""}`);
+  say("profile-words", `The center of each cluster: the average of the groups of all sites in it; not shown if few sites are.${profile.apart ? " ▲ and ▼: at least one standard deviation above or below the average of all." : ""}`);
   get("profile").replaceChildren(profileTable(profile, rows));
   state.isKept = true;
   show("answer");
