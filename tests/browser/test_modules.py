@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -312,6 +313,22 @@ def test_the_answer_labels_rows_as_in_python_and_the_table_comes_back_with_a_col
     assert [row[:-1] for row in table[1:]] == [list(map(str, line)) for line in lines[1:]]
     assert [int(row[-1]) for row in table[1:]] == labels.tolist()
     assert answer["result"]["rows"] == np.bincount(labels, minlength=3).tolist()
+
+
+@pytest.mark.parametrize("hidden", [[0], [1, 2], [0, 1, 2]])
+def test_groups_that_were_not_sent_are_labelled_where_the_answer_shows_not_every_center(in_node, tmp_path, hidden):
+    lines = mixed_table(np.random.default_rng(4), 80)
+    lines += [["99", "0.001", "B", "no", "1999-01-01"], ["-80", "40", "A", "yes", "2050-01-01"]]
+    (tmp_path / "north.csv").write_bytes(as_csv(lines))
+    kept = cluster_file(tmp_path / "north.csv", 6, "north")
+    identity = kfed.aggregate([kept.to_message()], n_clusters=3).identity("north")
+    centers = identity.cluster_centers.copy()
+    centers[hidden] = np.nan
+    identity = replace(identity, cluster_centers=centers)
+    job = {"job": "group", "name": "north.csv", "table": as_csv(lines), "terms": terms_of(lines[0], True)}
+    (answer,) = in_node([{**job, "wish": {"k": 6}, "answer": identity.to_bytes()}])
+    assert kept.n_withheld > 0
+    assert answer["result"]["rows"] == np.bincount(kept.labels(identity), minlength=3).tolist()
 
 
 CANARY = "SECRET-CELL"
