@@ -2,13 +2,22 @@
 
 import json
 import logging
+import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kfed.coordinator.client import Ticket
+from kfed.coordinator.http import ServiceSettings
+from kfed.coordinator.security import hashed
 from kfed.site import cluster_file
 from kfed.wire import DeviceMessage, Identity
+
+sys.path.append(str(Path(__file__).parents[1] / "coordinator"))
+
+from coordinators import ADMIN, Caller, OnSocket
 
 COLUMNS = ["age", "dose", "ward"]
 CANARY, NUMBER = "canary-9f3a", "61.73519"
@@ -83,6 +92,27 @@ class Visit:
             "async () => [{...localStorage}, {...sessionStorage}, await indexedDB.databases(), "
             "await caches.keys(), document.cookie, location.href, history.state]"
         )
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("chromium is not installed (Debian package chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        launched = running.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def caller(tmp_path):
+    """Calls a coordinator on a socket of its own, as its administrator."""
+    running = OnSocket(ServiceSettings(str(tmp_path / "kfed.db"), hashed(ADMIN)))
+    yield Caller(running.client)
+    running.stop()
 
 
 @pytest.fixture

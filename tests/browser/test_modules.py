@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,37 @@ from kfed.site import cluster_file, read_columns
 from kfed.wire import Details
 
 SOURCES = Path(kfed.__file__).parent / "coordinator" / "browser"
+
+
+@pytest.fixture(scope="session")
+def node():
+    """The program Node, version 20 or newer."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed (Debian package nodejs)")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version[1:].split(".")[0]) < 20:
+        pytest.skip(f"node must be version 20 or newer; got {version.strip()}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def in_node(node):
+    """Run jobs of `drive.mjs` in one process; gives their results, or the words of an error."""
+
+    def run(jobs):
+        for job in jobs:
+            for name in ("table", "answer"):
+                if isinstance(job.get(name), bytes):
+                    job[name] = base64.b64encode(job[name]).decode()
+        driver = Path(__file__).with_name("drive.mjs")
+        done = subprocess.run(
+            [node, driver, SOURCES], input=json.dumps(jobs), capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
 
 
 def as_csv(frame):
@@ -97,18 +129,17 @@ def test_messages_are_byte_for_byte_what_python_writes_for_the_same_centers(in_n
         kfed.DeviceMessage("no squares", centers, counts),
     ]
     columns = [
-        {"name": "age", "unit": "years", "shift": 50, "scale": 1e-7},
-        {"name": "Station", "kind": "category", "levels": ["A", "Ö", "\N{GRINNING FACE}"], "shift": 0.1, "scale": 12.5},
-        {"name": "smoker", "kind": "flag", "shift": -1e16, "scale": 123456789012345680.0},
+        {"name": "age"},
+        {"name": "Station", "kind": "category", "levels": ["A", "Ö", "\N{GRINNING FACE}"]},
+        {"name": "smoker", "kind": "flag"},
+        {"name": "nothing", "kind": "empty"},
     ]
+    schema = kfed.FeatureSchema.restored({"columns": columns, "scaling": "by message", "missing": "observed"})
     rich = []
-    for left_out, scaling, own in ((17, "agreed", columns), (None, "by message", None), (0, "by message", None)):
-        facts = own or [{key: value for key, value in one.items() if key not in ("shift", "scale")} for one in columns]
-        schema = kfed.FeatureSchema.restored({"columns": facts, "scaling": scaling, "missing": "observed"})
+    for left_out in (17, None, 0):
         details = Details(observed=np.full((2, 5), 4.0), squares=rng.gamma(1, size=(2, 5)), n_left_out=left_out)
-        rich.append(
-            kfed.DeviceMessage("north", rng.normal(size=(2, 5)), [6, 8], [1.5, 2.5], schema=schema, details=details)
-        )
+        about = {"schema": schema, "details": details}
+        rich.append(kfed.DeviceMessage("north", rng.normal(size=(2, 5)), [6, 8], [1.5, 2.5], **about))
     sent = [*plain, *rich]
     for one, answer in zip(sent, in_node([{"job": "encode", "message": parts_of(one)} for one in sent]), strict=True):
         assert base64.b64decode(answer["result"]) == one.to_bytes()
@@ -121,9 +152,6 @@ def parts_of(message):
     for column in schema["columns"] if schema else []:
         column.setdefault("kind", "number")
         column.setdefault("levels", [])
-        for name in ("shift", "scale"):
-            if name in column:
-                column[name] = json.dumps(column[name])
     return {
         "deviceId": message.device_id,
         "centers": [message.centers.tolist(), message.n_features],
@@ -159,11 +187,11 @@ def fifty_tables(rng):
         k = "auto" if number % 4 == 1 else int(rng.integers(1, 7))
         wish = {"k": k, "deviceId": f"site {number}"}
         if number % 2:
-            lines = mixed_table(rng, int(rng.integers(30, 160)))
+            lines = mixed_table(rng, int(rng.integers(30, 110)))
             yield terms_of(lines[0], by_column=True), wish, lines
         else:
             rows = numbers(
-                rng, int(rng.integers(1, 6)), int(rng.integers(15, 200)), int(rng.integers(1, 24)), digits=number % 3
+                rng, int(rng.integers(1, 6)), int(rng.integers(15, 120)), int(rng.integers(1, 24)), digits=number % 3
             )
             names = [f"x{column}" for column in range(rows.shape[1])]
             yield terms_of(names), wish, [names, *rows.tolist()]
@@ -231,22 +259,16 @@ def test_tables_of_every_dialect_give_pythons_message(in_node, tmp_path):
         assert_equal_up_to_rounding(message_of(answer), cluster_file(path, 3, "north").to_message())
 
 
-def test_ids_agreed_scales_and_agreed_schemas_give_pythons_message(in_node, tmp_path):
+def test_ids_and_agreed_scales_give_pythons_message(in_node, tmp_path):
     rng = np.random.default_rng(3)
     lines = mixed_table(rng, 90)
     people = [f"p{rng.integers(30)}" for _ in lines]
     with_ids = [[*line, "person" if at == 0 else people[at]] for at, line in enumerate(lines)]
     scale = json.dumps({"x0": {"shift": 1, "scale": 2.5}, "x1": {"shift": -3.25, "scale": 4}})
-    agreed = {"columns": [], "scaling": "agreed", "missing": "observed"}
-    for name, kind in zip(lines[0], ("number", "number", "category", "flag", "date"), strict=True):
-        column = {"name": name, "kind": kind, "shift": 1.5, "scale": 20}
-        agreed["columns"].append(column | ({"levels": ["A", "Öst", "other"]} if kind == "category" else {}))
-    features = ["age", "dose", "ward=A", "ward=Öst", "ward=other", "smoker", "visit"]
     two = [["x0", "x1"], *numbers(rng, 3, 60, 2).tolist()]
     cases = {
         "ids": (with_ids, terms_of(lines[0], True), None, {"idColumn": "person"}, {"id_column": "person"}),
         "scale": (two, terms_of(two[0]), scale, {}, {"scale": "agreed.json"}),
-        "schema": (lines, terms_of(features), json.dumps(agreed), {}, {"schema": "agreed.json"}),
     }
     jobs = [
         {
@@ -262,10 +284,7 @@ def test_ids_agreed_scales_and_agreed_schemas_give_pythons_message(in_node, tmp_
     for (own, _, text, _, options), answer in zip(cases.values(), in_node(jobs), strict=True):
         (tmp_path / "north.csv").write_bytes(as_csv(own))
         (tmp_path / "agreed.json").write_text(text or "")
-        here = {
-            name: tmp_path / "agreed.json" if name in ("scale", "schema") else option
-            for name, option in options.items()
-        }
+        here = {name: tmp_path / option if name == "scale" else option for name, option in options.items()}
         kept = cluster_file(tmp_path / "north.csv", 3, "north", **here)
         assert "result" in answer, answer
         assert_equal_up_to_rounding(message_of(answer), kept.to_message())
@@ -294,6 +313,22 @@ def test_the_answer_labels_rows_as_in_python_and_the_table_comes_back_with_a_col
     assert [row[:-1] for row in table[1:]] == [list(map(str, line)) for line in lines[1:]]
     assert [int(row[-1]) for row in table[1:]] == labels.tolist()
     assert answer["result"]["rows"] == np.bincount(labels, minlength=3).tolist()
+
+
+@pytest.mark.parametrize("hidden", [[0], [1, 2], [0, 1, 2]])
+def test_groups_that_were_not_sent_are_labelled_where_the_answer_shows_not_every_center(in_node, tmp_path, hidden):
+    lines = mixed_table(np.random.default_rng(4), 80)
+    lines += [["99", "0.001", "B", "no", "1999-01-01"], ["-80", "40", "A", "yes", "2050-01-01"]]
+    (tmp_path / "north.csv").write_bytes(as_csv(lines))
+    kept = cluster_file(tmp_path / "north.csv", 6, "north")
+    identity = kfed.aggregate([kept.to_message()], n_clusters=3).identity("north")
+    centers = identity.cluster_centers.copy()
+    centers[hidden] = np.nan
+    identity = replace(identity, cluster_centers=centers)
+    job = {"job": "group", "name": "north.csv", "table": as_csv(lines), "terms": terms_of(lines[0], True)}
+    (answer,) = in_node([{**job, "wish": {"k": 6}, "answer": identity.to_bytes()}])
+    assert kept.n_withheld > 0
+    assert answer["result"]["rows"] == np.bincount(kept.labels(identity), minlength=3).tolist()
 
 
 CANARY = "SECRET-CELL"

@@ -7,7 +7,7 @@ import { haveEnoughIds, sentSums } from "./withholding.js";
 /** @typedef {import("./kinds.js").Schema} Schema */
 /** @typedef {import("./device.js").Found} Found */
 /** @typedef {{ observed: Float64Array, means: Points, squares: Float64Array, counts: Float64Array }} CellSums */
-/** @typedef {{ observed: Float64Array, squares: Float64Array, hidden: boolean[], leftOut: number | null }} ColumnFacts */
+/** @typedef {{ observed: Float64Array, means: Float64Array, squares: Float64Array, hidden: boolean[], leftOut: number | null }} ColumnFacts */
 
 const LEAST_OBSERVED = 0.5, FAR_CELLS = 3, MOST_OF_ONE = 0.5, ON_CENTER = 1e-9;
 
@@ -20,15 +20,13 @@ export function spans(schema) {
   });
 }
 
-/** Shift and scale of every feature: as agreed, or what these cells show, unmoved by a few far ones. @param {Points} values @param {Schema} schema */
+/** Shift and scale of every feature, as these cells show them, unmoved by a few far ones. @param {Points} values @param {Schema} schema */
 export function ownScale(values, schema) {
   const shift = zeros(values.d), scale = zeros(values.d).fill(1);
   for (const { column, first, last } of spans(schema)) {
-    const own = schema.scaling === "agreed" ? { means: [], spread: Number(column.scale) } : spread(values, first, last, column.kind === "number" || column.kind === "date");
-    for (let f = first; f < last; f++) {
-      shift[f] = own.means[f - first] ?? Number(column.shift);
-      scale[f] = own.spread;
-    }
+    const own = spread(values, first, last, column.kind === "number" || column.kind === "date");
+    shift.set(own.means, first);
+    scale.fill(own.spread, first, last);
   }
   return { shift, scale };
 }
@@ -61,12 +59,16 @@ function quantile(sorted, share) {
 
 /** Rows with enough filled columns to be counted; all rows, if none qualifies. @param {Points} values @param {Schema} schema */
 export function countedRows(values, schema) {
-  const n = values.n, { d, data } = values, all = spans(schema), filled = zeros(n);
-  for (let i = 0; i < n; i++) {
-    const there = all.filter(({ first, last }) => last > first && !data.subarray(i * d + first, i * d + last).some(Number.isNaN)).length;
-    filled[i] = +(there / all.length >= LEAST_OBSERVED);
-  }
+  const { n, d, data } = values, there = filledSpans(schema), filled = zeros(n).map((_, i) => +(shareFilled(there, (f) => Number.isNaN(data[i * d + f])) >= LEAST_OBSERVED));
   return filled.includes(1) ? filled : filled.fill(1);
+}
+
+/** The columns that are not empty here. @type {(schema: Schema) => ReturnType<typeof spans>} */
+const filledSpans = (schema) => spans(schema).filter(({ first, last }) => last > first);
+
+/** The share of columns without a gap. @type {(there: ReturnType<typeof spans>, isGap: (f: number) => boolean) => number} */
+function shareFilled(there, isGap) {
+  return there.filter(({ first, last }) => !range(last - first).some((f) => isGap(first + f))).length / Math.max(1, there.length);
 }
 
 /** Labels of all rows by Lloyd on observed cells, from the clusters of the rows that are counted.
@@ -109,30 +111,84 @@ export function tally(values, rows, labels, k) {
   return { observed, means, squares, counts };
 }
 
-/** What may be told of each cell: the floor of decision 0001, cell by cell. @param {Points} units in the units of the message @param {Points} cells on the device's own scale @param {number[]} counted @param {Int32Array} labels of all rows
+/** What may be told of each cell: the floor of decision 0001, cell by cell. @param {Points} values @param {Points} cells on the device's own scale @param {number[]} counted @param {Int32Array} labels of all rows
  * @param {boolean[]} withheld @param {Schema} schema @param {number} least @param {Int32Array | null} ids */
-export function columnFacts(units, cells, counted, labels, withheld, schema, least, ids) {
-  const k = withheld.length, d = units.d, own = Int32Array.from(counted, (row) => labels[row]), sums = tally(units, counted, own, k);
-  const isComplete = !units.data.some(Number.isNaN);
-  let behind = sums.observed;
+export function columnFacts(values, cells, counted, labels, withheld, schema, least, ids) {
+  const k = withheld.length, d = values.d, own = Int32Array.from(counted, (row) => labels[row]), sums = tally(values, counted, own, k);
+  const isComplete = !values.data.some(Number.isNaN);
+  let behind = isComplete ? sums.observed.map((_, i) => sums.counts[Math.floor(i / d)]) : sums.observed;
   if (!isComplete) {
-    if (ids) behind = idsBehind(units, counted, own, k, ids);
+    if (ids) behind = idsBehind(values, counted, own, k, ids);
     withheld = tooFew(cells, counted, own, sums.counts, least, ids);
   }
-  const hidden = Array.from(behind, (n, i) => withheld[Math.floor(i / d)] || (isComplete ? sums.counts[Math.floor(i / d)] : n) < least);
-  const squares = sums.squares.slice(), dominated = isDominated(units, counted, own, schema, k);
+  const levels = levelled(values, schema), told = withCommonLevels(sums, levels, values, counted, own, least, ids);
+  const hidden = Array.from(behind, (n, i) => withheld[Math.floor(i / d)] || n < least || told.observed[i] === 0);
+  const dominated = isDominated(values, counted, own, schema, k), { squares } = told;
   for (let f = 0; f < d; f++) {
-    const of = (/** @type {ArrayLike<number>} */ all) => Float64Array.from({ length: k }, (_, r) => all[r * d + f]);
-    const sent = sentSums(of(sums.squares), isComplete ? sums.counts : of(behind), range(k).map((r) => !hidden[r * d + f]), least);
-    for (let r = 0; r < k; r++) { if (sent) squares[r * d + f] = sent[r]; else hidden[r * d + f] = true; }
+    const of = (/** @type {Float64Array} */ all) => Float64Array.from(range(k), (r) => all[r * d + f]);
+    const sent = squaresToSend(of(squares), of(behind), range(k).map((r) => !hidden[r * d + f]), least), isLevel = levels.some(({ first }) => first === f);
+    for (let r = 0; r < k; r++) {
+      const at = r * d + f;
+      hidden[at] ||= !sent || (dominated[at] && !isLevel);
+      squares[at] = sent && !hidden[at] ? sent[r] : 0;
+    }
   }
-  dominated.forEach((is, i) => (hidden[i] ||= is));
-  withheld = withheld.map((gone, r) => gone || hidden.slice(r * d, (r + 1) * d).every(Boolean));
-  const isCounted = new Uint8Array(units.n);
+  withheld = withheld.map((gone, r) => gone || shareFilled(filledSpans(schema), (f) => hidden[r * d + f]) < LEAST_OBSERVED);
+  const isCounted = new Uint8Array(values.n);
   counted.forEach((row) => (isCounted[row] = 1));
   const left = labels.reduce((n, label, row) => n + +(!isCounted[row] || withheld[label]), 0);
-  squares.forEach((_, i) => { if (hidden[i]) squares[i] = 0; });
-  return { sums, withheld, facts: { observed: sums.observed, squares, hidden, leftOut: 0 < left && left < least ? null : left } };
+  return { sums, withheld, facts: { observed: told.observed, means: told.means.data, squares, hidden, leftOut: 0 < left && left < least ? null : left } };
+}
+
+/** Sums of squares of one column as they are sent; where the cells behind what is sent are too few, all cells of the column count.
+ * @type {(squares: Float64Array, behind: Float64Array, isSent: boolean[], least: number) => Float64Array | null} */
+function squaresToSend(squares, behind, isSent, least) {
+  const sum = (/** @type {Float64Array} */ all) => all.reduce((a, b) => a + b, 0), freedom = behind.map((n) => Math.max(n - 1, 0));
+  const pooled = sum(behind) < 3 * least ? null : freedom.map((own) => (sum(squares) * own) / Math.max(sum(freedom), 1));
+  return sentSums(squares, behind, isSent, least) ?? pooled;
+}
+
+/** @typedef {{ first: number, last: number, other: number }} Levels */
+
+/** The features of each category and flag; a column of numbers that are all 0 or 1 is a flag here. @type {(values: Points, schema: Schema) => Levels[]} */
+function levelled({ data, d }, schema) {
+  const areFlags = (/** @type {number} */ f) => data.every((x, i) => i % d !== f || x === 0 || x === 1 || x !== x);
+  return filledSpans(schema).filter(({ column: { kind }, first }) => kind === "category" || kind === "flag" || (kind === "number" && areFlags(first)))
+    .map(({ column, first, last }) => ({ first, last, other: column.levels.indexOf("other") }));
+}
+
+/** The sums as they are sent: levels that fewer than `least` rows, or ids, of a group have count as others (kfed/device/level_floor.py).
+ * @type {(sums: CellSums, columns: Levels[], values: Points, counted: number[], labels: Int32Array, least: number, ids: Int32Array | null) => CellSums} */
+function withCommonLevels(sums, columns, { data, d }, counted, labels, least, ids) {
+  const observed = sums.observed.slice(), means = points(sums.means.n, d, sums.means.data.slice()), squares = sums.squares.slice();
+  for (const { first, last, other } of columns) {
+    const size = Math.max(2, last - first), isFlag = last - first === 1;
+    for (let r = 0; r < means.n; r++) {
+      const own = counted.filter((row, i) => labels[i] === r && !Number.isNaN(data[row * d + first]));
+      const codes = own.map((row) => (isFlag ? data[row * d + first] : data.subarray(row * d + first, row * d + last).indexOf(1)));
+      const masses = commonMasses(codes, own.map((row) => (ids ? ids[row] : row)), size, least, other);
+      const total = masses.reduce((a, b) => a + b, 0), shares = masses.map((mass) => mass / Math.max(total, 1)).slice(first - last);
+      shares.forEach((share, i) => {
+        const at = r * d + first + i;
+        [observed[at], means.data[at], squares[at]] = [total, share, total * share * (1 - share)];
+      });
+    }
+  }
+  return { ...sums, observed, means, squares };
+}
+
+/** Rows of each level, where rare levels count as `other`, as missing, or as the most common one. @type {(codes: number[], whose: number[], size: number, least: number, other: number) => number[]} */
+function commonMasses(codes, whose, size, least, other) {
+  const distinct = (/** @type {(code: number) => boolean} */ is) => new Set(whose.filter((_, i) => is(codes[i]))).size;
+  const held = range(size).map((level) => distinct((code) => code === level)), isRare = held.map((n) => n > 0 && n < least);
+  const masses = range(size).map((level) => codes.filter((code) => code === level && !isRare[code]).length), rare = codes.filter((code) => isRare[code]).length;
+  if (!rare) return masses;
+  if (other >= 0 && distinct((code) => isRare[code] || code === other) >= least) {
+    masses[other] = codes.filter((code) => isRare[code] || code === other).length;
+    return masses;
+  }
+  if (rare < codes.length && distinct((code) => isRare[code]) < least) masses[held.indexOf(Math.max(...held))] += rare;
+  return masses;
 }
 
 /** @type {(units: Points, counted: number[], labels: Int32Array, k: number, ids: Int32Array) => Float64Array} */

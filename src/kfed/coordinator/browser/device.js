@@ -34,16 +34,15 @@ export function clusterColumns(values, schema, how, tell) {
   const ids = how.ids && Int32Array.from(counted, (row) => /** @type {Int32Array} */ (how.ids)[row]);
   const { solution, facts: own } = clustered(counted.length === n ? filled : taken(filled, counted), { ...how, ids }, tell, false);
   const labels = isComplete && counted.length === n ? solution.labels : completed(cells, counted, solution.centers, solution.labels);
-  const units = schema.scaling === "agreed" ? cells : values;
-  const { sums, withheld, facts } = columnFacts(units, cells, counted, labels, own.withheld, schema, how.least, how.ids);
+  const { sums, withheld, facts } = columnFacts(values, cells, counted, labels, own.withheld, schema, how.least, how.ids);
   const sent = sentOf(withheld), told = (/** @type {Float64Array} */ of) => points(withheld.length, d, of.map((x, i) => (facts.hidden[i] ? 0 : x)));
   const observed = taken(told(facts.observed), sent), squares = taken(told(facts.squares), sent);
   const message = {
-    deviceId: how.deviceId, centers: taken(told(sums.means.data), sent), counts: sent.map((r) => sums.counts[r]),
+    deviceId: how.deviceId, centers: taken(told(facts.means), sent), counts: sent.map((r) => sums.counts[r]),
     squares: sent.map((_, r) => squares.data.subarray(r * d, (r + 1) * d).reduce((a, b) => a + b, 0)),
     deviation: null, names: null, schema, details: { observed, squares, leftOut: facts.leftOut },
   };
-  return { labels, centers: sums.means, counts: sums.counts, observed: sums.observed, withheld, message };
+  return { labels, centers: sums.means, counts: sums.counts, observed: facts.observed, withheld, message };
 }
 
 /** @type {(rows: Points, how: How, tell: Tell, deviates: boolean) => { solution: import("./algorithm1.js").Solution, facts: import("./withholding.js").Facts }} */

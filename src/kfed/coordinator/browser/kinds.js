@@ -7,19 +7,18 @@ import { fail, plural, quoted } from "./words.js";
 /** @typedef {import("./cells.js").Cells} Cells */
 /** @typedef {import("./csv.js").Csv} Csv */
 /** @typedef {import("./points.js").Points} Points */
-/** Shift and scale are numbers as they are written in JSON. @typedef {{ name: string, kind: string, levels: string[], unit?: string, shift?: string, scale?: string }} Column */
+/** @typedef {{ name: string, kind: string, levels: string[] }} Column */
 /** @typedef {{ columns: Column[], scaling: string, missing: string }} Schema */
-/** What a message to the federation must hold. @typedef {{ by_column: boolean, n_features: number, feature_names: string[] | null, max_epsilon?: number | null }} Terms */
-/** What the sites agreed on, in a file. @typedef {{ schema: Schema | null, scale: Map<string, { shift: number, scale: number }> | null }} Agreed */
+/** What a message to the federation must hold. @typedef {{ by_column: boolean, n_features: number, feature_names: string[] | null, max_epsilon?: number | null, rounds?: number }} Terms */
+/** The scale that the sites agreed on, by column. @typedef {Map<string, { shift: number, scale: number }> | null} Agreed */
 /** @typedef {{ values: Points, names: string[], schema: Schema | null, ids: Int32Array | null, notices: string[] }} Table */
 
-const MOST_LEVELS = 50, OTHER = "other", FEWEST_ROWS = 20, MAX_LEVELS = 1000;
+const MOST_LEVELS = 50, OTHER = "other", FEWEST_ROWS = 20;
 const IDENTIFIER = /(^|[^\p{L}\p{N}])(id|ids|key|nr|no|num|number|mrn|uuid|guid|pid|ssn)$/iu;
-const KINDS = ["number", "category", "flag", "date", "empty"];
 
-/** The columns to cluster, in the order of the message. @param {Csv} csv @param {Cells[]} cells @param {Terms} terms @param {Agreed} agreed @param {string | null} idColumn @param {string[] | null} chosen */
-export function columnsToUse(csv, cells, terms, agreed, idColumn, chosen) {
-  const wanted = agreed.schema ? agreed.schema.columns.map((column) => column.name) : chosen ?? terms.feature_names;
+/** The columns to cluster, in the order of the message. @param {Csv} csv @param {Cells[]} cells @param {Terms} terms @param {string | null} idColumn @param {string[] | null} chosen */
+export function columnsToUse(csv, cells, terms, idColumn, chosen) {
+  const wanted = chosen ?? terms.feature_names;
   const others = csv.names.filter((name) => name !== idColumn);
   const names = wanted ? (terms.by_column ? others.filter((name) => wanted.includes(name)) : wanted) : others.filter((name) => !(terms.by_column && isIdentifier(cells[csv.names.indexOf(name)])));
   const absent = (wanted ?? []).filter((name) => !others.includes(name));
@@ -31,7 +30,7 @@ export function columnsToUse(csv, cells, terms, agreed, idColumn, chosen) {
   if (twice.length) fail(`column names must be distinct; ${quoted(twice)} ${twice.length > 1 ? "occur" : "occurs"} twice`);
   if (names.includes("")) fail(`column ${csv.names.indexOf("")} (counted from 0) has no name; name it`);
   if (!names.length) fail("a table must have at least one column to group; this one has none");
-  if (!agreed.schema && names.length !== terms.n_features) fail(`the federation has ${plural(terms.n_features, "column")}; ${names.length} ${names.length === 1 ? "is" : "are"} chosen`);
+  if (names.length !== terms.n_features) fail(`the federation has ${plural(terms.n_features, "column")}; ${names.length} ${names.length === 1 ? "is" : "are"} chosen`);
   return names;
 }
 
@@ -40,12 +39,11 @@ export function tableOf(csv, cells, names, terms, agreed, idColumn, least) {
   const ids = idColumn === null ? null : fromLevels(idColumn, csv.columns[csv.names.indexOf(idColumn)]);
   const whose = ids && ids.codes; // rows without an id are of one person
   const own = names.map((name) => cells[csv.names.indexOf(name)]);
-  if (!terms.by_column && !agreed.schema) return { values: plainNumbers(csv, own, agreed.scale), names, schema: null, ids: whose, notices: [] };
-  const texts = own.map((one, i) => (agreed.schema?.columns[i].kind === "category" ? fromLevels(one.name, csv.columns[csv.names.indexOf(one.name)]) : one));
-  texts.forEach((one) => checkCell(csv, one, one.badRow, "every cell must hold a finite number, or nothing"));
+  if (!terms.by_column) return { values: plainNumbers(csv, own, agreed), names, schema: null, ids: whose, notices: [] };
+  own.forEach((one) => checkCell(csv, one, one.badRow, "every cell must hold a finite number, or nothing"));
   const notices = /** @type {string[]} */ ([]);
-  const schema = agreed.schema ?? { columns: texts.map((one) => described(one, least, whose, notices)), scaling: "by message", missing: "observed" };
-  return { values: encoded(texts, schema, csv.lines.length), names, schema, ids: whose, notices };
+  const schema = { columns: own.map((one) => described(one, least, whose, notices)), scaling: "by message", missing: "observed" };
+  return { values: encoded(own, schema, csv.lines.length), names, schema, ids: whose, notices };
 }
 
 /** @type {(csv: Csv, cells: Cells, row: number, must: string) => void} */
@@ -55,7 +53,7 @@ function checkCell(csv, cells, row, must) {
   fail(`${must}; column ${quoted([cells.name])} ${fault} in line ${csv.lines[row]}`);
 }
 
-/** @type {(csv: Csv, cells: Cells[], scale: Agreed["scale"]) => Points} */
+/** @type {(csv: Csv, cells: Cells[], scale: Agreed) => Points} */
 function plainNumbers(csv, cells, scale) {
   const text = cells.filter((one) => one.kind !== "number" && one.kind !== "flag").map((one) => one.name);
   if (text.length) fail(`${quoted(text)} ${text.length > 1 ? "are" : "is"} text; this federation takes numbers alone`);
@@ -108,11 +106,7 @@ function featuresOf(cells, column) {
     const other = column.levels.indexOf(OTHER), places = cells.texts.map((text) => (column.levels.includes(text) ? column.levels.indexOf(text) : other));
     return column.levels.map((_, level) => Float64Array.from(cells.codes, (code) => (code < 0 || places[code] < 0 ? NaN : +(places[code] === level))));
   }
-  const { numbers } = cells, isFlag = column.kind === "flag" && numbers?.every((x) => x === 0 || x === 1 || x !== x);
-  if (!numbers || !(cells.kind === column.kind || isFlag || numbers.every(Number.isNaN))) {
-    fail(`column ${quoted([column.name])} must hold a ${column.kind} in every row; it holds a ${cells.kind}`);
-  }
-  return [numbers];
+  return cells.numbers ? [cells.numbers] : [];
 }
 
 /** Whether every row has its own value, and the name or the numbers say that it is an identifier. @param {Cells} cells */
@@ -125,22 +119,17 @@ export function isIdentifier(cells) {
   return known.every(Number.isInteger) && new Set(known).size === known.length && (counts || IDENTIFIER.test(cells.name));
 }
 
-/** What a file says that the sites agreed on: a schema, or a scale. Numbers of a schema stay as they are written. @param {string} text @returns {Agreed} */
+/** The scale that the sites agreed on. @param {string} text @returns {NonNullable<Agreed>} */
 export function readAgreed(text) {
   let content;
   try {
-    content = JSON.parse(text.replace(/^\ufeff/, "").replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => (token[0] === '"' ? token : JSON.stringify({ number: token }))));
+    content = Object.entries(JSON.parse(text.replace(/^\ufeff/, "")));
   } catch {
-    fail("what the sites agreed on must be JSON; this file is not");
+    fail("a scale file must be JSON; this file is not");
   }
-  if (!Array.isArray(content?.columns)) {
-    const scale = new Map(Object.entries(content ?? {}).map(([name, entry]) => [name, { shift: Number(entry?.shift?.number), scale: Number(entry?.scale?.number) }]));
-    for (const [name, { shift, scale: by }] of scale) if (!Number.isFinite(shift / by) || by <= 0) fail(`the entry for ${quoted([name])} must look like {"shift": 50, "scale": 12}, with a scale greater than 0`);
-    return { schema: null, scale };
+  for (const [name, entry] of content) {
+    if (name === "columns") fail("this is a schema; this page takes a scale of numbers alone. Use `kfed join --schema`");
+    if (!Number.isFinite(entry?.shift) || !Number.isFinite(entry?.scale) || entry.scale <= 0) fail(`the entry for ${quoted([name])} must look like {"shift": 50, "scale": 12}, with a scale greater than 0`);
   }
-  const columns = content.columns.map((/** @type {any} */ column) => ({ kind: "number", levels: [], ...column, shift: column?.shift?.number, scale: column?.scale?.number }));
-  const isSound = columns.every((/** @type {Column} */ c) => typeof c.name === "string" && c.name && KINDS.includes(c.kind) && c.levels.length <= MAX_LEVELS && Number.isFinite(Number(c.shift)) && Number(c.scale) > 0);
-  if (!isSound || content.scaling !== "agreed") fail("this is not a schema with an agreed scale; use the file that `kfed agree` wrote");
-  if (content.missing !== "observed") fail("this page groups rows by their filled cells; for another way with missing cells, use `kfed join`");
-  return { schema: { columns, scaling: "agreed", missing: "observed" }, scale: null };
+  return new Map(content);
 }

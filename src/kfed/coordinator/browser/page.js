@@ -57,8 +57,7 @@ function show(name) {
   for (const one of SECTIONS) get(one).hidden = one !== name;
   get("return").hidden = !["invitation", "table"].includes(name);
   document.querySelectorAll("#steps li").forEach((item) => {
-    if (/** @type {HTMLElement} */ (item).dataset.step === name) item.setAttribute("aria-current", "step");
-    else item.removeAttribute("aria-current");
+    if (name !== "work") item.ariaCurrent = /** @type {HTMLElement} */ (item).dataset.step === name ? "step" : null;
   });
   get(`${name}-title`).focus();
 }
@@ -96,6 +95,7 @@ async function enter() {
     + (terms.by_column ? " Cells may be missing, and columns may stand in any order." : " Every cell must be filled, on the scale that the sites agreed on."));
   get("agreed-part").hidden = terms.by_column;
   show("table");
+  if (Number(terms.rounds) > 1) problem(`${federation} asks for a second message about its clusters, which this page does not send. Join here with the first, or use \`kfed join\` for both.`);
   if (terms.max_epsilon) {
     input("file").disabled = true;
     problem(`${federation} takes differentially private messages alone (epsilon up to ${terms.max_epsilon}), which this page cannot make. Use \`kfed join --epsilon ${terms.max_epsilon}\` instead.`);
@@ -113,7 +113,7 @@ async function readTable(file) {
   if (!found) return;
   state.fileName = file.name;
   say("table-words", `${file.name} has ${plural(found.nRows, "row")} and ${plural(found.columns.length, "column")}.`);
-  const isFree = !state.terms.feature_names && !state.agreed;
+  const isFree = !state.terms.feature_names;
   get("column-rows").replaceChildren(...found.columns.map((/** @type {any} */ column) => columnRow(column, isFree)));
   const names = found.columns.map((/** @type {any} */ column) => column.name).filter((/** @type {string} */ name) => name);
   get("id-column").replaceChildren(new Option("every row is somebody else’s", ""), ...names.map((/** @type {string} */ name) => new Option(name, name)));
@@ -157,8 +157,8 @@ function showMessage(grouped) {
   get("notices").hidden = !said.length;
   fill("holds", grouped.holds);
   fill("lacks", grouped.lacks);
-  say("numbers-words", message.details ? "Of each group and column: the average, how many cells are filled, and the sum of squared distances to the average. Empty: not told."
-    : "Of each group: its rows, their sum of squared distances to the center, and the average of each column.");
+  say("numbers-words", message.details ? "Of each group and column: the average, the filled cells, and the sum of their squared distances to it. Empty: not told."
+    : "Of each group: its rows, the sum of their squared distances to the center, and the average of each column.");
   get("numbers").replaceChildren(numbersTable(message));
   const copy = /** @type {HTMLAnchorElement} */ (get("copy"));
   download(copy, new Blob([bytes]), `${state.invitation.device}.kfed`);
@@ -180,9 +180,8 @@ function download(link, content, name) {
 async function send() {
   const { grouped, invitation, terms, agreed } = state;
   // The secret is made before the first attempt and stays, so that an attempt whose answer was lost can be repeated.
-  state.ticket ??= newTicket({ federation: invitation.federation, device_id: invitation.device, secret: newSecret(), browser: { wish: grouped.wish, terms, agreed, digest: grouped.digest } });
-  state.ticket.browser = { wish: grouped.wish, terms, agreed, digest: grouped.digest };
-  const { secret } = state.ticket;
+  const secret = state.ticket?.secret ?? newSecret(), { wish, digest } = grouped;
+  state.ticket = newTicket({ federation: invitation.federation, device_id: invitation.device, secret, browser: { wish, terms, agreed, digest } });
   const answer = await working("leaves", () => line().send(grouped.bytes, invitation.token, secret));
   if (!answer) return;
   state.isKept = false;
@@ -220,7 +219,7 @@ async function follow(answer) {
 
 /** @param {ArrayBuffer} payload */
 async function showAnswer(payload) {
-  const { names } = /** @type {Ticket} */ (state.ticket).browser.terms.by_column ? { names: null } : { names: state.ticket?.browser.terms.feature_names ?? state.grouped?.message.names ?? null };
+  const names = state.terms.feature_names ?? state.grouped?.message.names ?? null;
   const found = await working("sent", () => ask("label", { payload: payload.slice(0), names, agreed: state.agreed }));
   if (!found) return;
   const { profile, rows, url, fileName } = found, k = profile.values.length;
@@ -229,7 +228,7 @@ async function showAnswer(payload) {
   get("label-part").hidden = Boolean(rows);
   get("labelled").hidden = true;
   if (rows) download(/** @type {HTMLAnchorElement} */ (get("labelled")), url, fileName);
-  say("profile-words", `The center of each cluster: the average of the groups of all sites that are in it.${profile.apart ? " ▲ and ▼: at least one standard deviation above or below the average of all." : ""}`);
+  say("profile-words", `The center of each cluster: the average of the groups of all sites in it; not shown if few sites are.${profile.apart ? " ▲ and ▼: at least one standard deviation above or below the average of all." : ""}`);
   get("profile").replaceChildren(profileTable(profile, rows));
   state.isKept = true;
   show("answer");

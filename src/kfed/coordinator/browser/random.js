@@ -10,7 +10,7 @@ const SIGMA = [
   "0123456789abcdef", "ea489fd61c02b753", "b8c052fdae367194", "7931dcbe265a40f8", "905724afe1bc683d",
   "2c6a0b834d75fe19", "c51fed4a0763928b", "db7ec13950f4862a", "6fe9b308c2d714a5", "a2847615fb9e3cd0",
 ].map((row) => [...row].map((digit) => parseInt(digit, 16)));
-const LANES = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15], [0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
+const LANES = [0, 1].flatMap((turn) => [0, 1, 2, 3].map((i) => [0, 1, 2, 3].map((row) => 4 * row + ((i + turn * row) % 4)))); // columns, then diagonals
 
 /** @type {(x: bigint, by: bigint) => bigint} */
 const rotated = (x, by) => ((x >> by) | (x << (64n - by))) & MASK;

@@ -30,7 +30,8 @@ export const siteOf = (tell) => ({
     tell("Looking at the columns", 0.4);
     const csv = readCsv(text, hasMark), cells = csv.names.map((name, c) => fromText(name, csv.columns[c], csv.decimal));
     Object.assign(this, { csv, cells, fileName: file.name, found: null });
-    const used = agreed || terms.feature_names ? columnsToUse(csv, cells, terms, agreedOf(agreed), null, null) : csv.names.filter((_, c) => !isIdentifier(cells[c]));
+    agreedOf(agreed);
+    const used = terms.feature_names ? columnsToUse(csv, cells, terms, null, null) : csv.names.filter((_, c) => !isIdentifier(cells[c]));
     const columns = cells.map((one) => ({ name: one.name, kind: one.kind, filled: csv.lines.length - one.missing, missing: one.missing, levels: one.texts.length, isUsed: used.includes(one.name) }));
     return { nRows: csv.lines.length, columns };
   },
@@ -39,7 +40,7 @@ export const siteOf = (tell) => ({
   group({ terms, agreed, wish }) {
     const { csv, cells } = this;
     if (!csv) fail("choose a table first");
-    const names = columnsToUse(csv, cells, terms, agreedOf(agreed), wish.idColumn, wish.chosen);
+    const names = columnsToUse(csv, cells, terms, wish.idColumn, wish.chosen);
     const table = tableOf(csv, cells, names, terms, agreedOf(agreed), wish.idColumn, wish.least);
     const how = { ...wish, ids: table.ids, seed: SEED };
     const found = table.schema ? clusterColumns(table.values, table.schema, how, tell) : clusterNumbers(table.values, names, how, tell);
@@ -73,7 +74,7 @@ async function bytesOf(file) {
 }
 
 /** @type {(text: string | null) => Agreed} */
-const agreedOf = (text) => (text ? readAgreed(text) : { schema: null, scale: null });
+const agreedOf = (text) => (text ? readAgreed(text) : null);
 
 /** @type {(bytes: Uint8Array) => string} */
 const digestOf = (bytes) => Array.from(blake2b(bytes, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -49,7 +49,7 @@ export function numbersTable({ centers, counts, squares, deviation, names, schem
 export function profileTable({ features, values, apart }, rows) {
   const clusters = [...values.keys()], lines = rows ? [rowOf("your rows", clusters.map((r) => [count.format(rows[r]), "number"]))] : [];
   features.forEach(({ name, kind }, f) => lines.push(rowOf(name, clusters.map((r) => {
-    const far = apart ? apart[r][f] : 0, side = far >= 1 ? "high" : far <= -1 ? "low" : "";
+    const far = apart?.[r][f] ?? 0, side = far >= 1 ? "high" : far <= -1 ? "low" : "";
     return [`${side === "high" ? "▲ " : side === "low" ? "▼ " : ""}${inUnits(values[r][f], kind)}`, `number ${side}`];
   }))));
   return tableOf(["", ...clusters.map((r) => `cluster ${r}`)], lines);
@@ -57,6 +57,7 @@ export function profileTable({ features, values, apart }, rows) {
 
 /** @type {(x: number, kind: string) => string} */
 function inUnits(x, kind) {
+  if (Number.isNaN(x)) return "not shown";
   if (kind === "category" || kind === "flag") return `${Math.round(100 * x)} %`;
   if (kind === "date" && Math.abs(x) < 7e5) return new Date(Math.round(x) * 864e5).toISOString().slice(0, 10);
   return shown(Number(x.toPrecision(4)));

@@ -27,10 +27,7 @@ export function encodeMessage(message) {
 }
 
 /** @type {(column: import("./kinds.js").Column) => object} */
-function columnFacts({ name, kind, levels, unit, shift, scale }) {
-  const number = (/** @type {string | undefined} */ source) => (source === undefined ? undefined : { number: source });
-  return { name, kind: kind === "number" ? undefined : kind, levels: levels.length ? levels : undefined, unit, shift: number(shift), scale: number(scale) };
-}
+const columnFacts = ({ name, kind, levels }) => ({ name, kind: kind === "number" ? undefined : kind, levels: levels.length ? levels : undefined });
 
 /** @type {(tensors: [string, Points][], facts: object) => Uint8Array} */
 function safetensors(tensors, facts) {
@@ -46,22 +43,13 @@ function safetensors(tensors, facts) {
   return bytes;
 }
 
-/** What `json.dumps(value, sort_keys=True)` writes; a number that has to stay as it was written is `{ number: source }`. @param {any} value @returns {string} */
+/** What `json.dumps(value, sort_keys=True)` writes, of text and whole numbers. @param {any} value @returns {string} */
 export function pythonJson(value) {
   if (typeof value === "string") return JSON.stringify(value).replace(/[\x7f-\uffff]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
   if (Array.isArray(value)) return `[${value.map(pythonJson).join(", ")}]`;
   if (value === null || typeof value !== "object") return String(value);
-  if (typeof value.number === "string") return /[.eE]/.test(value.number) ? pythonFloat(Number(value.number)) : value.number;
   const keys = Object.keys(value).filter((key) => value[key] !== undefined).sort();
   return `{${keys.map((key) => `${pythonJson(key)}: ${pythonJson(value[key])}`).join(", ")}}`;
-}
-
-/** `repr` of a float: the shortest digits, with an exponent below 1e-4 and from 1e16 on. @param {number} x */
-export function pythonFloat(x) {
-  const [digits, power] = x.toExponential().split("e"), exponent = Number(power);
-  if (exponent < -4 || exponent >= 16) return `${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
-  const plain = exponent < 0 ? x.toFixed(Math.max(0, digits.replace(/[-.]/g, "").length - 1 - exponent)) : String(x);
-  return /\./.test(plain) ? plain : `${plain}.0`;
 }
 
 /** The answer to a device. Raises unless it is one. @param {ArrayBuffer} payload @returns {Identity} */

@@ -39,7 +39,7 @@ export function described(message, least, nRows) {
     ...(hidden ? [`nothing about ${plural(hidden, "average")} with too few filled cells behind it`] : []),
     ...(details?.leftOut ? [`how many rows are in none of these groups: ${count.format(details.leftOut)}`] : []),
   ];
-  const lacks = ["any row as such; the average of a few rows does say something about each of them", "ids of rows, or the group of any row", `groups of fewer than ${least} different rows or people, or whose average is a row`];
+  const lacks = ["any row as such; the average of a few rows does say something about each of them", "ids of rows, or the group of a row", `groups of fewer than ${least} different rows or people, or whose average is a row`];
   const warnings = [];
   if (!counts.length) warnings.push("No group is large enough to be sent: look for fewer groups, or leave this site out.");
   else if (Math.min(...counts) < 5) warnings.push(`A group has ${plural(Math.min(...counts), "row")}, so its center says much about each of them.`);
