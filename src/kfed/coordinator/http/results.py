@@ -1,4 +1,4 @@
-"""`Results`: what people ask of the clusters of a federation, made on one thread, and kept until something changes."""
+"""`ClusterResults`: what people ask of the clusters of a federation, made on one thread, and kept for each version."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USUAL = (2, 12)
 """The numbers of clusters that are compared."""
 
 
-class Results:
+class ClusterResults:
     """Aggregations, reports and comparisons of a coordinator's federations.
 
     All who ask for the same share it. Nothing of it is saved: it follows from what the store holds.
