@@ -10,7 +10,7 @@ import scipy.sparse
 
 import kfed
 from consoles import SITES, run, write_sites
-from kfed.device import cluster_columns
+from kfed.device import cluster_columns, group_moves
 from kfed.device.told_cells import ToldCells
 from kfed.simulate import Round
 from kfed.wire import Column, FeatureSchema, MessageBatch
@@ -87,6 +87,15 @@ def test_no_difference_of_the_two_messages_is_about_fewer_rows_than_the_floor(fl
             n_moved += np.count_nonzero(second != done.clusters[name][own.labels])
             assert fewest_told(own.labels, second, told, 3) >= floor
     assert n_moved > 50
+
+
+def test_that_holds_too_where_there_are_too_many_clusters_to_look_for_cuts(monkeypatch):
+    monkeypatch.setattr(group_moves, "MOST_NODES", 0)
+    devices = cloud(n_rows=40, n_features=2)
+    done = first_round(devices, n_local=4, k=3)
+    again = done.refined(devices)
+    for name, own in done.local.items():
+        assert fewest_told(own.labels, again.local[name].labels, ~own.withheld[own.labels], 3) >= 3
 
 
 def holey(seed, n_rows=60):
@@ -250,6 +259,8 @@ def test_the_estimator_takes_two_rounds_and_weights():
         apart = np.square(rows - model.cluster_centers_[model.labels_]).sum(axis=1)
         assert model.inertia_ == pytest.approx(weights @ apart)
     assert costs[1] < costs[0]
+    with pytest.raises(kfed.InvalidInputError, match="rounds must be 1 or 2"):
+        Round.run(devices, 4, 6, rounds=3)
     with pytest.raises(ValueError, match="rounds"):
         kfed.KFed(4, rounds=3).fit(rows, groups=groups)
 

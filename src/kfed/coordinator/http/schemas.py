@@ -18,7 +18,7 @@ DeviceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, patt
 FeatureName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-EXAMPLE = {
+EXAMPLE: dict[str, Any] = {
     "name": "clinics",
     "n_features": 4,
     "feature_names": ["age", "bmi", "systolic", "glucose"],
