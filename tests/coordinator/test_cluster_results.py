@@ -139,6 +139,10 @@ def test_everything_that_the_page_can_do_the_command_line_can(run_server, tmp_pa
     assert "exists" in run("federation", "download", "clinics", *files, *url, code=1)
     assert "say what to download" in run("federation", "download", "clinics", *url, code=1)
     assert "must look like 0=young" in run("federation", "rename", "clinics", "young", *url, code=1)
+    run("federation", "invite", "clinics", "new site", "--token-file", "t", "--link-file", "link", *url)
+    token = Path("t").read_text().strip()
+    link = f"{caller.http.base_url}/join#federation=clinics&device=new%20site&token={token}"
+    assert Path("link").read_text().strip() == link
     removed = json.loads(run("federation", "remove", "clinics", "device-0003", "--yes", "--json", *url))
     assert removed["device_id"] == "device-0003"
     assert caller.show()["n_devices"] == 7
