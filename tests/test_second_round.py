@@ -10,7 +10,9 @@ import scipy.sparse
 
 import kfed
 from consoles import SITES, run, write_sites
-from kfed.device import cluster_columns
+from kfed import datasets
+from kfed.datasets import partition
+from kfed.device import cluster_columns, group_moves, nearest_centers
 from kfed.device.told_cells import ToldCells
 from kfed.simulate import Round
 from kfed.wire import Column, FeatureSchema, MessageBatch
@@ -61,6 +63,22 @@ def test_where_clusters_are_separated_a_second_message_changes_nothing():
     np.testing.assert_allclose(done.aggregation.cluster_centers, done.before.aggregation.cluster_centers)
 
 
+@pytest.mark.slow
+def test_on_mnist_two_rounds_cost_what_the_trial_said():
+    try:
+        data = datasets.mnist()
+    except kfed.MissingDataError as error:
+        pytest.skip(str(error))
+    devices = partition.iid(len(data.points), 100).devices(data.points)
+    done = Round.run(devices, 20, 20, rule="robust", random_state=0, rounds=2)
+    costs = []
+    for found in (done.before, done):
+        centers = found.aggregation.cluster_centers
+        labels = nearest_centers(data.points, centers)
+        costs.append(np.square(data.points - centers[labels]).sum(dtype=np.float64) / len(data.points))
+    assert costs[1] <= 35.38 < costs[0]
+
+
 # What two messages tell together ---------------------------------------------------------------------------------
 
 
@@ -87,6 +105,15 @@ def test_no_difference_of_the_two_messages_is_about_fewer_rows_than_the_floor(fl
             n_moved += np.count_nonzero(second != done.clusters[name][own.labels])
             assert fewest_told(own.labels, second, told, 3) >= floor
     assert n_moved > 50
+
+
+def test_that_holds_too_where_there_are_too_many_clusters_to_look_for_cuts(monkeypatch):
+    monkeypatch.setattr(group_moves, "MOST_NODES", 0)
+    devices = cloud(n_rows=40, n_features=2)
+    done = first_round(devices, n_local=4, k=3)
+    again = done.refined(devices)
+    for name, own in done.local.items():
+        assert fewest_told(own.labels, again.local[name].labels, ~own.withheld[own.labels], 3) >= 3
 
 
 def holey(seed, n_rows=60):
@@ -250,6 +277,8 @@ def test_the_estimator_takes_two_rounds_and_weights():
         apart = np.square(rows - model.cluster_centers_[model.labels_]).sum(axis=1)
         assert model.inertia_ == pytest.approx(weights @ apart)
     assert costs[1] < costs[0]
+    with pytest.raises(kfed.InvalidInputError, match="rounds must be 1 or 2"):
+        Round.run(devices, 4, 6, rounds=3)
     with pytest.raises(ValueError, match="rounds"):
         kfed.KFed(4, rounds=3).fit(rows, groups=groups)
 
@@ -274,7 +303,7 @@ def test_a_consortium_refines_its_clusters_with_two_more_commands(sites):
     told = json.loads(run("inspect", "north.refined", "--json"))
     assert told["refines"]
     assert min(told["counts"]) >= 5
-    assert "a second message" in run("inspect", "north.refined")
+    assert "the second message of device 'north'" in run("inspect", "north.refined")
     refined = [f"{site}.refined" for site in ("north", "south", "east")]
     facts = json.loads(run("aggregate", *refined, "--clusters", "clusters.kfed", "-o", "better.kfed", "--json"))
     assert (facts["rounds"], facts["n_devices"]) == (2, 4)

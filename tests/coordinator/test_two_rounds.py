@@ -63,6 +63,7 @@ def test_when_all_have_sent_a_second_message_the_centers_are_means_of_rows(aggre
     assert put_second(aggregated, sent[0]).status_code == 409  # refined already
 
 
+@pytest.mark.slow
 def test_the_administrator_need_not_wait_for_all(aggregated, local, rows):
     path = "/v1/federations/clinics/refine"
     assert aggregated.http.post(path, headers=aggregated.admin).status_code == 409
@@ -71,6 +72,7 @@ def test_the_administrator_need_not_wait_for_all(aggregated, local, rows):
     assert aggregated.http.post(path, headers=aggregated.admin).json()["round"] == 2
 
 
+@pytest.mark.slow
 def test_a_restart_keeps_second_messages_and_refined_clusters(run_app, tmp_path, local, rows):
     store = str(tmp_path / "kfed.db")
     caller = Caller(run_app(store))
@@ -86,6 +88,7 @@ def test_a_restart_keeps_second_messages_and_refined_clusters(run_app, tmp_path,
     assert (caller.show()["round"], caller.show()["cluster_sizes"]) == (2, sizes)
 
 
+@pytest.mark.slow
 def test_if_a_device_leaves_the_clusters_are_those_of_one_round_without_it(aggregated, local, rows):
     for site in SITES:
         put_second(aggregated, refined(aggregated, local, rows, site))
@@ -114,6 +117,7 @@ def test_what_is_no_second_message_of_this_device_is_refused_and_changes_nothing
     assert aggregated.show()["n_second"] == 0
 
 
+@pytest.mark.slow
 def test_one_round_is_the_default_and_private_federations_have_no_other(caller, local, rows):
     caller.create_aggregated([own.to_message(site) for site, own in local.items()], n_clusters=3)
     assert put_second(caller, refined(caller, local, rows, "north")).status_code == 409

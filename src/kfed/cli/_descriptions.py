@@ -57,7 +57,7 @@ def _(message: DeviceMessage) -> Description:
         "groups that the device withheld as too small",
     ]
     found = Description(
-        f"the message of device {message.device_id!r}: nothing else leaves it",
+        _title(message),
         holds,
         lacks,
         _warnings(counts),
@@ -81,6 +81,12 @@ def _(message: DeviceMessage) -> Description:
     )
     promise = None if message.details is None else message.details.promise
     return found if promise is None else _private(found, message, promise)
+
+
+def _title(message: DeviceMessage) -> str:
+    if message.details is not None and message.details.refines is not None:
+        return f"the second message of device {message.device_id!r}, about shared clusters that it was told"
+    return f"the message of device {message.device_id!r}: nothing else leaves it"
 
 
 def _private(found: Description, message: DeviceMessage, promise: Promise) -> Description:

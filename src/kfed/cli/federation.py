@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from inspect import Signature, signature
 from pathlib import Path
@@ -46,7 +47,24 @@ def register(commands: typer.Typer) -> None:
     commands.add_typer(app, name="federation")
 
 
-Ask = Callable[..., Any]
+@dataclass(frozen=True)
+class Ask:
+    """Sends requests to a coordinator as its administrator."""
+
+    url: str
+    token: Callable[[], str]
+    cafile: Path | None
+    insecure: bool
+
+    def __call__(self, method: str, *names: str, raw: bool = False, **options: Any) -> Any:
+        """The answer in JSON, or its bytes, to a request about what these names lead to."""
+        from kfed.coordinator.client import CLUSTERING_SECONDS, Line
+
+        path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
+        how: dict[str, Any] = {"patience": 30, "timeout": CLUSTERING_SECONDS, "tell": note}
+        with Line(self.url, cafile=self.cafile, insecure=self.insecure, **how) as line:
+            answer = line.request(method, path, token=self.token(), **options)
+            return answer.content if raw else answer.json()
 
 
 def _asking(
@@ -56,18 +74,12 @@ def _asking(
     cafile: CaFile = None,
     insecure: Insecure = False,
 ) -> Ask:
-    """A function that sends requests to a coordinator as its administrator."""
+    """What sends requests to a coordinator, by the options of a command."""
 
-    def ask(method: str, *names: str, raw: bool = False, **options: Any) -> Any:
-        from kfed.coordinator.client import CLUSTERING_SECONDS, Line
+    def token() -> str:
+        return admin_token if admin_token is not None else admin_token_file.read_text(encoding="utf-8").strip()
 
-        token = admin_token if admin_token is not None else admin_token_file.read_text(encoding="utf-8").strip()
-        path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
-        with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS, tell=note) as line:
-            answer = line.request(method, path, token=token, **options)
-            return answer.content if raw else answer.json()
-
-    return ask
+    return Ask(url, token, cafile, insecure)
 
 
 def administers(command: Callable[..., None]) -> Callable[..., None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote, urlencode
 
 import typer
 from rich.markup import escape
@@ -31,15 +32,27 @@ def register(_: typer.Typer) -> None:
 
 
 def invite(
-    ask: Ask, name: Name, device: Device, token_file: TokenFile = None, force: Force = False, as_json: Json = False
+    ask: Ask,
+    name: Name,
+    device: Device,
+    token_file: TokenFile = None,
+    link_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a link, by which the site joins from a browser."),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
 ) -> None:
     """Invite a device: a token that lets it join once, under its id, and nobody else.
 
     Inviting a device again replaces its invitation.
     """
     path = _path(token_file, f"{name}-{device}.token")
-    claim([path], force=force)
+    claim([path, *([] if link_file is None else [link_file])], force=force)
     answer = ask("POST", name, "invitations", json={"device_id": device})
+    if link_file is not None:  # the token stands behind the #, which browsers send to nobody
+        said = urlencode({"federation": name, "device": device, "token": answer["token"]}, quote_via=quote)
+        files.write(link_file, f"{ask.url.rstrip('/')}/join#{said}\n".encode(), overwrite=force, private=True)
     _write(path, answer["token"], force, {"device_id": device}, "the invitation: hand it to the device", as_json)
 
 

@@ -17,6 +17,9 @@ import numpy as np
 from kfed._base.array import Array
 from kfed.device.told_cells import ToldCells
 
+MOST_NODES = 400
+"""The lightest cut of a larger graph takes too long to find; there, every edge must hold the floor."""
+
 
 def move_in_groups(cells: ToldCells, own: Array, wanted: Array, floor: int, n_clusters: int) -> Array:
     """Global cluster of each told row: the wanted one, unless it would tell of too few rows, (n_rows,).
@@ -71,6 +74,9 @@ def _heal(labels: Array, local_labels: Array, own: Array, parts: Array, floor: i
     while True:
         pairs = _pairs(local_labels[told], labels[told], parts[told], len(own), n_clusters)
         pairs[np.count_nonzero(pairs, axis=1) < 2] = 0  # a cluster that stays whole
+        if np.count_nonzero(pairs.any(axis=1)) + np.count_nonzero(pairs.any(axis=0)) > MOST_NODES:
+            _join_light_pairs(labels, local_labels, own, pairs, floor)
+            return
         side = _light_cut(pairs, floor)
         if side is None:
             return
@@ -82,6 +88,16 @@ def _heal(labels: Array, local_labels: Array, own: Array, parts: Array, floor: i
                 labels[rows & (labels == r)] = beside.argmax()
             else:
                 labels[rows] = own[i]
+
+
+def _join_light_pairs(labels: Array, local_labels: Array, own: Array, pairs: Array, floor: int) -> None:
+    """Move the rows of every light pair to the heaviest one of their local cluster; changes `labels`."""
+    for i in np.flatnonzero(((pairs > 0) & (pairs < floor)).any(axis=1)):
+        rows, heaviest = local_labels == i, int(pairs[i].argmax())
+        if pairs[i, heaviest] < floor:
+            labels[rows] = own[i]
+        else:
+            labels[rows & ((pairs[i] > 0) & (pairs[i] < floor))[labels]] = heaviest
 
 
 def _pairs(local_labels: Array, labels: Array, parts: Array, n_local: int, n_clusters: int) -> Array:

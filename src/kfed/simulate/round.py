@@ -12,6 +12,7 @@ import numpy as np
 from kfed._base import pool
 from kfed._base.array import Array
 from kfed.device import LocalClustering, cluster_fleet, refine_device
+from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, OwnRule, aggregate, aggregate_refined
 from kfed.simulate.communication import Communication
 from kfed.wire import DeviceMessage, Identity
@@ -83,6 +84,8 @@ class Round:
         **options
             Other options of the devices, as in `cluster_devices`.
         """
+        if rounds not in (1, 2):
+            raise InvalidInputError(f"rounds must be 1 or 2; got {rounds}")
         local = cluster_devices(devices, n_local_clusters, n_jobs=n_jobs, **options)  # Algorithm 1, on every device
         done = cls.of(local, n_clusters, rule=rule, min_devices=min_devices, n_jobs=n_jobs)
         done = replace(done, points=devices)

@@ -8,7 +8,7 @@ from fastapi import FastAPI, Header, Request
 
 from kfed.coordinator.core import Administration, Live
 from kfed.coordinator.http import rights
-from kfed.coordinator.http.responses import ADMIN, PROBLEMS
+from kfed.coordinator.http.responses import ADMIN, problems_of
 from kfed.coordinator.http.schemas import (
     CreatedFederation,
     CreatedInvitation,
@@ -33,18 +33,20 @@ Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=200, pattern=r"^
 
 def register(app: FastAPI) -> None:
     """Add the routes of this file."""
-    about: dict[str, Any] = {"tags": ["federations"], "responses": PROBLEMS, "openapi_extra": ADMIN}
-    app.post(PATH, status_code=201, **about)(create_federation)
-    app.get(PATH, **about)(list_federations)
-    app.get(f"{PATH}/{{name}}", **about)(show_federation)
-    app.post(f"{PATH}/{{name}}/close", **about)(close_federation)
-    app.post(f"{PATH}/{{name}}/aggregate", **about)(aggregate_federation)
-    app.post(f"{PATH}/{{name}}/join-token", status_code=201, **about)(rotate_join_token)
-    app.delete(f"{PATH}/{{name}}", **about)(delete_federation)
+    about: dict[str, Any] = {"tags": ["federations"], "openapi_extra": ADMIN}
+    of_all, of_one, of_body = problems_of(422), problems_of(404, 413, 422), problems_of(404, 409, 413, 422)
+    app.post(PATH, status_code=201, responses=problems_of(409, 413, 422), **about)(create_federation)
+    app.get(PATH, responses=of_all, **about)(list_federations)
+    app.get(f"{PATH}/{{name}}", responses=of_one, **about)(show_federation)
+    app.post(f"{PATH}/{{name}}/close", responses=of_one, **about)(close_federation)
+    app.post(f"{PATH}/{{name}}/aggregate", responses=of_body, **about)(aggregate_federation)
+    app.post(f"{PATH}/{{name}}/join-token", status_code=201, responses=of_body, **about)(rotate_join_token)
+    app.delete(f"{PATH}/{{name}}", responses=of_one, **about)(delete_federation)
     about["tags"] = ["invitations"]
-    app.post(f"{PATH}/{{name}}/invitations", status_code=201, **about)(invite_device)
-    app.get(f"{PATH}/{{name}}/invitations", **about)(list_invitations)
-    app.delete(f"{PATH}/{{name}}/invitations/{{device_id:path}}", **about)(revoke_invitation)
+    app.post(f"{PATH}/{{name}}/invitations", status_code=201, responses=of_body, **about)(invite_device)
+    app.get(f"{PATH}/{{name}}/invitations", responses=of_one, **about)(list_invitations)
+    path = f"{PATH}/{{name}}/invitations/{{device_id:path}}"
+    app.delete(path, responses=of_one, **about)(revoke_invitation)
 
 
 async def create_federation(request: Request, terms: NewFederation, key: Key = None) -> CreatedFederation:

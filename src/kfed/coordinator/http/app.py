@@ -21,7 +21,7 @@ from kfed.coordinator.http.hosts import LOOPBACK_NAMES, HostNames
 from kfed.coordinator.http.pictures import Pictures
 from kfed.coordinator.http.readiness import Readiness
 from kfed.coordinator.http.responses import SECURITY_SCHEMES
-from kfed.coordinator.http.results import Results
+from kfed.coordinator.http.results import ClusterResults
 from kfed.coordinator.http.rights import Desk, GuardedRoute
 from kfed.coordinator.http.shield import Shield, as_problem
 from kfed.coordinator.problems import ProblemError
@@ -82,7 +82,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
     )
-    pictures, results, readiness = Pictures(coordinator), Results(coordinator), Readiness(store)
+    pictures, results, readiness = Pictures(coordinator), ClusterResults(coordinator), Readiness(store)
     shown = (pictures, results, readiness)
     app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback, *shown)
     app.router.route_class = GuardedRoute

@@ -30,9 +30,9 @@ Which = Annotated[str, Path(pattern="^(aggregation|report|centers)$", descriptio
 def register(app: FastAPI) -> None:
     """Add the routes of this file."""
     about: dict[str, Any] = {"tags": ["clusters"], "openapi_extra": ADMIN, "response_class": Response}
-    of_one = problems_of(404, 409, 422)
+    of_one = problems_of(404, 409, 413, 422)
     compared: dict[str, Any] = {"responses": {**of_one, 200: {"model": ComparisonAnswer}}}
-    app.get("/v1/admin", tags=["federations"], responses=problems_of(), openapi_extra=ADMIN)(check_admin)
+    app.get("/v1/admin", tags=["federations"], responses=problems_of(413, 422), openapi_extra=ADMIN)(check_admin)
     app.get(f"{PATH}/{{name}}/comparison", **about, **compared)(show_comparison)
     app.post(f"{PATH}/{{name}}/comparison", **about, **compared)(compare_numbers)
     app.get(f"{PATH}/{{name}}/result", **about, responses={**of_one, 200: {"model": ResultAnswer}})(show_result)
@@ -41,9 +41,7 @@ def register(app: FastAPI) -> None:
     }
     taken = {"description": "; ".join(what for *_, what in DOWNLOADS.values()), "content": files}
     app.get(f"{PATH}/{{name}}/download/{{which}}", **about, responses={**of_one, 200: taken})(download)
-    app.put(
-        f"{PATH}/{{name}}/cluster-names", tags=["clusters"], responses=of_one | problems_of(413), openapi_extra=ADMIN
-    )(name_clusters)
+    app.put(f"{PATH}/{{name}}/cluster-names", tags=["clusters"], responses=of_one, openapi_extra=ADMIN)(name_clusters)
 
 
 async def check_admin(request: Request) -> RightsAnswer:

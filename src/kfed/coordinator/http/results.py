@@ -1,4 +1,4 @@
-"""`Results`: what people ask of the clusters of a federation, made on one thread, and kept until something changes."""
+"""`ClusterResults`: what people ask of the clusters of a federation, made on one thread, and kept for each version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from kfed._base import pool
 from kfed._base.text import plural
 from kfed.coordinator.core import Clusters, Coordinator, Live, Turns
-from kfed.coordinator.federation import Federation
+from kfed.coordinator.federation import Federation, Tally
 from kfed.coordinator.http.report_json import report_json
 from kfed.coordinator.http.result_schemas import ComparisonAnswer
 from kfed.coordinator.problems import ProblemError
@@ -23,11 +23,14 @@ MAX_KEPT = 8
 MAX_CENTERS = 20_000
 """More device centers take too long to compare numbers of clusters by."""
 
+MAX_RESULT_CENTERS = 1_000_000
+"""A report of more device centers than that is made from a download of the store, not on the coordinator."""
+
 USUAL = (2, 12)
 """The numbers of clusters that are compared."""
 
 
-class Results:
+class ClusterResults:
     """Aggregations, reports and comparisons of a coordinator's federations.
 
     All who ask for the same share it. Nothing of it is saved: it follows from what the store holds.
@@ -37,7 +40,7 @@ class Results:
         self._coordinator = coordinator
         self._turns = Turns()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kfed-results")
-        self._kept: dict[Hashable, tuple[Hashable, Any]] = {}
+        self._kept: dict[Hashable, tuple[Any, Any]] = {}
 
     def close(self) -> None:
         """Make no more."""
@@ -47,6 +50,8 @@ class Results:
     async def aggregation(self, live: Live) -> Aggregation:
         """The clusters with all messages that they were made of."""
         federation, clusters = _aggregated(live)
+        if len(clusters.center_labels) > MAX_RESULT_CENTERS:
+            raise ProblemError(409, f"a coordinator shows results of at most {MAX_RESULT_CENTERS:,} device centers")
         key = (federation.id, "aggregation")
         found: Aggregation = await self._once(
             key, clusters.version, lambda: self._coordinator.result(federation, clusters)
@@ -78,14 +83,20 @@ class Results:
             raise ProblemError(
                 409, f"{plural(tally.n_centers, 'center')} take too long to compare here; at most {MAX_CENTERS:,}"
             )
-        key, version = (live.federation.id, "comparison"), (tally, live.version)
-        if values is None:
-            _, last = self._kept.get(key, (None, None))
-            values = USUAL if last is None else last[0]
-        asked = values
-        found = await self._once(key, (version, asked), lambda: (asked, self._compare(live.federation, asked)))
-        payload: bytes = found[1]
-        return payload
+        key = (live.federation.id, "comparison")
+        version, last = self._kept.get(key, (None, None))
+        if values is None and version is not None and self._is_current(live, version):
+            payload: bytes = last
+            return payload
+        asked = values or (USUAL if version is None else version[2])
+        now = (live.version, tally, asked)
+        made: bytes = await self._once(key, now, lambda: self._compare(live.federation, asked))
+        return made
+
+    def _is_current(self, live: Live, version: tuple[int, Tally, tuple[int, int]]) -> bool:
+        """Whether a comparison may be shown again; devices that come late do not ask for another one each."""
+        is_same = version[1] == self._coordinator.tally(live)
+        return version[0] == live.version and (is_same or live.clusters is not None)
 
     def has_compared(self, live: Live) -> bool:
         """Whether somebody has asked for a comparison."""

@@ -17,7 +17,7 @@ from kfed.coordinator.http.hosts import came_directly
 from kfed.coordinator.http.pictures import Pictures
 from kfed.coordinator.http.readiness import Readiness
 from kfed.coordinator.http.responses import ADMIN
-from kfed.coordinator.http.results import Results
+from kfed.coordinator.http.results import ClusterResults
 from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.http.viewers import Viewers
 from kfed.coordinator.http.wrong_tokens import WrongTokens
@@ -40,7 +40,7 @@ class Desk:
     admin_token_hash: bytes
     open_to_loopback: bool
     pictures: Pictures
-    results: Results
+    results: ClusterResults
     readiness: Readiness
     viewers: Viewers = field(default_factory=Viewers)
     wrong_tokens: WrongTokens = field(default_factory=WrongTokens)

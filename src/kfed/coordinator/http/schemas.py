@@ -18,10 +18,19 @@ DeviceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, patt
 FeatureName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
+EXAMPLE: dict[str, Any] = {
+    "name": "clinics",
+    "n_features": 4,
+    "feature_names": ["age", "bmi", "systolic", "glucose"],
+    "by_column": True,
+    "quorum": 3,
+}
+
+
 class NewFederation(BaseModel):
     """The terms of a new federation."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
 
     name: Name
     n_features: Annotated[StrictInt, Field(ge=1, le=MAX_FEATURES)]
@@ -162,7 +171,7 @@ class DeletedFederation(BaseModel):
 class NewInvitation(BaseModel):
     """Whom to invite."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"device_id": "north"}]})
 
     device_id: DeviceName
 
@@ -193,7 +202,7 @@ class RevokedInvitation(BaseModel):
 class Reaggregation(BaseModel):
     """How to aggregate."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"n_clusters": 4}]})
 
     n_clusters: Annotated[
         NumberOfClusters | None, Field(description="Number of clusters, if other than the federation's own")

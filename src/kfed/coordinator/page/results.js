@@ -48,21 +48,21 @@ function show(state, found, tools) {
     tools.querySelector("#compare-last").value = Math.max(found.n_clusters.at(-1), 12);
   }
   const chart = made("div", { class: "chart" });
-  const said = found.recommended === null ? found.conclusion : `${plural(found.recommended, "cluster")} stand out: ${found.conclusion.split(": ").slice(1).join(": ")}`;
-  get("compare").replaceChildren(made("p", { class: found.recommended === null ? "open" : "good" }, `${said[0].toUpperCase()}${said.slice(1)}.`),
+  const said = found.recommended === null ? found.conclusion : `k = ${found.recommended} stands out: ${found.conclusion.split(": ").slice(1).join(": ")}`;
+  get("compare").replaceChildren(made("p", { class: found.recommended === null ? "open" : "good" }, `${said.replace(/^no /, "No ")}.`),
     chart, comparisonTable(state, found), made("details", {}, made("summary", {}, "How to read this"), made("ul", {}, ...found.notes.map((text) => made("li", {}, `${text[0].toUpperCase()}${text.slice(1)}.`)))), tools ?? "");
   drawComparison(chart, found, state.n_clusters_found);
 }
 
 function comparisonTable(state, found) {
-  const heads = ["k", "Cost", "Explained", "Silhouette", "Of one cloud", "Stability", "Weakest", ...(isAdmin() ? [""] : [])];
+  const heads = ["k", ...(isAdmin() ? ["Use"] : []), "Cost", "Explained", "Silhouette", "Of one cloud", "Stability", "Weakest"];
   const digits = (value) => (value === null ? "–" : value.toFixed(2));
   const rows = found.n_clusters.map((k, i) => {
     const cells = [found.costs[i].toLocaleString("en", { maximumSignificantDigits: 4 }), `${(100 * found.explained[i]).toFixed(1)} %`,
       digits(found.silhouettes[i]), digits(found.silhouettes_of_one_cloud[i]), digits(found.stability[i][0]), digits(found.weakest[i])];
     const name = made("th", { scope: "row" }, String(k), k === found.recommended ? made("span", { class: "late" }, "stands out") : null);
     const choose = isAdmin() ? made("td", { class: "number" }, chooseButton(state, k)) : null;
-    return made("tr", k === state.n_clusters_found ? { class: "chosen" } : {}, name, ...cells.map((text) => made("td", { class: "number" }, text)), choose);
+    return made("tr", k === state.n_clusters_found ? { class: "chosen" } : {}, name, choose, ...cells.map((text) => made("td", { class: "number" }, text)));
   });
   const head = made("tr", {}, ...heads.map((text, i) => made("th", { scope: "col", ...(i ? { class: "number" } : {}) }, text)));
   return made("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Comparison" }, made("table", {}, made("thead", {}, head), made("tbody", {}, ...rows)));

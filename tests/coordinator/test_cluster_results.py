@@ -50,6 +50,7 @@ def test_report_and_centers_are_those_of_the_command_line(aggregated):
     assert "rows of 8 devices are in 4 clusters" in told["sections"][0]["blocks"][0]["text"]
 
 
+@pytest.mark.slow
 def test_clusters_keep_their_names_while_they_keep_their_numbers(run_app, tmp_path):
     store = str(tmp_path / "kfed.db")
     caller = Caller(run_app(store))
@@ -68,6 +69,7 @@ def test_clusters_keep_their_names_while_they_keep_their_numbers(run_app, tmp_pa
         assert caller.http.put(path, json={"names": wrong}, headers=caller.admin).status_code == 422
 
 
+@pytest.mark.slow
 def test_numbers_are_compared_once_everybody_is_there_or_the_administrator_asks(caller):
     caller.create(quorum=12)
     sent = messages(12)
@@ -97,6 +99,7 @@ def test_what_cannot_be_compared_or_shown_yet_is_said(caller):
     assert get(caller, "download/everything").status_code == 422
 
 
+@pytest.mark.slow
 def test_only_the_administrator_gets_results_and_changes_names(run_app, tmp_path):
     caller = Caller(run_app(str(tmp_path / "kfed.db"), open_to_loopback=False))
     caller.create_aggregated(messages(6))
@@ -123,6 +126,7 @@ def test_a_large_body_without_the_right_token_is_refused_before_it_is_read(calle
         assert caller.http.request(method, path, headers={**caller.admin, **declared}).status_code == 413
 
 
+@pytest.mark.slow
 def test_everything_that_the_page_can_do_the_command_line_can(run_server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("admin.token").write_text(ADMIN)
@@ -139,12 +143,17 @@ def test_everything_that_the_page_can_do_the_command_line_can(run_server, tmp_pa
     assert "exists" in run("federation", "download", "clinics", *files, *url, code=1)
     assert "say what to download" in run("federation", "download", "clinics", *url, code=1)
     assert "must look like 0=young" in run("federation", "rename", "clinics", "young", *url, code=1)
+    run("federation", "invite", "clinics", "new site", "--token-file", "t", "--link-file", "link", *url)
+    token = Path("t").read_text().strip()
+    link = f"{caller.http.base_url}/join#federation=clinics&device=new%20site&token={token}"
+    assert Path("link").read_text().strip() == link
     removed = json.loads(run("federation", "remove", "clinics", "device-0003", "--yes", "--json", *url))
     assert removed["device_id"] == "device-0003"
     assert caller.show()["n_devices"] == 7
     assert "one message from each device" in run("federation", "refine", "clinics", *url, code=1)
 
 
+@pytest.mark.slow
 def test_more_than_enough_clusters_are_told_too(caller):
     means = np.random.default_rng(0).normal(scale=100, size=(12, 2))
     caller.create_aggregated(messages(30, means=means), n_clusters=12)
