@@ -12,7 +12,6 @@ import kfed
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.supercore.task_identity import TaskIdentity
 
 from kfed.adapters import flower_nodes, flower_round
 from kfed.adapters.flower import (
@@ -97,6 +96,10 @@ class Nodes:
 def quick_polls(monkeypatch):
     for module in (flower_round, flower_nodes):
         monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    try:
+        from flwr.supercore.task_identity import TaskIdentity
+    except ImportError:  # of older versions of Flower, which do not need it
+        return
     for name in ("_run_id", "_task_id", "_node_id"):  # what Flower sets where an app runs
         monkeypatch.setattr(TaskIdentity, name, 1)
 

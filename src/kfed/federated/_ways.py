@@ -58,11 +58,16 @@ class ByRows:
         """Whether features are made from inputs and targets."""
         return takes_targets(self.features)
 
+    def for_one_more(self) -> int | str:
+        """Local clusters of a device that was not foreseen: the most that any other has."""
+        numbers = [own for own in self.n_local_clusters if isinstance(own, int)]
+        return max(numbers) if numbers else "auto"
+
     def local(self, fleet: Fleet) -> dict[str, LocalClustering]:
         """Cluster the rows of each device."""
         alike = self.n_local_clusters
-        if not isinstance(alike, int | str) and len(alike) != fleet.n_devices:  # a late device was not foreseen
-            alike = max(alike, key=lambda own: own if isinstance(own, int) else 0)
+        if not isinstance(alike, int | str) and len(alike) != fleet.n_devices:
+            alike = self.for_one_more()
         points = features_of(fleet, self.features)
         return cluster_devices(
             points, alike, min_cluster_size=self.min_cluster_size, random_state=self.seed, progress=None

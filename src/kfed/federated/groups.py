@@ -154,8 +154,13 @@ class Search:
         if by == "updates":
             return self.by_updates(self.first.halves(self.fleet))
         halves = self.first.halves(self.fleet)
-        ours, theirs = self.by_inputs(has_model=True), self.by_updates(halves)
+        with warnings.catch_warnings(record=True) as about_inputs:
+            warnings.simplefilter("always", AggregationWarning)
+            ours = self.by_inputs(has_model=True)
+        theirs = self.by_updates(halves)
         best = max((ours, theirs), key=lambda groups: groups.worth.share if groups.worth else 0.0)
+        for one in about_inputs if best is ours else ():  # nobody needs to know of groups that were not taken
+            warnings.warn(one.message, stacklevel=3)
         return replace(best, sent=ours.sent + theirs.sent)
 
     def by_inputs(self, has_model: bool = False) -> Groups:
