@@ -59,7 +59,6 @@ def by_group(models):
     return [set().union(*(own for name, own in route.items() if int(name[-2:]) % 2 == odd)) for odd in (0, 1)]
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_groups_that_matter_are_found_without_a_word():
     fit_personalized(world("labels"), 2, linear, FedAvg(rounds=1), by="auto")
@@ -111,6 +110,7 @@ def test_without_looking_nothing_more_is_sent():
     assert looked.worth.communication.bytes_down > models_down
 
 
+@pytest.mark.slow
 def test_groups_can_be_given_in_order_or_by_name():
     groups = [0, 1] * (N_DEVICES // 2)
     devices = world("labels")
@@ -144,7 +144,6 @@ def histogram(inputs, targets):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_label_histograms_group_devices_by_their_classes():
     devices = {
         f"device-{i:02}": (np.random.default_rng(i).normal(size=(40, 6)), np.arange(40) % 2 + 2 * (i % 2))
@@ -161,6 +160,7 @@ def test_label_histograms_group_devices_by_their_classes():
     assert set(late.route("late", torch.zeros(1, 6))) == by_group(models)[1]
 
 
+@pytest.mark.slow
 def test_embeddings_are_features_of_inputs():
     models, _ = fit(world("inputs"), features=lambda inputs: inputs.mean(dim=1, keepdim=True))
     assert sorted(by_group(models), key=min) == [{0}, {1}]
@@ -187,7 +187,6 @@ def test_a_device_with_few_rows_sends_no_update_and_picks_its_group_itself():
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "by"), [("inputs", "inputs"), ("labels", "updates")])
 def test_a_late_device_gets_the_model_of_its_group_at_once(kind, by):
     models, _ = fit(world(kind), by=by)
@@ -213,6 +212,7 @@ def test_a_late_device_by_inputs_needs_no_targets_and_by_updates_does():
         fit(world("labels"), by="updates", training=FedAvg(rounds=1))[0].add("late-01", inputs)
 
 
+@pytest.mark.slow
 def test_late_devices_of_other_methods_get_a_model_too():
     devices = world("labels")
     late = world("labels", seed=5)["device-01"]
@@ -231,7 +231,6 @@ def mean_of_inputs(inputs):
     return inputs.mean(dim=1, keepdim=True)
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options", "code"),
@@ -259,6 +258,7 @@ def test_models_in_a_file_predict_and_let_late_devices_in_as_before(tmp_path, ki
             assert torch.equal(one.predict(name, inputs), other.predict(name, inputs))
 
 
+@pytest.mark.slow
 def test_models_of_other_methods_in_a_file(tmp_path):
     devices, path = world("labels"), tmp_path / "models.kfed"
     for models in (fit_global(devices, linear, FedAvg(rounds=1)), fit_ifca(devices, 2, linear, FedAvg(rounds=1))):
@@ -292,7 +292,6 @@ def test_an_update_is_one_point_of_length_one_and_its_direction_counts():
         update_point(start, [start[1], start[0]])
 
 
-@pytest.mark.slow
 def test_a_device_that_is_described_by_one_point_keeps_it_in_a_file():
     local = described_by([3.0, 4.0], 40)
     again = kfed.LocalClustering.from_bytes(local.to_bytes())
@@ -312,6 +311,7 @@ def test_a_device_learns_the_same_first_update_whoever_else_is_there():
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_kinds_of_rows_on_each_device_are_judged_by_their_shares():
     models = fit_personalized(
         fleet(8, kinds_of=lambda i: [0, 1]), 2, lambda: torch.nn.Linear(3, 2), FedAvg(rounds=1), n_local_clusters=2
