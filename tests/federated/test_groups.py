@@ -19,6 +19,7 @@ from kfed.federated import (  # noqa: E402
     fit_personalized,
     update_point,
 )
+from kfed.federated.worth import worth_of  # noqa: E402
 
 TRAINING = FedAvg(rounds=12, clients_per_round=8, batch_size=20, learning_rate=0.5)
 N_DEVICES, N_CLASSES = 16, 4
@@ -290,6 +291,16 @@ def test_an_update_is_one_point_of_length_one_and_its_direction_counts():
     assert np.array_equal(update_point(start, start), np.zeros_like(one))
     with pytest.raises(kfed.InvalidInputError, match="the same shapes"):
         update_point(start, [start[1], start[0]])
+
+
+def test_who_is_at_home_is_judged_without_the_device_itself():
+    points = np.array([[1.0, 0], [0.9, 0.1], [-1, 0], [-0.9, 0.1], [0.8, 0.0]])
+    judged = worth_of(points, np.array([0, 0, 1, 1, 1]), np.arange(5))
+    assert judged.share == pytest.approx((1 + 2 / 3) / 2)  # the last one would be at home in the other group
+    assert (judged.chance, judged.n_judged, judged.matters) == (0.5, 5, True)
+    assert worth_of(points[:3], np.array([0, 0, 1]), np.array([0, 1, 2])) is None  # a group of one cannot be judged
+    one_device = worth_of(points, np.array([0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 1]))
+    assert one_device is None
 
 
 def test_a_device_that_is_described_by_one_point_keeps_it_in_a_file():

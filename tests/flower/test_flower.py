@@ -392,6 +392,18 @@ def test_models_that_are_given_or_set_are_gone_on_from():
         assert {c: model.to_numpy_ndarrays()[0][0] for c, model in strategy.models.items()} == {0: 4.0, 1: 2.0}
 
 
+def test_a_cluster_that_gets_its_first_node_late_begins_with_its_own_model():
+    grid = Nodes()
+    both = client_app(lambda context: grid.load(context), 2, app=learner(lambda node: 1.0))
+    grid.app = both
+    outcome = run_round(grid, settings_of())
+    late = outcome.clusters.pop(NODES[3])
+    strategy = ClusteredFedAvg(outcome, models={late: ArrayRecord([np.full(1, 9.0)])}, fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
+    assert strategy.clusters[NODES[3]] == late
+    assert strategy.models[late].to_numpy_ndarrays()[0][0] == 5.0  # half the way from 9 to 1
+
+
 def test_the_servers_own_evaluation_sees_the_model_of_each_cluster():
     grid = Nodes()
     grid.app = learner(lambda node: 1.0 if node == NODES[0] else -3.0)

@@ -81,6 +81,7 @@ class ClusteredFedAvg(FedAvg):
         self._patience = Patience(node_wait)
         self._latecomers = Latecomers(outcome) if outcome else None
         self.selected: list[list[int]] = []
+        self._first: ArrayRecord | None = None
 
     def start(
         self,
@@ -98,7 +99,7 @@ class ClusteredFedAvg(FedAvg):
         if self.models is self._trained:
             self.models = {}
         self._strategies.clear()
-        self.selected = []
+        self.selected, self._first = [], initial_arrays
         self._complete(initial_arrays)
         judge = self._judge_of(evaluate_fn) if evaluate_fn else None
         return super().start(grid, initial_arrays, *positional, evaluate_fn=judge, **options)
@@ -109,7 +110,7 @@ class ClusteredFedAvg(FedAvg):
         """Send the nodes of this round the models of their clusters, to train."""
         if self._latecomers is not None:
             self.clusters |= self._latecomers.served(grid)
-        self._complete(arrays)
+        self._complete(self._first or arrays)
         nodes = self._sampled(server_round, grid, self.fraction_train, self.min_train_nodes)
         self.selected.append(nodes)
         return self._messages("configure_train", server_round, config, grid, nodes)
@@ -141,7 +142,7 @@ class ClusteredFedAvg(FedAvg):
 
     def _complete(self, arrays: ArrayRecord) -> None:
         """Give clusters without a model the first one, and note that these models are our own."""
-        known = sorted(set(self.clusters.values()))
+        known = sorted({*self.clusters.values(), *self.models})
         self.models = self._trained = {cluster: self.models.get(cluster, arrays) for cluster in known}
 
     def _of(self, cluster: int) -> FedAvg:
