@@ -13,10 +13,10 @@ PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS)
 LOWEST := $(addprefix tests/test_,device.py server.py message.py identity.py laws.py site.py robust.py certificate.py estimator.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow flower check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
+.PHONY: help demo test cover slow flower flower-versions check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.demo ## Set up and run the main job: digits on 100 simulated devices, one round
 	$(BIN)/kfed demo
@@ -32,6 +32,13 @@ slow: $(READY) ## Run the slow tests
 
 flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (about five minutes)
 	$(VENV)-flower/bin/pytest tests/flower
+
+flower-versions: $(VENV)-flower/.ready ## Run the quick tests of Flower at both ends of the range of versions
+	for version in $(FLOWER_VERSIONS); do \
+		$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+			--target build/flwr-$$version flwr==$$version && \
+		PYTHONPATH=build/flwr-$$version $(VENV)-flower/bin/pytest tests/flower/test_flower.py || exit 1; \
+	done
 
 check: $(READY) ## Lint, type-check, and check which room uses which
 	$(BIN)/ruff check .

@@ -81,10 +81,11 @@ def scale(quick: Quick = False, markdown: Page = None, as_json: Json = False) ->
 @app.command()
 def groups(quick: Quick = False, markdown: Page = None) -> None:
     """Train in groups of clients, and see whether there is a warning where these do not matter. Needs PyTorch."""
-    page = grouped.page(list(grouped.trained(quick)), list(grouped.judged(quick)))
-    if markdown is not None:
-        markdown.write_text(page, encoding="utf-8")
-    else:
+    page = ""
+    for page in grouped.pages(quick):
+        if markdown is not None:
+            markdown.write_text(page, encoding="utf-8")
+    if markdown is None:
         Console().print(Markdown(page))
 
 

@@ -5,10 +5,10 @@ In one world a client's images are turned, in one its labels are permuted, and i
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +41,6 @@ class Trained:
     megabytes: float
     warned: bool
     share: float
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -100,27 +99,21 @@ def trained(quick: bool, seed: int = 0) -> Iterator[Trained]:
     """Train by every method in every world, and let clients in that come late."""
     from kfed.federated import fit_global, fit_ifca, fit_personalized
 
+    methods: dict[str, Callable[[Devices, FedAvg], FederatedModels]] = {
+        "k-FED, auto": lambda d, t: fit_personalized(d, N_GROUPS, network, t, by="auto", if_useless="merge"),
+        "one model": lambda d, t: fit_global(d, network, t),
+        "k-FED by inputs": lambda d, t: fit_personalized(d, N_GROUPS, network, t, rule="robust"),
+        "IFCA": lambda d, t: fit_ifca(d, N_GROUPS, network, t),
+    }
     n_rows, rounds = (60, 6) if quick else (400, 60)
-    for kind in WORLDS:
-        train, test, late_train, late_test = world(kind, n_rows, seed)
-        training = settings(rounds, seed)
-        methods = {
-            "one model": lambda t=training, d=train: fit_global(d, network, t),
-            "IFCA": lambda t=training, d=train: fit_ifca(d, N_GROUPS, network, t),
-            "k-FED by inputs": lambda t=training, d=train: fit_personalized(d, N_GROUPS, network, t, rule="robust"),
-            "k-FED, auto": lambda t=training, d=train: fit_personalized(
-                d, N_GROUPS, network, t, by="auto", if_useless="merge"
-            ),
-        }
-        for method, fit in methods.items():
-            began = time.process_time()
-            models, warned = _listening(fit)
-            accuracy = models.evaluate(test).accuracy
-            late = _late_accuracy(models, late_train, late_test)
-            sent = models.communication.bytes_total / 1e6
+    for method, fit in methods.items():
+        for kind in WORLDS:
+            train, test, late_train, late_test = world(kind, n_rows, seed)
+            models, warned = _listening(partial(fit, train, settings(rounds, seed)))
+            accuracy, late = models.evaluate(test).accuracy, _late_accuracy(models, late_train, late_test)
             by, worth = getattr(models, "by", ""), getattr(models, "worth", None)
             share = worth.share if worth else float("nan")
-            yield Trained(kind, method, by, accuracy, late, sent, warned, share, time.process_time() - began)
+            yield Trained(kind, method, by, accuracy, late, models.communication.bytes_total / 1e6, warned, share)
 
 
 def judged(quick: bool) -> Iterator[Judged]:
@@ -138,13 +131,8 @@ def judged(quick: bool) -> Iterator[Judged]:
         found = []
         for seed in seeds:
             train, *_ = world(kind, 100, seed)
-            found.append(
-                _listening(
-                    lambda d=train, s=seed, how=by: fit_personalized(
-                        d, N_GROUPS, network, settings(1, s), by=how, rule="robust"
-                    )
-                )
-            )
+            options: dict[str, Any] = {"by": by, "rule": "robust"}
+            found.append(_listening(partial(fit_personalized, train, N_GROUPS, network, settings(1, seed), **options)))
         shares = tuple(models.worth.share for models, _ in found)
         yield Judged(kind, by, expected, sum(warned for _, warned in found), len(seeds), shares)
 
@@ -161,6 +149,18 @@ def _late_accuracy(models: FederatedModels, train: Devices, test: Devices) -> fl
     for name, (inputs, targets) in train.items():
         models = models.add(name, inputs, targets)
     return models.evaluate(test).accuracy
+
+
+def pages(quick: bool) -> Iterator[str]:
+    """The page of the documentation, again after each figure: the last is complete."""
+    verdicts: list[Judged] = []
+    runs: list[Trained] = []
+    for one in judged(quick):
+        verdicts.append(one)
+        yield page(runs, verdicts)
+    for run in trained(quick):
+        runs.append(run)
+        yield page(runs, verdicts)
 
 
 def page(runs: Iterable[Trained], verdicts: Iterable[Judged]) -> str:

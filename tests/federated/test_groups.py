@@ -10,7 +10,16 @@ torch = pytest.importorskip("torch")
 from federated_worlds import fleet  # noqa: E402
 
 import kfed  # noqa: E402
-from kfed.federated import FedAvg, described_by, fit_global, fit_ifca, fit_personalized, update_point  # noqa: E402
+from kfed.federated import (  # noqa: E402
+    FedAvg,
+    PersonalizedModels,
+    described_by,
+    fit_global,
+    fit_ifca,
+    fit_personalized,
+    update_point,
+)
+from kfed.federated.worth import worth_of  # noqa: E402
 
 TRAINING = FedAvg(rounds=12, clients_per_round=8, batch_size=20, learning_rate=0.5)
 N_DEVICES, N_CLASSES = 16, 4
@@ -37,12 +46,12 @@ def world(kind, seed=0, n_devices=N_DEVICES, n_rows=60):
     return devices
 
 
-def fit(devices, silent=True, **options):
+def fit(devices, **options):
     """Fit two groups; give the models and the codes of the warnings about groups."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         models = fit_personalized(devices, 2, linear, options.pop("training", TRAINING), rule="robust", **options)
-    return models, [one.message.code for one in caught if getattr(one.message, "code", "")]
+    return models, [one.message.code for one in caught if getattr(one.message, "code", "") == "groups-do-not-matter"]
 
 
 def by_group(models):
@@ -51,6 +60,13 @@ def by_group(models):
     return [set().union(*(own for name, own in route.items() if int(name[-2:]) % 2 == odd)) for odd in (0, 1)]
 
 
+@pytest.mark.filterwarnings("error")
+def test_groups_that_matter_are_found_without_a_word():
+    fit_personalized(world("labels"), 2, linear, FedAvg(rounds=1), by="auto")
+    fit_personalized(world("inputs"), 2, linear, FedAvg(rounds=1))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["updates", "auto"])
 def test_swapped_labels_show_in_updates(by):
     models, codes = fit(world("labels"), by=by)
@@ -61,12 +77,14 @@ def test_swapped_labels_show_in_updates(by):
     assert models.evaluate(world("labels", seed=1)).accuracy > 0.9
 
 
+@pytest.mark.slow
 def test_moved_inputs_are_grouped_by_inputs():
     models, codes = fit(world("inputs"), by="auto")
     assert (codes, models.by) == ([], "inputs")
     assert models.worth.matters
 
 
+@pytest.mark.slow
 def test_groups_that_do_not_matter_are_told_and_merged_if_asked():
     devices, tests = world("none"), world("none", seed=1)
     for options in ({}, {"by": "updates"}, {"by": "auto"}, {"clusters": [0, 0, 1, 1] * 4}):
@@ -83,6 +101,7 @@ def test_groups_that_do_not_matter_are_told_and_merged_if_asked():
     assert late.route("device-99", torch.zeros(2, 6)).tolist() == [0, 0]
 
 
+@pytest.mark.slow
 def test_without_looking_nothing_more_is_sent():
     looked, _ = fit(world("inputs"), training=FedAvg(rounds=1))
     ignored, codes = fit(world("none"), training=FedAvg(rounds=1), if_useless="ignore")
@@ -92,6 +111,7 @@ def test_without_looking_nothing_more_is_sent():
     assert looked.worth.communication.bytes_down > models_down
 
 
+@pytest.mark.slow
 def test_groups_can_be_given_in_order_or_by_name():
     groups = [0, 1] * (N_DEVICES // 2)
     devices = world("labels")
@@ -124,6 +144,7 @@ def histogram(inputs, targets):
     return np.bincount(targets, minlength=N_CLASSES) / len(targets)
 
 
+@pytest.mark.slow
 def test_label_histograms_group_devices_by_their_classes():
     devices = {
         f"device-{i:02}": (np.random.default_rng(i).normal(size=(40, 6)), np.arange(40) % 2 + 2 * (i % 2))
@@ -140,6 +161,7 @@ def test_label_histograms_group_devices_by_their_classes():
     assert set(late.route("late", torch.zeros(1, 6))) == by_group(models)[1]
 
 
+@pytest.mark.slow
 def test_embeddings_are_features_of_inputs():
     models, _ = fit(world("inputs"), features=lambda inputs: inputs.mean(dim=1, keepdim=True))
     assert sorted(by_group(models), key=min) == [{0}, {1}]
@@ -165,6 +187,7 @@ def test_a_device_with_few_rows_sends_no_update_and_picks_its_group_itself():
     assert models.route("device-03", torch.zeros(1, 6)).tolist()[0] in (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "by"), [("inputs", "inputs"), ("labels", "updates")])
 def test_a_late_device_gets_the_model_of_its_group_at_once(kind, by):
     models, _ = fit(world(kind), by=by)
@@ -181,6 +204,7 @@ def test_a_late_device_gets_the_model_of_its_group_at_once(kind, by):
         late.add("late-00", *others["device-00"])
 
 
+@pytest.mark.slow
 def test_a_late_device_by_inputs_needs_no_targets_and_by_updates_does():
     inputs = world("inputs", seed=5)["device-01"][0]
     late = fit(world("inputs"))[0].add("late-01", inputs)
@@ -189,6 +213,7 @@ def test_a_late_device_by_inputs_needs_no_targets_and_by_updates_does():
         fit(world("labels"), by="updates", training=FedAvg(rounds=1))[0].add("late-01", inputs)
 
 
+@pytest.mark.slow
 def test_late_devices_of_other_methods_get_a_model_too():
     devices = world("labels")
     late = world("labels", seed=5)["device-01"]
@@ -201,6 +226,53 @@ def test_late_devices_of_other_methods_get_a_model_too():
     assert given.add("late", late[0], group=1).route("late", late[0][:1]).tolist() == [1]
     with pytest.raises(kfed.InvalidInputError, match="name the group of a late device"):
         given.add("late", late[0])
+
+
+def mean_of_inputs(inputs):
+    return inputs.mean(dim=1, keepdim=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "options", "code"),
+    [
+        ("inputs", {"n_local_clusters": [1] * N_DEVICES}, {}),
+        ("inputs", {"features": mean_of_inputs}, {"features": mean_of_inputs}),
+        ("labels", {"features": histogram}, {"features": histogram}),
+        ("labels", {"by": "updates"}, {}),
+        ("labels", {"clusters": [0, 1] * (N_DEVICES // 2)}, {}),
+        ("none", {"if_useless": "merge"}, {}),
+    ],
+    ids=["rows", "embeddings", "histograms", "updates", "given", "merged"],
+)
+def test_models_in_a_file_predict_and_let_late_devices_in_as_before(tmp_path, kind, options, code):
+    models, _ = fit(world(kind), training=FedAvg(rounds=2), **options)
+    path = tmp_path / "models.kfed"
+    models.save(path)
+    again = PersonalizedModels.load(path, linear, **code)
+    assert (again.by, again.worth, again.history) == (models.by, models.worth, models.history)
+    assert again.communication == models.communication
+    group = {"group": 1} if "clusters" in options else {}
+    inputs, targets = world(kind, seed=5)["device-01"]
+    for one, other in ((models, again), (m.add("late", inputs, targets, **group) for m in (models, again))):
+        for name in one.device_ids:
+            assert torch.equal(one.predict(name, inputs), other.predict(name, inputs))
+
+
+@pytest.mark.slow
+def test_models_of_other_methods_in_a_file(tmp_path):
+    devices, path = world("labels"), tmp_path / "models.kfed"
+    for models in (fit_global(devices, linear, FedAvg(rounds=1)), fit_ifca(devices, 2, linear, FedAvg(rounds=1))):
+        models.save(path)
+        again = type(models).load(path, linear)
+        assert again.evaluate(devices).loss == models.evaluate(devices).loss
+    with pytest.raises(kfed.InvalidInputError, match=r"holds IFCAModels; use IFCAModels\.load"):
+        PersonalizedModels.load(path, linear)
+    with pytest.raises(kfed.InvalidInputError, match="model_factory must make the model that was saved"):
+        type(models).load(path, lambda: torch.nn.Linear(5, N_CLASSES))
+    path.write_bytes(b"no models")
+    with pytest.raises(kfed.MessageError, match=r"models\.kfed: these bytes"):
+        type(models).load(path, linear)
 
 
 def test_an_update_is_one_point_of_length_one_and_its_direction_counts():
@@ -221,6 +293,16 @@ def test_an_update_is_one_point_of_length_one_and_its_direction_counts():
         update_point(start, [start[1], start[0]])
 
 
+def test_who_is_at_home_is_judged_without_the_device_itself():
+    points = np.array([[1.0, 0], [0.9, 0.1], [-1, 0], [-0.9, 0.1], [0.8, 0.0]])
+    judged = worth_of(points, np.array([0, 0, 1, 1, 1]), np.arange(5))
+    assert judged.share == pytest.approx((1 + 2 / 3) / 2)  # the last one would be at home in the other group
+    assert (judged.chance, judged.n_judged, judged.matters) == (0.5, 5, True)
+    assert worth_of(points[:3], np.array([0, 0, 1]), np.array([0, 1, 2])) is None  # a group of one cannot be judged
+    one_device = worth_of(points, np.array([0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 1]))
+    assert one_device is None
+
+
 def test_a_device_that_is_described_by_one_point_keeps_it_in_a_file():
     local = described_by([3.0, 4.0], 40)
     again = kfed.LocalClustering.from_bytes(local.to_bytes())
@@ -230,6 +312,7 @@ def test_a_device_that_is_described_by_one_point_keeps_it_in_a_file():
     assert len(described_by([3.0, 4.0], 2).to_message("a").centers) == 0
 
 
+@pytest.mark.slow
 def test_a_device_learns_the_same_first_update_whoever_else_is_there():
     devices = world("labels")
     whole, _ = fit(devices, by="updates", training=FedAvg(rounds=1))
@@ -239,7 +322,10 @@ def test_a_device_learns_the_same_first_update_whoever_else_is_there():
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_kinds_of_rows_on_each_device_are_judged_by_their_shares():
-    models = fit_personalized(fleet(8, kinds_of=lambda i: [0, 1]), 2, lambda: torch.nn.Linear(3, 2), n_local_clusters=2)
+    models = fit_personalized(
+        fleet(8, kinds_of=lambda i: [0, 1]), 2, lambda: torch.nn.Linear(3, 2), FedAvg(rounds=1), n_local_clusters=2
+    )
     assert models.worth.n_judged == 16
     assert models.worth.matters

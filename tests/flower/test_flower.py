@@ -12,7 +12,6 @@ import kfed
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.supercore.task_identity import TaskIdentity
 
 from kfed.adapters import flower_nodes, flower_round
 from kfed.adapters.flower import (
@@ -97,6 +96,10 @@ class Nodes:
 def quick_polls(monkeypatch):
     for module in (flower_round, flower_nodes):
         monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    try:
+        from flwr.supercore.task_identity import TaskIdentity
+    except ImportError:  # of older versions of Flower, which do not need it
+        return
     for name in ("_run_id", "_task_id", "_node_id"):  # what Flower sets where an app runs
         monkeypatch.setattr(TaskIdentity, name, 1)
 
@@ -387,6 +390,18 @@ def test_models_that_are_given_or_set_are_gone_on_from():
         grid.app = learner(lambda node: 0.0)
         strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
         assert {c: model.to_numpy_ndarrays()[0][0] for c, model in strategy.models.items()} == {0: 4.0, 1: 2.0}
+
+
+def test_a_cluster_that_gets_its_first_node_late_begins_with_its_own_model():
+    grid = Nodes()
+    both = client_app(lambda context: grid.load(context), 2, app=learner(lambda node: 1.0))
+    grid.app = both
+    outcome = run_round(grid, settings_of())
+    late = outcome.clusters.pop(NODES[3])
+    strategy = ClusteredFedAvg(outcome, models={late: ArrayRecord([np.full(1, 9.0)])}, fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1)
+    assert strategy.clusters[NODES[3]] == late
+    assert strategy.models[late].to_numpy_ndarrays()[0][0] == 5.0  # half the way from 9 to 1
 
 
 def test_the_servers_own_evaluation_sees_the_model_of_each_cluster():

@@ -40,16 +40,50 @@ app = Mischief(app)
 """
 
 
-NOTING = """
+TRAINS = """
 
-def noting(strategy, path):
-    def note(server_round, arrays):
-        Path(path).write_text(json.dumps(strategy.selected))
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
-    return note
+
+@app.train()
+def train(message, context):
+    model = message.content["arrays"].to_numpy_ndarrays()[0]
+    own = load_points(context).mean(axis=0)
+    content = {"arrays": ArrayRecord([(model + own) / 2]), "metrics": MetricRecord({"num-examples": 60})}
+    return Message(RecordDict(content), reply_to=message)
 """
 
-N_ROUNDS = 12
+SERVES = """
+import json
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ArrayRecord
+from flwr.serverapp import ServerApp
+
+from kfed.adapters.flower import ClusteredFedAvg, Settings, run_round
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    path = Path(str(context.run_config["output"]))
+    strategy = ClusteredFedAvg(
+        run_round(grid, Settings(4, rule="robust", min_nodes=3, deadline=300.0)),
+        min_available_nodes=3,
+        node_wait=10.0,
+        fraction_evaluate=0.0,
+    )
+
+    def note(server_round, arrays):
+        path.with_suffix(".rounds").write_text(json.dumps(strategy.selected))
+
+    strategy.start(grid, ArrayRecord([np.zeros(5)]), num_rounds=N_ROUNDS, evaluate_fn=note)
+    path.write_text(json.dumps(strategy.clusters))
+"""
+
+N_ROUNDS = 10
 
 
 def points_of(i):
@@ -109,45 +143,37 @@ def test_a_network_that_loses_a_node_and_hears_a_liar_labels_the_rest_and_serves
 
 
 def test_a_training_that_loses_a_node_ends_and_a_node_that_comes_late_trains_within_two_rounds(network, tmp_path):
-    pytest.importorskip("torch", reason="needs kfed[federated]")
-    app, output, noted = tmp_path / "app", tmp_path / "found.json", tmp_path / "rounds.json"
-    shutil.copytree(ROOT / "examples" / "flower-training", app)
-    server = app / "kfed_training" / "server_app.py"
-    server.write_text(
-        server.read_text().replace(
-            "num_rounds=rounds)", f"num_rounds=rounds, evaluate_fn=noting(strategy, {str(noted)!r}))"
-        )
-        + NOTING
-    )
-    partitions = {"one": 0, "two": 1, "three": 4, "late": 5}  # turned by no, one, no and one quarter
+    app, output, noted = tmp_path / "app", tmp_path / "found.json", tmp_path / "found.rounds"
+    shutil.copytree(ROOT / "examples" / "flower-kfed", app)
+    with (app / "kfed_flower" / "client_app.py").open("a", encoding="utf-8") as file:
+        file.write(TRAINS)
+    (app / "kfed_flower" / "server_app.py").write_text(SERVES.replace("N_ROUNDS", str(N_ROUNDS)), encoding="utf-8")
+    kinds = {"one": 0, "two": 2, "three": 0, "late": 2}  # nodes of two kinds, with groups of their own
+    for name, kind in kinds.items():
+        np.save(tmp_path / f"{name}.npy", points_of(kind))
     network.start_superlink()
-    ids = {name: network.register(name) for name in partitions}
-
-    def start(name):
-        network.start_node(name, **{"partition-id": partitions[name], "num-partitions": 8})
-
+    ids = {name: network.register(name) for name in kinds}
     for name in ("one", "two", "three"):
-        start(name)
+        network.start_node(name, data=str(tmp_path / f"{name}.npy"))
     wait_for(lambda: network.log("superlink").count("Activated node_id") == 3, 120, "three nodes")
-    training = {"methods": "clustered", "n_clusters": 2, "min_nodes": 3, "rounds": N_ROUNDS, "most_rows": 60}
-    network.run(app, **training, output=str(output))
+    network.run(app, output=str(output))
 
     def rounds():
         """The nodes that were sent a model, round by round, as far as the training has come."""
         return json.loads(noted.read_text()) if noted.exists() else []
 
-    wait_for(lambda: len(rounds()) >= 2, 240, "the second round")
+    wait_for(lambda: len(rounds()) >= 2, 300, "the second round")
     network.kill("two")
-    start("late")
+    network.start_node("late", data=str(tmp_path / "late.npy"))
     wait_for(lambda: network.log("superlink").count("Activated node_id") == 4, 120, "the late node")
     n_before = len(rounds())
-    wait_for(output.exists, 400, "the end of the training")
+    wait_for(output.exists, 600, "the end of the training")
     assert len(rounds()) == N_ROUNDS
     assert set(rounds()[-1]) == {ids["one"], ids["three"], ids["late"]}
     first = next(number for number, nodes in enumerate(rounds()) if ids["late"] in nodes)
     assert first <= n_before + 2  # the round that it came in was already sent
-    clusters = json.loads(output.read_text())["clusters"]
-    assert clusters[str(ids["one"])] == clusters[str(ids["three"])] != clusters[str(ids["two"])]
+    clusters = json.loads(output.read_text())
+    assert clusters[str(ids["one"])] == clusters[str(ids["three"])] != clusters[str(ids["late"])]
 
 
 def test_the_deployment_of_the_readme_labels_the_rows_of_every_node(home, tmp_path):

@@ -2,7 +2,8 @@
 
 client = client_app(load_points, n_local_clusters=4)          # on every node
 server = server_app(Settings(n_clusters=16, output="clusters.kfed"))
-strategy = ClusteredFedAvg(clusters)                          # then one model for each cluster
+outcome = run_round(grid, Settings(n_clusters=4))             # or within a server app of one's own
+strategy = ClusteredFedAvg(outcome)                           # then one model for each cluster
 strategy = KFedSelection(selection, node_ids, n_train=10)     # or clients that are not copies of each other
 """
 
@@ -15,8 +16,9 @@ except ImportError as error:
 
 from kfed.adapters.flower_client import client_app, labels_of
 from kfed.adapters.flower_round import Outcome, Settings
+from kfed.adapters.flower_selection import KFedSelection
 from kfed.adapters.flower_server import run_round, server_app
-from kfed.adapters.flower_strategies import ClusteredFedAvg, KFedSelection
+from kfed.adapters.flower_strategies import ClusteredFedAvg
 
 __all__ = [
     "ClusteredFedAvg",

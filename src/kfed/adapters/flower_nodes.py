@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from logging import INFO, WARNING
 from typing import Any
 
 from flwr.common import log
 from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg
 
 from kfed._base import text
 from kfed.adapters.flower_round import Outcome, served
@@ -29,6 +31,19 @@ class Part:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._grid, name)
+
+
+@contextmanager
+def taking_all(strategy: FedAvg, n_nodes: int) -> Iterator[FedAvg]:
+    """Let a strategy take all of the nodes that it sees: they were sampled before."""
+    all_of_them = dict.fromkeys(["fraction_train", "fraction_evaluate"], 1.0)
+    all_of_them |= dict.fromkeys(["min_train_nodes", "min_evaluate_nodes", "min_available_nodes"], n_nodes)
+    before = {name: getattr(strategy, name) for name in all_of_them}
+    vars(strategy).update(all_of_them)
+    try:
+        yield strategy
+    finally:
+        vars(strategy).update(before)
 
 
 class Patience:

@@ -1,27 +1,22 @@
-"""Training with the clusters of nodes: one model for each cluster, or clients that are not copies of each other.
+"""Training with the clusters of nodes: one model for each cluster.
 
-Both decide only who is sent which model; the rest is that of Flower's strategies, and they run with an ordinary PyTorch
-`ClientApp`.
+Only who is sent which model is decided here; the rest is that of Flower's strategies, and of an ordinary `ClientApp`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
-from kfed._base import text
-from kfed._base.array import Array
-from kfed.adapters.flower_nodes import Latecomers, Part, Patience
+from kfed.adapters.flower_nodes import Latecomers, Part, Patience, taking_all
 from kfed.adapters.flower_round import Outcome
 from kfed.errors import InvalidInputError
-from kfed.federated import Selection
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -86,6 +81,7 @@ class ClusteredFedAvg(FedAvg):
         self._patience = Patience(node_wait)
         self._latecomers = Latecomers(outcome) if outcome else None
         self.selected: list[list[int]] = []
+        self._first: ArrayRecord | None = None
 
     def start(
         self,
@@ -103,7 +99,7 @@ class ClusteredFedAvg(FedAvg):
         if self.models is self._trained:
             self.models = {}
         self._strategies.clear()
-        self.selected = []
+        self.selected, self._first = [], initial_arrays
         self._complete(initial_arrays)
         judge = self._judge_of(evaluate_fn) if evaluate_fn else None
         return super().start(grid, initial_arrays, *positional, evaluate_fn=judge, **options)
@@ -114,7 +110,7 @@ class ClusteredFedAvg(FedAvg):
         """Send the nodes of this round the models of their clusters, to train."""
         if self._latecomers is not None:
             self.clusters |= self._latecomers.served(grid)
-        self._complete(arrays)
+        self._complete(self._first or arrays)
         nodes = self._sampled(server_round, grid, self.fraction_train, self.min_train_nodes)
         self.selected.append(nodes)
         return self._messages("configure_train", server_round, config, grid, nodes)
@@ -146,7 +142,7 @@ class ClusteredFedAvg(FedAvg):
 
     def _complete(self, arrays: ArrayRecord) -> None:
         """Give clusters without a model the first one, and note that these models are our own."""
-        known = sorted(set(self.clusters.values()))
+        known = sorted({*self.clusters.values(), *self.models})
         self.models = self._trained = {cluster: self.models.get(cluster, arrays) for cluster in known}
 
     def _of(self, cluster: int) -> FedAvg:
@@ -173,7 +169,7 @@ class ClusteredFedAvg(FedAvg):
         for cluster, model in self.models.items():
             own = [node for node in nodes if self.clusters[node] == cluster]
             if own:
-                with _taking_all(self._of(cluster), len(own)) as strategy:
+                with taking_all(self._of(cluster), len(own)) as strategy:
                     messages += getattr(strategy, step)(server_round, model, config, Part(grid, own))
         return messages
 
@@ -186,106 +182,6 @@ class ClusteredFedAvg(FedAvg):
         return judge
 
 
-class KFedSelection(FedAvg):
-    """Federated averaging whose clients are picked at random, by power of choice, or by k-FED + power of choice.
-
-    Clients that are drawn by size are averaged evenly, or size would count twice. It may be mixed with other strategies
-    of Flower: ``class Mine(KFedSelection, FedAdam)``.
-
-    Parameters
-    ----------
-    selection : object with ``select(round, n, losses)``
-        `kfed.federated.RandomSelection`, `PowerOfChoice` or `KFedPowerOfChoice`. If nodes are not connected, it is also
-        given ``available=``, the positions of those that are.
-    node_ids : sequence of int
-        The node that each position of the selection stands for.
-    n_train : int
-        Nodes that train in a round.
-    loss_key : str
-        Name of the loss in the metrics of the nodes' evaluate function. Only candidates are asked, before each round.
-    loss_timeout : float
-        Seconds to wait for losses. A candidate that does not reply is taken last.
-    node_wait : float
-        Seconds to wait for `min_available_nodes`; see `ClusteredFedAvg`.
-    **options
-        As of `flwr.serverapp.strategy.FedAvg`.
-
-    Attributes
-    ----------
-    selected : list of list of int
-        The nodes that were sent the model to train, round by round.
-    """
-
-    def __init__(
-        self,
-        selection: Selection,
-        node_ids: Sequence[int],
-        n_train: int,
-        *,
-        loss_key: str = "loss",
-        loss_timeout: float = 60.0,
-        node_wait: float = 60.0,
-        **options: Any,
-    ) -> None:
-        super().__init__(**options)
-        self.selection, self.node_ids, self.n_train = selection, list(node_ids), n_train
-        self.loss_key, self.loss_timeout = loss_key, loss_timeout
-        self.selected: list[list[int]] = []
-        self._patience = Patience(node_wait)
-
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Send the model to the nodes that were picked."""
-        config["server-round"] = server_round
-        record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
-        there = set(self._patience.wait_for(grid, self.node_ids, self.min_available_nodes))
-        self.selected.append(self._picked(server_round, grid, record, there) if there else [])
-        if not self.selected[-1]:
-            return []
-        with _taking_all(self, len(self.selected[-1])):
-            return super().configure_train(server_round, arrays, config, Part(grid, self.selected[-1]))
-
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Average the models, evenly if larger clients were picked more often."""
-        came = list(replies)
-        if getattr(self.selection, "draws_by_size", False):
-            for reply in came:
-                for metrics in reply.content.metric_records.values() if reply.has_content() else ():
-                    if self.weighted_by_key in metrics:
-                        metrics[self.weighted_by_key] = 1
-        return super().aggregate_train(server_round, came)
-
-    def _picked(self, server_round: int, grid: Grid, record: RecordDict, there: set[int]) -> list[int]:
-        """The nodes that the selection picks of those that are there."""
-
-        def losses(positions: Array) -> Array:
-            return self._losses(grid, record, [self.node_ids[position] for position in positions], there)
-
-        connected = [position for position, node in enumerate(self.node_ids) if node in there]
-        known = {} if len(connected) == len(self.node_ids) else {"available": connected}
-        picked = self.selection.select(server_round, self.n_train, losses, **known)
-        return [self.node_ids[position] for position in picked if self.node_ids[position] in there]
-
-    def _losses(self, grid: Grid, record: RecordDict, nodes: list[int], there: set[int]) -> Array:
-        """Losses of the current model on these nodes; the smallest number for a node that does not reply."""
-        asked = self._construct_messages(record, [node for node in nodes if node in there], MessageType.EVALUATE)
-        replies = grid.send_and_receive(asked, timeout=self.loss_timeout)
-        found = {reply.metadata.src_node_id: self._loss(reply) for reply in replies if reply.has_content()}
-        return np.array([found.get(node, np.finfo(float).min) for node in nodes])
-
-    def _loss(self, reply: Message) -> float:
-        metrics = {key: value for record in reply.content.metric_records.values() for key, value in record.items()}
-        if self.loss_key not in metrics:
-            raise InvalidInputError(
-                f"node {reply.metadata.src_node_id} replied without the metric {self.loss_key!r}; got "
-                f"{text.listed(sorted(metrics)) or 'no metrics'}; set loss_key to the name of the loss"
-            )
-        return float(metrics[self.loss_key])
-
-
 def _refuse_mixed_in(strategy: type) -> None:
     """Raise if another strategy is mixed in: it would keep one state for the models of all clusters."""
     order = strategy.__mro__
@@ -296,19 +192,6 @@ def _refuse_mixed_in(strategy: type) -> None:
             f"{name} must not be mixed into ClusteredFedAvg; use ClusteredFedAvg(clusters, strategy={name}), which "
             "makes one of them for each cluster"
         )
-
-
-@contextmanager
-def _taking_all(strategy: FedAvg, n_nodes: int) -> Iterator[FedAvg]:
-    """Let a strategy take all of the nodes that it sees: they were sampled before."""
-    all_of_them = dict.fromkeys(["fraction_train", "fraction_evaluate"], 1.0)
-    all_of_them |= dict.fromkeys(["min_train_nodes", "min_evaluate_nodes", "min_available_nodes"], n_nodes)
-    before = {name: getattr(strategy, name) for name in all_of_them}
-    vars(strategy).update(all_of_them)
-    try:
-        yield strategy
-    finally:
-        vars(strategy).update(before)
 
 
 def _joined(found: Mapping[int, MetricRecord], weights: Mapping[int, int]) -> MetricRecord | None:

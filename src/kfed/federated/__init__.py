@@ -6,6 +6,7 @@
     models = fit_ifca(devices, n_clusters, model_factory)           # k models sent in every round, for comparison
     models = fit_global(devices, model_factory)                     # one model for all, for comparison
     models.evaluate(test_devices), models.communication
+    models.add("late", inputs), models.save("models.kfed"), PersonalizedModels.load("models.kfed", model_factory)
 
     selection = KFedPowerOfChoice(sizes, clusters, n_candidates=50) # or PowerOfChoice, RandomSelection
     chosen = selection.select(round, n, losses=losses)              # in any training loop
@@ -22,7 +23,7 @@ from kfed.federated.sketch import described_by, update_point
 from kfed.simulate import Communication
 
 if TYPE_CHECKING:
-    from kfed.federated.baselines import fit_global, fit_ifca
+    from kfed.federated.baselines import IFCAModels, fit_global, fit_ifca
     from kfed.federated.engine import RoundRecord
     from kfed.federated.evaluation import Evaluation
     from kfed.federated.models import FederatedModels
@@ -36,6 +37,7 @@ __all__ = [
     "FedAvg",
     "FederatedModels",
     "GroupWorth",
+    "IFCAModels",
     "KFedPowerOfChoice",
     "PersonalizedModels",
     "PowerOfChoice",
@@ -54,6 +56,7 @@ _MODULES = {
     "FedAvg": "settings",
     "FederatedModels": "models",
     "GroupWorth": "worth",
+    "IFCAModels": "baselines",
     "PersonalizedModels": "personalization",
     "RoundRecord": "engine",
     "fit_global": "baselines",

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from kfed._base import files, text
+from kfed._base.array import Array
 from kfed.errors import InvalidInputError, MessageError
 from kfed.federated._fingerprint import differences
 from kfed.federated._server import from_arrays, to_arrays
@@ -28,7 +29,7 @@ def save(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str
     """Write a checkpoint atomically."""
     arrays = {f"model.{name}": values.cpu().numpy() for name, values in progress.stack.parameters.items()}
     arrays |= to_arrays(progress.server)
-    arrays["history"] = np.frombuffer(json.dumps([asdict(record) for record in progress.history]).encode(), np.uint8)
+    arrays["history"] = records_of(progress.history)
     files.write(
         path, files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint, "stopped": progress.stopped})
     )
@@ -52,14 +53,20 @@ def _decoded(path: str | os.PathLike[str], progress: Progress, fingerprint: dict
         )
     try:
         parameters = {name: torch.tensor(arrays[f"model.{name}"]) for name in progress.stack.parameters}
-        history = tuple(map(_record, json.loads(arrays["history"].tobytes())))
+        history = tuple(map(record_of, json.loads(arrays["history"].tobytes())))
     except (KeyError, TypeError, ValueError) as error:
         raise MessageError(f"this {KIND} is corrupt: {error}") from error
     stack = progress.stack.with_parameters(parameters).to(progress.stack.device)
     return type(progress)(stack, history, from_arrays(arrays), bool(facts.get("stopped")))
 
 
-def _record(facts: dict[str, Any]) -> RoundRecord:
+def records_of(history: tuple[RoundRecord, ...]) -> Array:
+    """The records of some rounds as bytes, for a file."""
+    return np.frombuffer(json.dumps([asdict(record) for record in history]).encode(), np.uint8)
+
+
+def record_of(facts: dict[str, Any]) -> RoundRecord:
+    """Read one record of a round."""
     from kfed.federated.engine import RoundRecord
 
     return RoundRecord(

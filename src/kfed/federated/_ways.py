@@ -43,26 +43,37 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ByRows:
-    """Centers of the rows of a device: Algorithm 1 of the paper."""
+class FromFeatures:
+    """Whatever describes a device by features of its rows."""
 
     features: Features
-    n_local_clusters: Any
-    min_cluster_size: int
-    seed: int
-    name = "inputs"
-    is_whole = False
 
     @property
     def needs_targets(self) -> bool:
         """Whether features are made from inputs and targets."""
         return takes_targets(self.features)
 
+
+@dataclass(frozen=True, eq=False)
+class ByRows(FromFeatures):
+    """Centers of the rows of a device: Algorithm 1 of the paper."""
+
+    n_local_clusters: Any
+    min_cluster_size: int
+    seed: int
+    name = "inputs"
+    is_whole = False
+
+    def for_one_more(self) -> int | str:
+        """Local clusters of a device that was not foreseen: the most that any other has."""
+        numbers = [own for own in self.n_local_clusters if isinstance(own, int)]
+        return max(numbers) if numbers else "auto"
+
     def local(self, fleet: Fleet) -> dict[str, LocalClustering]:
         """Cluster the rows of each device."""
         alike = self.n_local_clusters
-        if not isinstance(alike, int | str) and len(alike) != fleet.n_devices:  # a late device was not foreseen
-            alike = max(alike, key=lambda own: own if isinstance(own, int) else 0)
+        if not isinstance(alike, int | str) and len(alike) != fleet.n_devices:
+            alike = self.for_one_more()
         points = features_of(fleet, self.features)
         return cluster_devices(
             points, alike, min_cluster_size=self.min_cluster_size, random_state=self.seed, progress=None
@@ -70,18 +81,12 @@ class ByRows:
 
 
 @dataclass(frozen=True, eq=False)
-class ByPoint:
+class ByPoint(FromFeatures):
     """One point of features for each device, such as a histogram of its labels."""
 
-    features: Features
     min_cluster_size: int
     name = "features"
     is_whole = True
-
-    @property
-    def needs_targets(self) -> bool:
-        """Whether features are made from inputs and targets."""
-        return takes_targets(self.features)
 
     def local(self, fleet: Fleet) -> dict[str, LocalClustering]:
         """Compute the point of each device."""

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -118,6 +119,13 @@ class IFCAModels(FederatedModels):
     def n_models_in_use(self) -> int:
         """Number of models that at least one device chose; IFCA often leaves some unused."""
         return len(set(self.choices.values()))
+
+    def _facts(self) -> dict[str, Any]:
+        return {"choices": self.choices}
+
+    @classmethod
+    def _own_fields(cls, read: Any) -> dict[str, Any]:
+        return {"choices": read.facts["choices"]}
 
     def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:
         if not has_targets:

@@ -153,9 +153,18 @@ class Search:
             return self.by_inputs()
         if by == "updates":
             return self.by_updates(self.first.halves(self.fleet))
+        return replace(self, is_judged=True)._the_better()
+
+    def _the_better(self) -> Groups:
+        """Groups by inputs or by updates, whichever matter more; both are judged by what one model down tells."""
         halves = self.first.halves(self.fleet)
-        ours, theirs = self.by_inputs(has_model=True), self.by_updates(halves)
+        with warnings.catch_warnings(record=True) as about_inputs:
+            warnings.simplefilter("always", AggregationWarning)
+            ours = self.by_inputs(has_model=True)
+        theirs = self.by_updates(halves)
         best = max((ours, theirs), key=lambda groups: groups.worth.share if groups.worth else 0.0)
+        for one in about_inputs if best is ours else ():  # nobody needs to know of groups that were not taken
+            warnings.warn(one.message, stacklevel=3)
         return replace(best, sent=ours.sent + theirs.sent)
 
     def by_inputs(self, has_model: bool = False) -> Groups:
@@ -168,7 +177,7 @@ class Search:
             way = ByRows(features, self.n_local_clusters, self.min_cluster_size, seed)
         default = "robust" if way.is_whole or has_model else "paper"
         found = self._clustering(way, way.local(self.fleet), default)
-        worth = self._tried(way, self.rule or default, has_model) if self.is_judged or has_model else None
+        worth = self._tried(way, self.rule or default, has_model) if self.is_judged else None
         return self._groups(found, worth, found.sent + worth.communication if worth else found.sent)
 
     def by_updates(self, halves: tuple[Array, Array]) -> Groups:

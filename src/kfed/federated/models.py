@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -14,7 +15,7 @@ from kfed.errors import InvalidInputError, UnknownDeviceError
 from kfed.federated import evaluation
 from kfed.federated._fleet import Devices, Fleet, as_inputs
 from kfed.federated._routes import OneEach, Route
-from kfed.federated._stack import Loss, Stack
+from kfed.federated._stack import Loss, Stack, cross_entropy
 from kfed.federated.engine import Observe, Observed, RoundRecord
 from kfed.federated.evaluation import Evaluation
 from kfed.simulate import Communication
@@ -93,6 +94,51 @@ class FederatedModels:
         else:
             route = self._route_with(newcomer, targets is not None)
         return replace(self, device_ids=(*self.device_ids, device_id), _route=route)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the models to a file, with what it takes to let late devices in; its owner alone can read it.
+
+        It holds local centers of devices, but no row. `load` reads it.
+        """
+        from kfed.federated import _models_file
+
+        _models_file.write(path, self, {"class": type(self).__name__, **self._facts()}, self._way_in())
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        model_factory: Callable[[], torch.nn.Module],
+        *,
+        loss: Loss = cross_entropy,
+        features: Callable[..., Any] | None = None,
+    ) -> Self:
+        """Read models from a file.
+
+        Parameters
+        ----------
+        path : path
+        model_factory, loss, features : callables
+            As given when the models were trained; a file holds no code.
+        """
+        from kfed.federated import _models_file
+
+        read = _models_file.ModelsFile(path, Stack.of(model_factory, 1, 0), loss, features)
+        if read.facts["class"] != cls.__name__:
+            raise InvalidInputError(f"{os.fspath(path)} holds {read.facts['class']}; use {read.facts['class']}.load")
+        return cls(**read.fields(), **cls._own_fields(read))
+
+    def _facts(self) -> dict[str, Any]:
+        """What a file says of this kind of models alone."""
+        return {}
+
+    def _way_in(self) -> Any:
+        return None
+
+    @classmethod
+    def _own_fields(cls, read: Any) -> dict[str, Any]:  # noqa: ARG003 - others read more
+        """Fields of this kind of models alone, from a file."""
+        return {}
 
     def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:  # noqa: ARG002 - others need it
         """Return the route with the one device of this fleet, if all are served by one model."""

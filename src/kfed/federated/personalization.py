@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
 
@@ -30,6 +30,7 @@ from kfed.federated.models import FederatedModels, OnRound, total, watching
 from kfed.federated.selection import Selection
 from kfed.federated.settings import FedAvg
 from kfed.federated.worth import GroupWorth
+from kfed.simulate import Communication
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +56,19 @@ class PersonalizedModels(FederatedModels):
         if self._clustering is None:
             raise InvalidInputError("there is no clustering: groups were given, or the models come from a file")
         return self._clustering
+
+    def _facts(self) -> dict[str, Any]:
+        return {"by": self.by, "worth": None if self.worth is None else asdict(self.worth)}
+
+    def _way_in(self) -> Door | None:
+        return self._door
+
+    @classmethod
+    def _own_fields(cls, read: Any) -> dict[str, Any]:
+        worth = read.facts["worth"]
+        if worth is not None:
+            worth = GroupWorth(**(worth | {"communication": Communication(**worth["communication"])}))
+        return {"worth": worth, "by": read.facts["by"], "_clustering": None, "_door": read.door()}
 
     def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:
         if self.n_models == 1:

@@ -61,14 +61,18 @@ def worth_of(
     """
     names, groups = np.unique(groups, return_inverse=True)
     points = points - points.mean(axis=0)  # what all groups learn says nothing about any of them
+    counts = np.bincount(groups, minlength=len(names))
+    sums = np.zeros((len(names), points.shape[1]))
+    np.add.at(sums, groups, points)
     at_home: list[list[bool]] = [[] for _ in names]
-    for own, group in enumerate(groups):
-        is_other = owners != owners[own]
-        others = [points[is_other & (groups == number)] for number in range(len(names))]
-        if len(others[group]) and sum(map(len, others)) > len(others[group]):
-            means = unit(np.stack([part.sum(axis=0) for part in others]))
-            products = np.where([len(part) > 0 for part in others], means @ points[own], -np.inf)
-            at_home[group].append(bool(products.argmax() == group))
+    for own in np.split(np.argsort(owners, kind="stable"), np.flatnonzero(np.diff(np.sort(owners))) + 1):
+        others, n_others = sums.copy(), counts - np.bincount(groups[own], minlength=len(names))
+        np.subtract.at(others, groups[own], points[own])
+        products = np.where(n_others[:, None] > 0, unit(others) @ points[own].T, -np.inf)  # (n_groups, n_own)
+        if np.count_nonzero(n_others) > 1:
+            for group, best in zip(groups[own], products.argmax(axis=0), strict=True):
+                if n_others[group]:
+                    at_home[group].append(bool(best == group))
     shares = [float(np.mean(own)) for own in at_home if own]
     if len(shares) < 2:
         return None
