@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed._base.report import Finding, TextTable
-from kfed.experiments._personalization import (
-    GLOBAL,
-    IFCA,
-    KFED,
-    METHODS,
-    TRUTH,
-    leads_over,
-    named,
-    places_of,
-    printed,
-    shown,
-    train_and_test,
-    values,
-)
+from kfed.experiments import _personalization as trained
+from kfed.experiments._personalization import GLOBAL, IFCA, KFED, METHODS, TRUTH, train_and_test
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid
 from kfed.experiments.yardstick import leads, worst
@@ -55,22 +43,22 @@ def summarize(results: list[Result]) -> ExperimentSummary:
 
 
 def _row(results: list[Result], setting: str) -> tuple[str, ...]:
-    (place,) = places_of(results)
-    cells = (plus_minus(values(results, place, method)) for method in WAYS)
-    return (setting, *cells, ", ".join(f"{n:.0f}" for n in values(results, place, IFCA, "models_in_use")))
+    (place,) = trained.places_of(results)
+    cells = (plus_minus(trained.values(results, place, method)) for method in WAYS)
+    return (setting, *cells, ", ".join(f"{n:.0f}" for n in trained.values(results, place, IFCA, "models_in_use")))
 
 
 def _finding(results: list[Result], setting: str) -> Finding:
-    (place,) = places_of(results)
-    paper = printed(place)
-    over = {other: leads_over(results, place, KFED, other) for other in (IFCA, GLOBAL)}
+    (place,) = trained.places_of(results)
+    paper = trained.printed(place)
+    over = {other: trained.leads_over(results, place, KFED, other) for other in (IFCA, GLOBAL)}
     return Finding(
-        claim=f"k-FED does better than IFCA and one global model, {named(place)} ({setting})",
-        paper=shown(paper),
-        ours=shown({method: float(np.mean(values(results, place, method))) for method in METHODS}),
+        claim=f"k-FED does better than IFCA and one global model, {trained.named(place)} ({setting})",
+        paper=trained.shown(paper),
+        ours=trained.shown({method: float(np.mean(trained.values(results, place, method))) for method in METHODS}),
         verdict=worst([leads(own, paper[KFED] - paper[other]) for other, own in over.items()]),
         reason=f"k-FED is {np.mean(over[IFCA]):+.2f} against IFCA ({paper[KFED] - paper[IFCA]:+.1f} in the paper); "
-        f"the true rotations would give {np.mean(values(results, place, TRUTH)):.2f}",
+        f"the true rotations would give {np.mean(trained.values(results, place, TRUTH)):.2f}",
     )
 
 
@@ -79,7 +67,9 @@ def plot(results: list[Result], figure: Figure) -> None:
     settings = values_of(results, "setting")
     ax = figure.add_subplot()
     for position, (method, color) in enumerate(zip(WAYS, ("0.55", "C0", "C3", "C2"), strict=True)):
-        every = [values(own, (LAYOUT, N_DEVICES), method) for own in (select(results, setting=s) for s in settings)]
+        every = [
+            trained.values(own, (LAYOUT, N_DEVICES), method) for own in (select(results, setting=s) for s in settings)
+        ]
         places = np.arange(len(settings)) + 0.12 * (position - 1.5)
         means, deviations = [np.mean(own) for own in every], [np.std(own) for own in every]
         ax.errorbar(places, means, deviations, fmt="o", color=color, capsize=3, markersize=7, label=method)
