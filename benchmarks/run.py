@@ -121,9 +121,11 @@ _PAGES: dict[str, tuple[list[str], list[str]]] = {
             "",
             "Written by `make bench ARGS='dask --markdown docs/benchmarks-dask.md'`. Devices of unequal sizes in forty",
             "Parquet files, clustered where they lie by `cluster_partitions` on a local cluster of processes with one",
-            "thread each.",
+            "thread each. In the same run, k-means on all rows of the same files: scikit-learn's MiniBatchKMeans in",
+            "the memory of one process, and dask-ml's KMeans on two workers if it is installed. The cost is that of",
+            "all rows, each at its nearest center. Times are with reading.",
         ],
-        ["numpy", "dask", "distributed", "pandas", "pyarrow"],
+        ["numpy", "dask", "distributed", "pandas", "pyarrow", "scikit-learn", "dask-ml"],
     ),
 }
 

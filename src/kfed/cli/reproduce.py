@@ -21,11 +21,15 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
         epilog="`kfed reproduce --list`\n\n`kfed reproduce table1 --quick`\n\n`kfed reproduce all --report -o results`"
+        "\n\n`kfed reproduce my_experiment.py --report`"
     )(reproduce)
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or `all`.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Experiments, `all`, or Python files with experiments of your own."),
+    ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs, for a first look.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Also write report.html, one file with everything.")] = False,
@@ -38,6 +42,7 @@ def reproduce(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished runs.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write NAME.csv: one line for each run.")] = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce tables and figures of the paper, with its numbers beside ours.
@@ -45,7 +50,7 @@ def reproduce(
     Every finished run is kept in the folder, so an interrupted command continues where it stopped. Data sets are
     looked up in the folder named by `KFED_DATA`, then in the cache, and downloaded if missing.
     """
-    from kfed.experiments import EXPERIMENTS, get
+    from kfed.experiments import EXPERIMENTS, get, tidy
     from kfed.experiments import reproduce as run
 
     if list_all:
@@ -59,6 +64,8 @@ def reproduce(
     outcomes = []
     for outcome in run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything):
         outcomes.append(outcome)
+        if csv:
+            tidy(outcome.results).to_csv(output / f"{outcome.experiment.name}.csv")
         if not as_json:
             say(*_text(outcome))
     written = _write_pages(outcomes, output, report, markdown)

@@ -22,6 +22,7 @@ from kfed.experiments import (
     tables,
 )
 from kfed.experiments.experiment import Experiment
+from kfed.experiments.own import load_experiment
 
 MODULES = (
     inactive_separation,
@@ -46,7 +47,10 @@ EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT 
 
 
 def get(name: str) -> Experiment:
-    """Find an experiment; an error lists the known ones."""
+    """Find an experiment by its name, or in a Python file of one's own; an error lists the known ones."""
+    if name.endswith(".py"):
+        return load_experiment(name)
     if name not in EXPERIMENTS:
-        raise InvalidInputError(f"unknown experiment {name!r}; choose from {', '.join(EXPERIMENTS)}, or all")
+        known = f"{', '.join(EXPERIMENTS)}, all, or the path of a Python file of your own"
+        raise InvalidInputError(f"unknown experiment {name!r}; choose from {known}")
     return EXPERIMENTS[name]

@@ -7,7 +7,7 @@ what else an `Aggregation` needs is computed from that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,8 @@ ENTRY_POINTS = "kfed.rules"
 MOST_LETTERS = 180
 
 _OURS = frozenset(RULES)
-_OWN: dict[str, OwnRule] = {}
+_CALLABLES: dict[int, str] = {}
+"""Names of callables by their id, which no other object gets: `RULES` keeps them alive."""
 
 
 def register_rule(name: str, rule: OwnRule) -> None:
@@ -58,20 +59,19 @@ def register_rule(name: str, rule: OwnRule) -> None:
         raise InvalidInputError(f"name must be printable text, and not one of {', '.join(sorted(_OURS))}; got {name!r}")
     if not callable(rule):
         raise InvalidInputError(f"rule must be a callable that groups device centers; got a {type(rule).__name__}")
-    _OWN[name], RULES[name] = rule, _checked(name, rule)
+    RULES[name] = _Checked(name, rule)
 
 
 def rule_name(rule: str | OwnRule) -> str:
     """The name of a rule; one of an entry point is registered when it is first named, and a callable under its own.
 
     Two functions of one name, as of a loop, get two names, so that every `Aggregation` keeps the rule that made it.
+    They are kept for good; who makes thousands of them registers each under a name of its own choice.
     """
     if not isinstance(rule, str) and callable(rule):
-        called = str(getattr(rule, "__qualname__", type(rule).__qualname__))[:MOST_LETTERS]
-        names = (called if turn == 1 else f"{called} ({turn})" for turn in count(1))
-        name = next(name for name in names if name not in RULES or _OWN.get(name) is rule)
-        register_rule(name, rule)
-        return name
+        name = _CALLABLES.get(id(rule), "")
+        known = RULES.get(name)
+        return name if isinstance(known, _Checked) and known.rule is rule else _named_by_itself(rule)
     if isinstance(rule, str) and rule not in RULES:
         from importlib.metadata import entry_points
 
@@ -80,14 +80,24 @@ def rule_name(rule: str | OwnRule) -> str:
     return checks.one_of(rule, list(RULES), "rule")
 
 
-def _checked(name: str, rule: OwnRule) -> Callable[[MessageBatch, int, Array, int | None], Grouping]:
-    """The rule in the form of kfed's own, with what it gives checked."""
+def _named_by_itself(rule: OwnRule) -> str:
+    called = str(getattr(rule, "__qualname__", type(rule).__qualname__))[:MOST_LETTERS]
+    name = f"{called} ({len(_CALLABLES) + 1})" if called in RULES else called
+    register_rule(name, rule)
+    _CALLABLES[id(rule)] = name
+    return name
 
-    def grouped(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:  # noqa: ARG001
-        found = rule(batch, n_clusters)
-        return found if isinstance(found, Grouping) else _grouping(name, found, batch, n_clusters)
 
-    return grouped
+@dataclass(frozen=True)
+class _Checked:
+    """A rule in the form of kfed's own, with what it gives checked."""
+
+    name: str
+    rule: OwnRule
+
+    def __call__(self, batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:  # noqa: ARG002
+        found = self.rule(batch, n_clusters)
+        return found if isinstance(found, Grouping) else _grouping(self.name, found, batch, n_clusters)
 
 
 def _grouping(name: str, labels: Any, batch: MessageBatch, n_clusters: int) -> Grouping:
