@@ -171,4 +171,5 @@ EXPERIMENT = Experiment.of(
     quick=grid(d=[100], k=[16, 64], column=COLUMNS, n_r=[500], run=range(2)),
     full=tuple({"d": d, "k": k, **axes} for d, k in PAPER for axes in grid(column=COLUMNS, n_r=[500], run=range(10))),
     figure_size=(11.0, 5.0),
+    minutes=(0.3, 5),
 )
