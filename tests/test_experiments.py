@@ -524,7 +524,7 @@ def test_numbers_are_not_broken_on_a_narrow_terminal(invoke, monkeypatch):
         (), (TextTable("Wide", ("d", *(f"a heading of column {c[0]}" for c in cells)), (("1", *cells),)),)
     )
     registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], summarize=lambda results: wide)
-    lines = invoke("toy", "--quick").stdout.replace("\u00a0", " ").splitlines()
+    lines = invoke("toy", "--quick").stdout.splitlines()
     assert all(any(cell in line for line in lines) for cell in cells)
     assert max(map(len, lines)) <= 80
 

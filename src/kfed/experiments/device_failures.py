@@ -28,15 +28,9 @@ ALL_RIGHT = 99.9
 def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     """Let some devices fail, run one round with the others, and serve those that failed when they come back."""
     own = seed_of(seed, sharing=axes["sharing"], run=axes["run"])  # the same points whatever fails
-    n_points = POINTS_EACH * axes["sharing"]
-    drawn = mixture(
-        N_FEATURES,
-        N_CLUSTERS,
-        devices_per_group=axes["sharing"],
-        points_per_cluster=n_points,
-        separation=SEPARATION,
-        seed=own,
-    )
+    m0 = axes["sharing"]
+    sizes = {"devices_per_group": m0, "points_per_cluster": POINTS_EACH * m0}
+    drawn = mixture(N_FEATURES, N_CLUSTERS, separation=SEPARATION, seed=own, **sizes)
     targets = dict(zip(drawn.device_ids, drawn.targets, strict=True))
     order = np.random.default_rng(seed_of(seed, **axes)).permutation(list(targets)).tolist()
     failed = set(order[: round(axes["share"] * len(order))])
