@@ -87,10 +87,10 @@ def _print_list(as_json: bool) -> None:
     width = get_terminal_size().columns
     for experiment in EXPERIMENTS.values():
         needs = f" Data: {', '.join(experiment.data_sets)}." if experiment.data_sets else ""
-        about = fill(
+        words = fill(
             f"{experiment.title}. {experiment.claim}{needs}", width, initial_indent="  ", subsequent_indent="  "
         )
-        say(f"[bold]{experiment.name}[/] [dim]({_duration(experiment.minutes)})[/]", escape(about))
+        say(f"[bold]{experiment.name}[/] [dim]({_duration(experiment.minutes)})[/]", escape(words))
 
 
 def _duration(minutes: tuple[float, float] | None) -> str:

@@ -94,7 +94,7 @@ def summarize(results: list[Result]) -> ExperimentSummary:
     rows = tuple((str(d), str(k), _printed(d, k), *_cells(results, d, k)) for d, k in _rows(results))
     headings = ("d", "k", "paper, c = 100", *COLUMNS)
     title = "Accuracy in percent, mean ± standard deviation over runs"
-    return ExperimentSummary((_finding(results),), (TextTable(title, headings, rows, n_words=0),))
+    return ExperimentSummary((_finding(results),), (TextTable(title, headings, rows, n_words=2),))
 
 
 def _rows(results: list[Result]) -> list[tuple[int, int]]:
