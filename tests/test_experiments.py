@@ -27,6 +27,7 @@ from kfed.experiments import (
     choosing_k,
     code_of,
     communication,
+    device_failures,
     expected,
     get,
     grid,
@@ -377,6 +378,19 @@ def test_the_server_computes_fewer_distances_than_the_theorem_allows(tmp_path):
     draw(experiment, results, tmp_path)
     more = [replace(r, values={**r.values, "server_distances": 2 * scaling._bound(r)}) for r in results]
     assert verdicts(experiment, more)[0] == "not reproduced"
+
+
+def test_devices_that_answer_and_those_that_come_later_are_right_whichever_others_fail(tmp_path):
+    experiment = device_failures.EXPERIMENT
+    results = results_of(experiment, [axes for axes in experiment.quick if axes["run"] == 0])
+    assert [r["answered"] for r in results] == [100] * 3
+    assert [r["late"] for r in results] == [None, 100, 100]
+    assert results[-1]["held"] < 16 <= results[0]["held"]
+    assert results[-1]["stale"] < 90  # more clusters were asked for than there are
+    assert verdicts(experiment, results) == ["reproduced"] * 2
+    draw(experiment, results, tmp_path)
+    wrong = [replace(r, values={**r.values, "late": 50.0}) for r in results]
+    assert verdicts(experiment, wrong) == ["reproduced", "not reproduced"]
 
 
 def test_counting_distances_leaves_the_library_as_it_was():

@@ -96,6 +96,10 @@ def plot(results: list[Result], figure: Figure) -> None:
         _choice(results, scale).plot(ax=ax)
         ax.legend(frameon=False, loc="lower left", title=f"pairs above {THRESHOLD:g}", fontsize="small")
         ax.set_title(reading, loc="left", fontsize="medium")
+        ax.set(
+            xlabel="c_rs, scaled as the title says",
+            ylabel="share of pairs with a larger one" if ax is panels[0] else "",
+        )
 
 
 def _files(axes: Axes) -> tuple[str, ...]:  # noqa: ARG001
