@@ -63,7 +63,7 @@ scale: ARGS ?= --markdown docs/explanation-scale.md
 scale: $(READY) ## Measure what one device costs, and compute what a million would, into docs/explanation-scale.md
 	$(BIN)/python -m benchmarks scale $(ARGS)
 
-reproduce: $(READY) ## Run all experiments (about an hour), into docs/reproduction.md
+reproduce: $(READY) ## Run all experiments (about two hours), into docs/reproduction.md
 	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md
 
 expect: $(READY) ## Run the quick presets with three seeds, and write down the verdicts that all of them have

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import singledispatch
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +13,6 @@ from rich.markup import escape
 from kfed._base.report import Block, Conclusion, Findings, Notes, Paragraph, Report, TextTable
 from kfed.cli._terminal import table
 
-NO_BREAK = "\u00a0"
 MOST_FOR_WORDS = 30
 """Columns of the terminal that words get where numbers need the rest."""
 
@@ -65,22 +65,22 @@ def _(block: Notes) -> Iterator[Any]:
 def _(block: TextTable) -> Iterator[Any]:
     if not block.has_headings:
         yield ""
-    for part in _fitting(block, Console().width):
+    is_wide = sum(_widths(block, lambda heading: [heading])) >= Console().width
+    for part in _fitting(block, Console().width) if is_wide else [block]:
         rows = (tuple(map(escape, row)) for row in part.rows)
-        yield table(escape(part.title) or None, list(map(escape, part.headings)), rows, left=part.n_words)
+        headings = list(map(escape, part.headings))
+        yield table(escape(part.title) or None, headings, rows, left=part.n_words, whole=is_wide)
+
+
+def _widths(block: TextTable, broken: Callable[[str], list[str]]) -> list[int]:
+    """Characters that each column takes, with the lines between them, if its heading is broken into parts."""
+    columns = zip(block.headings, *block.rows, strict=True)
+    return [max(map(len, (*broken(heading), *cells, ""))) + 3 for heading, *cells in columns]
 
 
 def _fitting(block: TextTable, width: int) -> Iterator[TextTable]:
-    """Cut a table whose numbers are wider than the terminal into several, each with the words; no number is broken."""
-    whole = [
-        tuple(cell if at < block.n_words else cell.replace(" ", NO_BREAK) for at, cell in enumerate(row))
-        for row in block.rows
-    ]
-    needs = [
-        max(map(len, [*(row[at] for row in whole), *heading.split(), ""])) + 3
-        for at, heading in enumerate(block.headings)
-    ]
-    kept = max(1, block.n_words)
+    """Cut a table whose numbers are wider than the terminal into several, each with the words."""
+    needs, kept = _widths(block, str.split), max(1, block.n_words)
     left = width - 1 - sum(min(need, MOST_FOR_WORDS) for need in needs[:kept])
     parts: list[list[int]] = [[]]
     for column in range(kept, len(needs)):
@@ -89,8 +89,9 @@ def _fitting(block: TextTable, width: int) -> Iterator[TextTable]:
         parts[-1].append(column)
     for number, part in enumerate(parts):
         chosen = (*range(kept), *part)
-        rows = tuple(tuple(row[at] for at in chosen) for row in whole)
-        yield TextTable("" if number else block.title, tuple(block.headings[at] for at in chosen), rows, block.n_words)
+        rows = tuple(tuple(row[at] for at in chosen) for row in block.rows)
+        headings = tuple("\n".join(wrap(block.headings[at], needs[at] - 3)) for at in chosen)
+        yield TextTable("" if number else block.title, headings, rows, block.n_words)
 
 
 @_rendered.register

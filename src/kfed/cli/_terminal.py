@@ -78,12 +78,15 @@ def print_json(result: Any) -> None:
     typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
 
 
-def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
-    """Rows under headings; the first `left` columns hold words, the others numbers."""
+def table(
+    title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, whole: bool = False
+) -> Table:
+    """Rows under headings; the first `left` columns hold words, the others numbers, not broken if they stay `whole`."""
     built = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     built.show_header = any(columns)
     for position, column in enumerate(columns):
-        built.add_column(column, justify="left" if position < left else "right", overflow="fold")
+        is_number = position >= left
+        built.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=whole and is_number)
     for row in rows:
         built.add_row(*row)
     return built

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -82,10 +84,13 @@ def _print_list(as_json: bool) -> None:
         about = ("name", "title", "paper", "claim", "data_sets", "minutes")
         print_json([{name: getattr(experiment, name) for name in about} for experiment in EXPERIMENTS.values()])
         return
+    width = get_terminal_size().columns
     for experiment in EXPERIMENTS.values():
-        needs = f"; data: {', '.join(experiment.data_sets)}" if experiment.data_sets else ""
-        say(f"[bold]{experiment.name}[/]  {escape(experiment.title)}  [dim]({_duration(experiment.minutes)}{needs})[/]")
-        say(f"    {escape(experiment.claim)}")
+        needs = f" Data: {', '.join(experiment.data_sets)}." if experiment.data_sets else ""
+        words = fill(
+            f"{experiment.title}. {experiment.claim}{needs}", width, initial_indent="  ", subsequent_indent="  "
+        )
+        say(f"[bold]{experiment.name}[/] [dim]({_duration(experiment.minutes)})[/]", escape(words))
 
 
 def _duration(minutes: tuple[float, float] | None) -> str:

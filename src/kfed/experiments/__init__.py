@@ -8,14 +8,14 @@ paper are in `kfed.experiments.registry`::
         return {"accuracy": ...}
 
     def summarize(results):                        # all runs, in the order of the preset
-        finding = Finding("claim", paper="98.8", ours="100.0", verdict="exceeded", reason="...")
+        finding = Finding("claim", paper="+1.5", ours="+1.2", verdict=yardstick.leads(effects, paper=1.5))
         return ExperimentSummary((finding,), (TextTable("title", ("d", "accuracy"), rows),))
 
     def plot(results, figure):                     # draw on a matplotlib figure
         figure.add_subplot().plot(...)
 
-    EXPERIMENT = Experiment(name="my-figure", ..., quick=grid(d=[8], run=range(2)), full=grid(d=[8, 64], run=range(10)),
-                            run_one=run_one, summarize=summarize, plot=plot)
+    EXPERIMENT = Experiment.of(__name__, "My figure", "beyond the paper", claim=..., measure=..., setup_differs=...,
+                               quick=grid(d=[8], run=range(2)), full=grid(d=[8, 64], run=range(10)))
 
 An experiment is a list of independent runs. What a run gives depends on its axes and the seed alone, so that each is
 stored as it finishes and never done twice. The runner owns files, progress, resuming and data that are missing.

@@ -96,6 +96,10 @@ def plot(results: list[Result], figure: Figure) -> None:
         _choice(results, scale).plot(ax=ax)
         ax.legend(frameon=False, loc="lower left", title=f"pairs above {THRESHOLD:g}", fontsize="small")
         ax.set_title(reading, loc="left", fontsize="medium")
+        ax.set(
+            xlabel="c_rs, scaled as the title says",
+            ylabel="share of pairs with a larger one" if ax is panels[0] else "",
+        )
 
 
 def _files(axes: Axes) -> tuple[str, ...]:  # noqa: ARG001
@@ -116,4 +120,5 @@ EXPERIMENT = Experiment.of(
     full=grid(n_owners=[180], k=[2, 4, 6, 8, 10, 16, 25, 36, 64]),
     run_requires=_files,
     figure_size=(15.0, 4.8),
+    minutes=(0.1, 1),
 )

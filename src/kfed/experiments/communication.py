@@ -183,4 +183,5 @@ EXPERIMENT = Experiment.of(
     full=_preset(FULL_CASES, 3, 60),
     run_requires=files_of,
     figure_size=(13.0, 5.4),
+    minutes=(0.4, 3),
 )

@@ -195,4 +195,5 @@ EXPERIMENT = Experiment.of(
     full=_preset(FULL_CASES, [IID, NATURAL, 1, 2, 3, 4, 5, 7, 10], {10: 5, 16: 3, 25: 3}),
     run_requires=files_of,
     figure_size=(13.0, 11.0),
+    minutes=(0.4, 6),
 )

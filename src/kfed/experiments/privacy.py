@@ -190,4 +190,5 @@ EXPERIMENT = Experiment(
     summarize=summarize,
     plot=plot,
     figure_size=(12.0, 4.0),
+    minutes=(1, 10),
 )

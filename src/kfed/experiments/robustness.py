@@ -128,4 +128,5 @@ EXPERIMENT = Experiment.of(
     quick=grid(trouble=["clean", "5 outliers", "k^(z) + 1"], least=[1, 3], run=range(2)),
     full=grid(trouble=TROUBLES, least=[1, 3], run=range(20)),
     figure_size=(10.0, 5.0),
+    minutes=(0.1, 1),
 )

@@ -121,4 +121,5 @@ EXPERIMENT = Experiment.of(
     full=grid(split=LOCAL, k=[10, 16, 25, 40], n_devices=[100], run=range(5)),
     requires=("mnist", "mnist-writers"),
     figure_size=(9.5, 4.6),
+    minutes=(0.3, 1),
 )

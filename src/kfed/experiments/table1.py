@@ -94,7 +94,7 @@ def summarize(results: list[Result]) -> ExperimentSummary:
     rows = tuple((str(d), str(k), _printed(d, k), *_cells(results, d, k)) for d, k in _rows(results))
     headings = ("d", "k", "paper, c = 100", *COLUMNS)
     title = "Accuracy in percent, mean ± standard deviation over runs"
-    return ExperimentSummary((_finding(results),), (TextTable(title, headings, rows, n_words=0),))
+    return ExperimentSummary((_finding(results),), (TextTable(title, headings, rows, n_words=2),))
 
 
 def _rows(results: list[Result]) -> list[tuple[int, int]]:
@@ -171,4 +171,5 @@ EXPERIMENT = Experiment.of(
     quick=grid(d=[100], k=[16, 64], column=COLUMNS, n_r=[500], run=range(2)),
     full=tuple({"d": d, "k": k, **axes} for d, k in PAPER for axes in grid(column=COLUMNS, n_r=[500], run=range(10))),
     figure_size=(11.0, 5.0),
+    minutes=(0.3, 5),
 )

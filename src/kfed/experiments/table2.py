@@ -217,4 +217,5 @@ EXPERIMENT = Experiment.of(
     package="torch",
     side_by_side=2,
     figure_size=(11.0, 5.4),
+    minutes=(1, 35),
 )

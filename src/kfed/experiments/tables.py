@@ -217,4 +217,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     package="kmodes",
     figure_size=(12.0, 4.5),
+    minutes=(0.3, 5),
 )
