@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -65,8 +66,15 @@ class Record:
 
     @property
     def n_errors(self) -> int:
-        """Answers that are no success."""
-        return sum(n_answers for status, n_answers in self.statuses.items() if status >= 300)
+        """Answers that are no success, and requests that got none."""
+        n_answered = sum(n_answers for status, n_answers in self.statuses.items() if status != load.CLOSED)
+        refused = sum(n_answers for status, n_answers in self.statuses.items() if status >= 300)
+        return refused + self.n_requests - n_answered
+
+    @property
+    def n_requests(self) -> int:
+        """Requests that were sent."""
+        return sum(len(own) for kind, own in self.latencies.items() if kind != "aggregation")
 
 
 def soak(minutes: float, rate: int, tell: Callable[[str], None] = lambda _: None) -> list[Figure]:
@@ -81,17 +89,19 @@ def soak(minutes: float, rate: int, tell: Callable[[str], None] = lambda _: None
         service.ask("POST", f"/v1/federations/{NAME}/aggregate", {})
         record, used = Record(), service.processor_seconds()
         with _watching(service):
-            _run(service, record, round(60 * minutes / STEP_SECONDS), rate, tell)
+            _run(service, record, 60 * minutes, rate, tell)
         used = service.processor_seconds() - used
         kept = service.ask("GET", f"/v1/federations/{NAME}")
         size = sum(path.stat().st_size for path in Path(folder).glob("soak.db*"))
     return list(_figures(record, minutes, rate, f"{used / record.seconds:.2f}", kept["n_devices"], size))
 
 
-def _run(service: Service, record: Record, n_steps: int, rate: int, tell: Callable[[str], None]) -> None:
+def _run(service: Service, record: Record, seconds: float, rate: int, tell: Callable[[str], None]) -> None:
     cohorts = [_Cohort.of(service, number, rate * STEP_SECONDS) for number in range(N_COHORTS)]
     started = time.perf_counter()
-    for step in range(n_steps):
+    for step in count():
+        if time.perf_counter() - started >= seconds:
+            break
         if step % STEPS_A_MINUTE == STEPS_A_MINUTE - 1:
             begun = time.perf_counter()
             service.ask("POST", f"/v1/federations/{NAME}/aggregate", {})
@@ -101,7 +111,7 @@ def _run(service: Service, record: Record, n_steps: int, rate: int, tell: Callab
         record.add(kinds, load.send(service.port, sent, N_CONNECTIONS, len(sent) / STEP_SECONDS))
         record.memory.append(service.memory_bytes())
         record.machine_load.append(os.getloadavg()[0])
-        tell(f"{step + 1} of {n_steps} steps; {record.memory[-1] / 1e6:.0f} MB; {record.n_errors} errors")
+        tell(f"{time.perf_counter() - started:.0f} s; {record.memory[-1] / 1e6:.0f} MB; {record.n_errors} errors")
     record.seconds = time.perf_counter() - started
 
 
@@ -168,8 +178,10 @@ def _figures(record: Record, minutes: float, rate: int, cores: str, n_devices: i
     machine = f"load of the machine {np.mean(record.machine_load):.1f} on {os.cpu_count()} cores"
     detail = f"{len(sent):,} in {minutes:g} minutes; the service used {cores} of a core; {machine}"
     yield Figure(NAME, "messages a second", len(sent) / record.seconds, 0.9 * rate, True, detail)
-    answers = ", ".join(f"{count:,} of {status}" for status, count in sorted(record.statuses.items()))
-    yield Figure(NAME, "errors", record.n_errors, 0, False, f"answers: {answers}")
+    answers = ", ".join(f"{n:,} of {status}" for status, n in sorted(record.statuses.items()) if status != load.CLOSED)
+    n_closed = record.statuses.get(load.CLOSED, 0)
+    detail = f"answers: {answers}; idle connections that were closed, and opened again: {n_closed}"
+    yield Figure(NAME, "errors", record.n_errors, 0, False, detail)
     quarter = max(1, len(record.memory) // 4)
     early, late = (
         float(np.mean(part)) / 1e6 for part in (record.memory[quarter : 2 * quarter], record.memory[-quarter:])

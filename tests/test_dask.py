@@ -136,6 +136,16 @@ def test_by_way_of_regions_separated_rows_get_the_same_clusters(client, table):
     assert len(pairs) == N_CLUSTERS == rows["cluster"].nunique()
 
 
+@pytest.mark.parametrize("fan_in", [None, 12])
+def test_every_cluster_rests_on_as_many_devices_as_are_asked_for(table, fan_in):
+    stray = table[table["sensor"] == table["sensor"].iloc[0]].assign(sensor="zz", **dict.fromkeys(COLUMNS, 900.0))
+    stray[COLUMNS[0]] += np.arange(len(stray)) / 100
+    frame = dd.from_pandas(pd.concat([table, stray]).set_index("sensor", drop=False), npartitions=3, sort=True)
+    alone, together = (clustered(frame, None, rule="robust", fan_in=fan_in, min_devices=least) for least in (1, 2))
+    assert fan_in or np.abs(alone.cluster_centers).max() > 800
+    assert np.abs(together.cluster_centers).max() < 800
+
+
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_mid_run_changes_nothing(client, table, tmp_path):
     expected, labels = in_one_process(table)

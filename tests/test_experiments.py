@@ -1,8 +1,11 @@
 """Experiments: runs are stored and never done twice, claims can fail, and every experiment runs end to end."""
 
+import importlib
 import json
 import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,17 +13,21 @@ from typer.testing import CliRunner
 
 import kfed
 from kfed._base import figures, text
+from kfed._base.report import VERDICTS
 from kfed.cli import app
 from kfed.experiments import (
     EXPERIMENTS,
     Experiment,
+    ExperimentOutcome,
     ExperimentSummary,
     Finding,
     Result,
     TextTable,
     _two_distances,
     choosing_k,
+    code_of,
     communication,
+    expected,
     get,
     grid,
     heterogeneity,
@@ -35,6 +42,10 @@ from kfed.experiments import (
     tables,
 )
 from kfed.experiments import experiment as experiment_module
+from kfed.experiments.code_of import fingerprint
+from kfed.experiments.pages import findings_of, tally
+from kfed.experiments.progress import following
+from kfed.experiments.store import RunStore
 
 needs_data = pytest.mark.skipif(not os.environ.get("KFED_DATA"), reason="KFED_DATA does not name a folder of data sets")
 
@@ -135,6 +146,62 @@ def test_fresh_does_finished_runs_again(tmp_path):
     toy = Toy()
     assert run(toy, tmp_path, fresh=True).n_found == 0
     assert len(toy.done) == 4
+
+
+MODULE = """
+from kfed._base import geometry
+FACTOR = {factor}
+def run_one(axes, seed):
+    return helper(axes)
+def helper(axes):
+    return {{"sum": FACTOR * axes["a"], "at": geometry.nearest}}
+def summarize(results):
+    return {words!r}
+"""
+
+
+def test_a_fingerprint_knows_what_a_run_uses_and_not_how_it_is_summarized(tmp_path, monkeypatch):
+    found = {}
+    for name, parts in {"one": (1, "a"), "words": (1, "b"), "other": (2, "a")}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "own_experiment.py").write_text(MODULE.format(factor=parts[0], words=parts[1]))
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(tmp_path / name)
+            patch.delitem(sys.modules, "own_experiment", raising=False)
+            code_of._path_of.cache_clear()
+            code_of._source.cache_clear()
+            found[name] = fingerprint(importlib.import_module("own_experiment").run_one)
+            del sys.modules["own_experiment"]
+    assert found["one"] == found["words"] != found["other"]
+    source = MODULE.format(factor=1, words="a")
+    assert code_of._reached(source, "run_one")[1] == {"kfed._base", "kfed._base.geometry"}
+
+
+def test_a_run_whose_code_has_changed_is_done_again(tmp_path, monkeypatch):
+    run(Toy(), tmp_path)
+    monkeypatch.setattr("kfed.experiments.store.fingerprint", lambda function: "other code")
+    assert run(Toy(), tmp_path).n_found == 0
+    assert run(Toy(), tmp_path).n_found == 4
+
+
+def test_a_run_that_reads_other_data_is_done_again(tmp_path):
+    run(Toy(), tmp_path)
+    reading = Toy(run_requires=lambda axes: ("mnist",))
+    assert RunStore(tmp_path, Toy().experiment, 0).find({"a": 1, "b": 1}) is not None
+    assert RunStore(tmp_path, reading.experiment, 0).find({"a": 1, "b": 1}) is None
+
+
+def test_in_a_pipe_progress_is_a_line_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr("kfed.experiments.progress.SECONDS_BETWEEN_LINES", 0.0)
+    with following("toy", 3) as advance:
+        advance(1)
+        advance(2)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("toy: 1 of 3 runs after ")
+    assert last.startswith("toy: 3 of 3 runs after ")
+    with following("toy", 3, False) as advance:
+        advance(3)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_stored_run_that_is_not_sound_is_done_again(tmp_path):
@@ -430,6 +497,76 @@ def test_reproduce_prints_the_papers_number_beside_ours_and_says_what_it_wrote(i
     assert (tmp_path / "out" / "report.html").exists()
     assert (tmp_path / "page.md").exists()
     assert "4 runs (4 found)" in invoke("toy", "-o", "out").stdout
+
+
+def test_a_report_keeps_the_experiments_of_earlier_commands(invoke, tmp_path):
+    registry.EXPERIMENTS["second"] = Toy(name="second").experiment
+    invoke("toy", "-o", "out")
+    invoke("second", "--report", "--markdown", "page.md", "-o", "out")
+    for page in (tmp_path / "out" / "report.html", tmp_path / "page.md"):
+        assert "kfed reproduce toy" in page.read_text() or "## toy" in page.read_text()
+    assert "2 claims of the paper: 2 reproduced" in (tmp_path / "page.md").read_text()
+    (tmp_path / "out" / "toy.json").write_text("{}")
+    assert ExperimentOutcome.stored(registry.EXPERIMENTS["toy"], tmp_path / "out") is None
+
+
+def test_the_list_says_how_long_each_takes_and_breaks_no_name(invoke, monkeypatch):
+    registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], minutes=(0.5, 12.0))
+    shown = invoke("--list").stdout
+    assert "toy  Toy  (quick 30 s, full 12 min)" in shown
+    assert "duration not measured; data: mnist" in shown
+
+
+def test_numbers_are_not_broken_on_a_narrow_terminal(invoke, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    cells = tuple(f"{number}00.00 ± 0.{number}0" for number in range(1, 9))
+    wide = ExperimentSummary(
+        (), (TextTable("Wide", ("d", *(f"a heading of column {c[0]}" for c in cells)), (("1", *cells),)),)
+    )
+    registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], summarize=lambda results: wide)
+    lines = invoke("toy", "--quick").stdout.replace("\u00a0", " ").splitlines()
+    assert all(any(cell in line for line in lines) for cell in cells)
+    assert max(map(len, lines)) <= 80
+
+
+def test_what_a_reader_must_know_first_is_said_first(invoke, tmp_path):
+    toy = registry.EXPERIMENTS["toy"]
+    told = replace(toy, summarize=lambda results: replace(Toy.summarize(results), headline="Less than half."))
+    registry.EXPERIMENTS["toy"] = told
+    shown = invoke("toy", "--markdown", "page.md").stdout
+    assert shown.index("Less than half.") < shown.index("the sum is 8")
+    assert "Less than half." in (tmp_path / "page.md").read_text()
+
+
+def test_claims_of_ours_are_counted_apart(tmp_path):
+    ours = run(Toy(paper="beyond the paper, which adds nothing"), tmp_path / "ours")
+    assert tally([run(Toy(), tmp_path), ours]) == "1 claim of the paper: 1 reproduced; 1 claim of kfed: 1 reproduced"
+    assert [finding.is_ours for finding in findings_of(ours)] == [True]
+
+
+# Expected verdicts -----------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_that_falls_below_what_is_written_down_fails(tmp_path, capsys):
+    file = str(tmp_path / "expected.json")
+    for seed in (0, 1):
+        run(Toy(), tmp_path / str(seed), seed=seed)
+    assert expected.main(["write", file, str(tmp_path / "0"), str(tmp_path / "1")]) == 0
+    assert json.loads(Path(file).read_text()) == {"toy": {"the sum is 8 | or more": "reproduced"}}
+    assert expected.main(["check", file, str(tmp_path / "0")]) == 0
+    run(Toy(), tmp_path / "worse", quick=True)
+    assert expected.main(["check", file, str(tmp_path / "worse")]) == 1
+    assert "toy: the sum is 8 | or more is not reproduced; expected reproduced" in capsys.readouterr().out
+    run(Toy(name="other"), tmp_path / "other")
+    assert expected.main(["check", file, str(tmp_path / "other")]) == 0
+    assert "not run: toy" in capsys.readouterr().out
+    assert expected.main(["check", file]) == 2
+
+
+def test_what_is_written_down_is_of_experiments_and_claims_that_there_are():
+    written = json.loads((Path(__file__).parent / "expected_verdicts.json").read_text())
+    assert set(written) <= set(EXPERIMENTS)
+    assert {verdict for claims in written.values() for verdict in claims.values()} <= set(VERDICTS[1:])
 
 
 def test_all_skips_what_it_cannot_do_and_says_so(invoke, no_data):

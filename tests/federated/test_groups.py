@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from federated_worlds import fleet  # noqa: E402
 
 import kfed  # noqa: E402
-from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized, update_point  # noqa: E402
+from kfed.federated import FedAvg, described_by, fit_global, fit_ifca, fit_personalized, update_point  # noqa: E402
 
 TRAINING = FedAvg(rounds=12, clients_per_round=8, batch_size=20, learning_rate=0.5)
 N_DEVICES, N_CLASSES = 16, 4
@@ -219,6 +219,15 @@ def test_an_update_is_one_point_of_length_one_and_its_direction_counts():
     assert np.array_equal(update_point(start, start), np.zeros_like(one))
     with pytest.raises(kfed.InvalidInputError, match="the same shapes"):
         update_point(start, [start[1], start[0]])
+
+
+def test_a_device_that_is_described_by_one_point_keeps_it_in_a_file():
+    local = described_by([3.0, 4.0], 40)
+    again = kfed.LocalClustering.from_bytes(local.to_bytes())
+    assert again.to_message("a") == local.to_message("a")
+    assert local.to_message("a").sums_of_squares is None
+    assert again.n_points == 40
+    assert len(described_by([3.0, 4.0], 2).to_message("a").centers) == 0
 
 
 def test_a_device_learns_the_same_first_update_whoever_else_is_there():

@@ -79,6 +79,7 @@ def cluster_partitions(
     client: Client | None = None,
     *,
     rule: str | OwnRule = "paper",
+    min_devices: int | None = None,
     fan_in: int | None = None,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
@@ -108,6 +109,8 @@ def cluster_partitions(
         The Dask cluster to use; by default the active one, or the threads of this process.
     rule : str or callable
         As in `kfed.aggregate`.
+    min_devices : int, optional
+        Devices that every cluster must rest on, see `kfed.aggregate`, or with `fan_in` `kfed.aggregate_tree`.
     fan_in : int, optional
         Aggregate by way of regions of this many devices, see `kfed.aggregate_tree`: for more devices than messages fit
         in memory.
@@ -174,9 +177,9 @@ def cluster_partitions(
     messages = _messages(frame, plan, client, skipped)
     try:
         if fan_in is None:
-            result = aggregate(messages, n_clusters, rule=rule)
+            result = aggregate(messages, n_clusters, rule=rule, min_devices=min_devices)
         else:
-            result = aggregate_tree(messages, n_clusters, fan_in=fan_in, rule=rule)
+            result = aggregate_tree(messages, n_clusters, fan_in=fan_in, rule=rule, min_devices=min_devices)
     finally:
         warn_of(skipped)
     own = {field.name: getattr(result, field.name) for field in fields(result)}

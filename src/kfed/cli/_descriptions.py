@@ -73,6 +73,8 @@ def _(message: DeviceMessage) -> Description:
             "schema": message.schema.facts(),
             "fingerprint": message.schema.fingerprint,
             "n_rows_left_out": None if message.details is None else message.details.n_left_out,
+            "rounding": None if message.rounding is None else float(message.rounding.max(initial=0)),
+            "refines": None if message.details is None else message.details.refines,
         },
         message.centers,
         message.feature_names,
@@ -113,8 +115,11 @@ def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
             yield f"nothing about {plural(hidden, 'average')} with too few filled cells behind it"
     if details.scatter is not None:
         yield "how all rows together spread in every direction: their scatter, as --moments asked for"
-    if details.codes is not None:
-        yield f"each center rounded to {8 * details.codes.itemsize} bits a number"
+    if details.codes is not None and message.rounding is not None:
+        most = float(message.rounding.max(initial=0))
+        yield f"each center rounded to {8 * details.codes.itemsize} bits a number: it may be off by {most:.2g} at most"
+    if details.cluster_ids is not None:
+        yield f"the shared cluster of each group ({plural(len(details.cluster_ids), 'group')}): a second message"
     if details.n_left_out:
         yield f"how many rows are in none of these groups: {details.n_left_out:,}"
 

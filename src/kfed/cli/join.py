@@ -15,6 +15,7 @@ from rich.markup import escape
 from kfed._base import files
 from kfed.cli._labels import tell_of, write_labels
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
+from kfed.cli._second import send_second
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.site import LocalFile
@@ -97,7 +98,12 @@ def join(
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience, tell=note) as line:
         device = DeviceClient(line, federation, site.name(data), "")
-        kept = before or site.cluster(data, as_is=None if device.takes_tables(join_token) else True)
+        terms = device.terms(join_token)
+        if terms.rounds > 1 and site.epsilon is not None:
+            raise InvalidInputError(
+                "this federation asks for a second message, which is never private; leave out --epsilon"
+            )
+        kept = before or site.cluster(data, as_is=None if terms.takes_tables else True)
         if site.epsilon is not None:  # before it is sent: if that fails, the same release is sent the next time
             files.write(local_path, kept.to_bytes(), private=True)
         with Ticket.for_device(ticket_path, asked, force=force) as ticket:
@@ -107,10 +113,14 @@ def join(
             files.write(local_path, kept.to_bytes(), private=True)
         elif not isinstance(answer, Identity):
             answer = _wait(client, answer, timeout)
+        again = None
+        if terms.rounds > 1 and wait and isinstance(answer, Identity):
+            answer, again = send_second(client, kept, ticket_path, data, site.scale, timeout)
     notices = [*kept.notices, *client.notices]
     tell_of(notices)
     if isinstance(answer, Identity) and output is not None:
-        write_labels(kept, answer, kept.labels(answer), output, notices, force=force, as_json=as_json)
+        labels = kept.labels(answer, None if again is None else again.values)
+        write_labels(kept, answer, labels, output, notices, force=force, as_json=as_json)
     else:
         _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from kfed._base.report import Findings, TextTable
+from kfed._base.report import Findings, Paragraph, TextTable
 from kfed.cli._report import on_terminal
 from kfed.cli._terminal import Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
@@ -68,7 +68,7 @@ def reproduce(
             tidy(outcome.results).to_csv(output / f"{outcome.experiment.name}.csv")
         if not as_json:
             say(*_text(outcome))
-    written = _write_pages(outcomes, output / "report.html" if report else None, markdown)
+    written = _write_pages(outcomes, output, report, markdown)
     if as_json:
         print_json([outcome.to_dict() for outcome in outcomes])
     else:
@@ -79,11 +79,27 @@ def _print_list(as_json: bool) -> None:
     from kfed.experiments import EXPERIMENTS
 
     if as_json:
-        about = ("name", "title", "paper", "claim", "data_sets")
+        about = ("name", "title", "paper", "claim", "data_sets", "minutes")
         print_json([{name: getattr(experiment, name) for name in about} for experiment in EXPERIMENTS.values()])
         return
-    rows = tuple((e.name, e.paper, e.claim, ", ".join(e.data_sets) or "nothing") for e in EXPERIMENTS.values())
-    say(*on_terminal([TextTable("", ("name", "paper", "claim", "data sets"), rows, n_words=4)]))
+    for experiment in EXPERIMENTS.values():
+        needs = f"; data: {', '.join(experiment.data_sets)}" if experiment.data_sets else ""
+        say(f"[bold]{experiment.name}[/]  {escape(experiment.title)}  [dim]({_duration(experiment.minutes)}{needs})[/]")
+        say(f"    {escape(experiment.claim)}")
+
+
+def _duration(minutes: tuple[float, float] | None) -> str:
+    """Say how long the quick and the full preset take.
+
+    Examples
+    --------
+    >>> _duration((0.2, 5.0)), _duration(None)
+    ('quick 12 s, full 5 min', 'duration not measured')
+    """
+    if minutes is None:
+        return "duration not measured"
+    quick, full = (f"{60 * own:.0f} s" if own < 1 else f"{own:.0f} min" for own in minutes)
+    return f"quick {quick}, full {full}"
 
 
 def _text(outcome: Any) -> Iterator[Any]:
@@ -97,16 +113,21 @@ def _text(outcome: Any) -> Iterator[Any]:
         yield "[yellow]skipped[/]"
     if outcome.left_out:
         note(f"some runs of {experiment.name} are left out: {outcome.left_out}")
+    if outcome.summary.headline:
+        yield from on_terminal([Paragraph(outcome.summary.headline)])
     for kind in (TextTable, Findings):
         yield from on_terminal(block for block in section.blocks if isinstance(block, kind))
     yield ""
 
 
-def _write_pages(outcomes: list[Any], report: Path | None, markdown: Path | None) -> list[Path]:
-    from kfed.experiments.pages import write_html, write_markdown
+def _write_pages(outcomes: list[Any], folder: Path, report: bool, markdown: Path | None) -> list[Path]:
+    """Write the pages that are asked for; they keep what earlier commands left in the folder."""
+    from kfed.experiments.pages import with_earlier, write_html, write_markdown
 
-    if report is not None:
-        write_html(outcomes, report)
+    page = folder / "report.html" if report else None
+    every = with_earlier(outcomes, folder) if report or markdown else outcomes
+    if page is not None:
+        write_html(every, page)
     if markdown is not None:
-        write_markdown(outcomes, markdown)
-    return [path for path in (report, markdown) if path]
+        write_markdown(every, markdown)
+    return [path for path in (page, markdown) if path]

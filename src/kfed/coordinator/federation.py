@@ -60,6 +60,8 @@ class Federation:
         Whether new devices are turned away.
     invited_only : bool
         Whether a device joins by an invitation in its name; the join token is not enough.
+    rounds : int
+        1, or 2 if devices are asked for a second message about the clusters, see `kfed.refine_device`.
     """
 
     id: int
@@ -81,6 +83,7 @@ class Federation:
     by_column: bool = False
     closed: bool = False
     invited_only: bool = False
+    rounds: int = 1
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -93,6 +96,8 @@ class Federation:
         checks.one_of(self.rule, list(RULES), "rule")
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
+        if self.rounds not in (1, 2) or (self.rounds == 2 and self.max_epsilon is not None):
+            raise InvalidInputError("rounds must be 1 or 2, and 1 if messages must be private: a second one is not")
         checks.positive_integer(self.min_devices_shown, "min_devices_shown")
         for name in ("deadline", "max_count", "max_value", "max_epsilon"):
             if getattr(self, name) is not None:

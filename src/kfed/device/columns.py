@@ -14,7 +14,17 @@ import numpy as np
 
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
-from kfed.device.cell_floor import is_dominated, numbers_of, squares_to_send, support, told, too_few
+from kfed.device.cell_floor import (
+    LEAST_OBSERVED,
+    counted_rows,
+    is_dominated,
+    numbers_of,
+    share_filled,
+    squares_to_send,
+    support,
+    told,
+    too_few,
+)
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
@@ -24,10 +34,6 @@ from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.wire import CommonScale, FeatureSchema, agreed_scale, features_by_column
-
-LEAST_OBSERVED = 0.5
-"""A row with a smaller share of its columns observed is labelled, but not counted; and a center of which a smaller
-share may be told is not sent: next to the others, it would be a group of its own, at the mean of all."""
 
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
@@ -69,7 +75,7 @@ def cluster_columns(
         return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
     scale = own_scale(values, schema)
     cells = ObservedCells.of(scale.apply(values), sample_weight)
-    counted = _counted(cells.is_there, schema)
+    counted = counted_rows(cells.is_there, schema)
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     found = cluster_device(
         cells.select(counted).filled,
@@ -96,7 +102,7 @@ def cluster_columns(
     hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
     squares = squares_to_send(common.squares, behind, hidden, min_cluster_size)
     hidden |= np.isnan(squares) | is_dominated(in_units, own_labels, numbers, hidden.shape)
-    withheld = withheld | (_share_filled(~hidden, schema) < LEAST_OBSERVED)
+    withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
     return replace(
         found,
         labels=readonly(labels),
@@ -156,28 +162,6 @@ def _spread(cells: Array, is_number: bool) -> tuple[Array, float]:
         known = np.clip(known, middle - reach, middle + reach) if reach > 0 else known
     spread = float(np.sqrt(known.var(axis=0).sum()))
     return known.mean(axis=0), spread if spread > 0 else 1.0
-
-
-def _counted(is_there: Array, schema: FeatureSchema) -> Array:
-    """Rows with enough filled columns to be counted; all rows, if none qualifies."""
-    filled = _share_filled(is_there, schema)
-    if schema.missing == "mean":
-        return np.ones(len(is_there), bool)
-    if schema.missing == "drop":
-        filled = np.where(is_there.all(axis=1), 1, 0)
-        if not filled.any():
-            raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
-    counted = np.asarray(filled >= LEAST_OBSERVED)
-    return counted if counted.any() else np.ones(len(is_there), bool)
-
-
-def _share_filled(is_there: Array, schema: FeatureSchema) -> Array:
-    """The share of columns that are filled in each row, of those that are not empty on this device."""
-    columns = [features for features in features_by_column(schema) if features.stop > features.start]
-    filled = np.zeros(len(is_there))
-    for features in columns:
-        filled += is_there[:, features].all(axis=1)
-    return filled / max(1, len(columns))
 
 
 def _completed(cells: ObservedCells, counted: Array, found: LocalClustering, fill: bool) -> Array:

@@ -22,11 +22,7 @@ FEATURE_WINDOW = 1000
 
 @dataclass(frozen=True, eq=False)
 class SelectionWorld:
-    """Devices with training and test rows, the points that k-FED clusters, and how a network is trained there.
-
-    Devices are drawn by size, so that their models weigh alike in a mean, as in Cho et al.; otherwise size would count
-    twice.
-    """
+    """Devices with training and test rows, the points that k-FED clusters, and how a network is trained there."""
 
     source: str
     train: Devices
@@ -65,7 +61,7 @@ def digits(n_devices: int, seed: int) -> SelectionWorld:
             part[name] = data.points[own], np.asarray(data.classes)[own]
     points = {name: inputs for name, (inputs, _) in train.items()}
     training: dict[str, Any] = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
-    training |= {"final_learning_rate": 0.02, "weighting": "devices"}
+    training |= {"final_learning_rate": 0.02}
     return SelectionWorld(data.name, train, test, points, 10, 2, perceptron, training)
 
 
@@ -87,7 +83,7 @@ def shakespeare(n_devices: int, seed: int) -> SelectionWorld:
         test[name] = tuple(column[:MOST_TEST_WINDOWS] for column in _rows(text[cut:], alphabet))  # type: ignore[assignment]
         points[name] = letter_features(windows(text[:cut], FEATURE_WINDOW))
     training: dict[str, Any] = {"batch_size": 10, "learning_rate": 2.0, "local_steps": 10, "n_loss_rows": 10}
-    training |= {"final_learning_rate": 0.5, "clip_norm": 1.0, "batched": False, "weighting": "devices"}
+    training |= {"final_learning_rate": 0.5, "clip_norm": 1.0, "batched": False}
     return SelectionWorld(source, train, test, points, 10, 2, lambda: NextCharacter(len(alphabet)), training)
 
 

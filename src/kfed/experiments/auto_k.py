@@ -99,18 +99,15 @@ def plot(results: list[Result], figure: Figure) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 
 
-EXPERIMENT = Experiment(
-    name="auto-k",
-    title="Finding the number of clusters",
-    paper="beyond the paper, which takes k and k^(z) as given",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Finding the number of clusters",
+    "beyond the paper, which takes k and k^(z) as given",
     claim="The number of clusters shows in the farthest-first distances, or kfed says that it does not.",
     measure="Share of runs in which k was found exactly, and in which another number was called reliable.",
     setup_differs="Mixtures of Table 1 with d = 100, k = 16 and 100 points of each component on a device, with the "
     "troubles of the robustness experiment. Clusters of fewer than 3 points are withheld.",
     quick=grid(trouble=["clean", "5 outliers"], separation=[5.0, 10.0], run=range(2)),
     full=grid(trouble=[t for t in TROUBLES if t != "20 outliers"], separation=[5.0, 7.0, 10.0, 20.0], run=range(12)),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     figure_size=(10.0, 5.2),
 )

@@ -89,6 +89,8 @@ class Experiment:
         How many runs are done at a time, each in a process with one thread for PyTorch. With 1 they are done here.
     figure_size : (width, height)
         Of the picture, in inches.
+    minutes : (quick, full), optional
+        About how long each preset takes on two cores.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Experiment:
     package: str = ""
     side_by_side: int = 1
     figure_size: tuple[float, float] = (9.0, 4.5)
+    minutes: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, module: str, title: str, paper: str, **own: Any) -> Self:

@@ -58,7 +58,7 @@ def _split(known: Oracle, kind: Any, n_devices: int, seed: int) -> Partition:
 def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare the excess cost of structured partitions with that of random ones; judge where k is the oracle's."""
     cases = by_case(results)
-    judged = {name: own for name, own in cases.items() if own[0]["is_chosen"]}
+    judged = {name: own for name, own in cases.items() if own[0]["is_chosen"]} or cases
     return ExperimentSummary(
         tuple(finding for name, own in judged.items() for finding in _findings(name, own)),
         tuple(_table(name, own) for name, own in cases.items()),

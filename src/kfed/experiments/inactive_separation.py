@@ -272,7 +272,7 @@ EXPERIMENT = Experiment.of(
     f"devices. Clusters of a group are {ACTIVE:g} standard deviations apart, or as far as twins if that is more; each "
     "has a twin in every other group, at the distance that is drawn. Pooled k-means is scikit-learn's, the best of "
     "four seedings. k-FED goes by the paper's rule.",
-    quick=_preset([0.5, 1.0, NEAR, 8.0], [0.5, 1.0, 2.0, 4.0], [2, 18], [2, 8], 2),
+    quick=_preset([1.0, NEAR, 8.0], [0.5, 1.0, 2.0, 4.0], [2, 18], [2, 8], 2),
     full=_preset(
         [0.5, 0.75, 1.0, 1.5, NEAR, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 60.0, 200.0],
         [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0],

@@ -11,6 +11,7 @@ from kfed._base import files, pool
 from kfed._base.report import VERDICTS, Block, Finding, Findings, ImageFile, Origin, Paragraph, Report, Section
 from kfed._base.text import plural
 from kfed._version import __version__
+from kfed.experiments.registry import EXPERIMENTS
 from kfed.experiments.runner import ExperimentOutcome
 from kfed.insight import to_html
 from kfed.insight import write_markdown as write_page
@@ -34,6 +35,13 @@ def write_html(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
 def write_markdown(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
     """Write a page of the documentation; pictures go to a folder beside it that has the page's name."""
     write_page(report_of(outcomes), path, PREFACE)
+
+
+def with_earlier(outcomes: Sequence[ExperimentOutcome], folder: Path) -> list[ExperimentOutcome]:
+    """Add what earlier commands left in the folder, all in the order of the registry; experiments of one's own last."""
+    new = {outcome.experiment.name: outcome for outcome in outcomes}
+    known = {name: new.pop(name, None) or ExperimentOutcome.stored(own, folder) for name, own in EXPERIMENTS.items()}
+    return [outcome for outcome in known.values() if outcome] + list(new.values())
 
 
 def report_of(outcomes: Sequence[ExperimentOutcome]) -> Report:

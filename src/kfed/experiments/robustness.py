@@ -117,18 +117,15 @@ def plot(results: list[Result], figure: Figure) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
-EXPERIMENT = Experiment(
-    name="robustness",
-    title="Outliers, a wrong k^(z), devices that are alike",
-    paper="beyond the paper, which assumes clean data and known k^(z)",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Outliers, a wrong k^(z), devices that are alike",
+    "beyond the paper, which assumes clean data and known k^(z)",
     claim="The robust rule and refined labels keep the clusters where the paper's rule loses them.",
     measure="Adjusted Rand index of the induced clustering against the components, outliers left out.",
     setup_differs="Mixtures of Table 1 with d = 100, k = 16, components 10 standard deviations apart and 100 points of "
     "each on a device. An outlier lies 5 to 20 such distances from the middle. IID devices have all 16 components.",
     quick=grid(trouble=["clean", "5 outliers", "k^(z) + 1"], least=[1, 3], run=range(2)),
     full=grid(trouble=TROUBLES, least=[1, 3], run=range(20)),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     figure_size=(10.0, 5.0),
 )

@@ -110,18 +110,15 @@ def plot(results: list[Result], figure: Figure) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
-EXPERIMENT = Experiment(
-    name="rules-on-mnist",
-    title="The rules where clusters are not separated",
-    paper="beyond the paper",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "The rules where clusters are not separated",
+    "beyond the paper",
     claim="On MNIST with k larger than the number of digits the robust rule loses against the paper's.",
     measure="Adjusted Rand index of the induced clusters against digits, and their k-means cost.",
     setup_differs="MNIST: a device is a writer with k^(z) = 10, or has about 100 images of two digits, and k^(z) = 2.",
     quick=grid(split=LOCAL, k=[10, 25], n_devices=[40], run=range(1)),
     full=grid(split=LOCAL, k=[10, 16, 25, 40], n_devices=[100], run=range(5)),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     requires=("mnist", "mnist-writers"),
     figure_size=(9.5, 4.6),
 )

@@ -176,18 +176,15 @@ def _preset(many_z: list[int], many_k: list[int], usual_z: int, usual_k: int) ->
     return tuple({tuple(axes.items()): axes for axes in both}.values())
 
 
-EXPERIMENT = Experiment(
-    name="scaling",
-    title="Cost of the server step and of a late device",
-    paper="Theorem 2, section 3",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Cost of the server step and of a late device",
+    "Theorem 2, section 3",
     claim="The server step takes O(Z k' k²) distance computations, and a new device O(k' k).",
     measure="Pairwise distances that the server computes (counted), and the best of three times on one thread.",
     setup_differs="The theorem has no experiment in the paper. Centers are those of well separated clusters. Times "
     "depend on the machine, and are the only numbers here that another run does not repeat.",
     quick=_preset([100, 300, 1000], [16, 64], 300, 64),
     full=_preset([100, 300, 1000, 3000, 10000, 30000], [16, 32, 64, 128, 256, 512], 3000, 64),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     figure_size=(9.0, 6.5),
 )

@@ -35,7 +35,7 @@ LITERAL = "ours, c = 100"
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """How the points of a column are drawn and clustered."""
 
     method: str
@@ -44,15 +44,15 @@ class Column:
 
 
 COLUMNS = {
-    LITERAL: Column(OURS, {"required_ratio": 100.0}),
-    "ours, 30 sd": Column(OURS, {"separation": 30.0}),
-    "ours, 20 sd": Column(OURS, {"separation": 20.0}),
-    "ours, random means, 20 sd": Column(OURS, {"separation": 20.0}, "random"),
-    "greedy k-means++, 20 sd": Column(GREEDY, {"separation": 20.0}),
-    "plain k-means++, 20 sd": Column(PLAIN, {"separation": 20.0}),
-    "plain k-means++, 40 sd": Column(PLAIN, {"separation": 40.0}),
-    "plain k-means++, 100 sd": Column(PLAIN, {"separation": 100.0}),
-    "plain k-means++, random means, 40 sd": Column(PLAIN, {"separation": 40.0}, "random"),
+    LITERAL: TableColumn(OURS, {"required_ratio": 100.0}),
+    "ours, 30 sd": TableColumn(OURS, {"separation": 30.0}),
+    "ours, 20 sd": TableColumn(OURS, {"separation": 20.0}),
+    "ours, random means, 20 sd": TableColumn(OURS, {"separation": 20.0}, "random"),
+    "greedy k-means++, 20 sd": TableColumn(GREEDY, {"separation": 20.0}),
+    "plain k-means++, 20 sd": TableColumn(PLAIN, {"separation": 20.0}),
+    "plain k-means++, 40 sd": TableColumn(PLAIN, {"separation": 40.0}),
+    "plain k-means++, 100 sd": TableColumn(PLAIN, {"separation": 100.0}),
+    "plain k-means++, random means, 40 sd": TableColumn(PLAIN, {"separation": 40.0}, "random"),
 }
 
 

@@ -10,7 +10,7 @@
     selection = KFedPowerOfChoice(sizes, clusters, n_candidates=50) # or PowerOfChoice, RandomSelection
     chosen = selection.select(round, n, losses=losses)              # in any training loop
 
-Selection and `update_point` need NumPy only; the rest needs PyTorch: ``pip install 'kfed[federated]'``.
+Selection, `update_point` and `described_by` need NumPy only; the rest needs PyTorch: ``pip install 'kfed[federated]'``.
 """
 
 from importlib import import_module
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kfed.errors import MissingExtraError
 from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
-from kfed.federated.sketch import update_point
+from kfed.federated.sketch import described_by, update_point
 from kfed.simulate import Communication
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "RandomSelection",
     "RoundRecord",
     "Selection",
+    "described_by",
     "fit_global",
     "fit_ifca",
     "fit_personalized",

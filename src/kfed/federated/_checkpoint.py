@@ -14,6 +14,7 @@ import torch
 from kfed._base import files, text
 from kfed.errors import InvalidInputError, MessageError
 from kfed.federated._fingerprint import differences
+from kfed.federated._server import from_arrays, to_arrays
 from kfed.simulate import Communication
 
 if TYPE_CHECKING:
@@ -25,9 +26,12 @@ KIND, VERSION = "training checkpoint", 2
 
 def save(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> None:
     """Write a checkpoint atomically."""
-    arrays = {f"model.{name}": values.numpy() for name, values in progress.stack.parameters.items()}
+    arrays = {f"model.{name}": values.cpu().numpy() for name, values in progress.stack.parameters.items()}
+    arrays |= to_arrays(progress.server)
     arrays["history"] = np.frombuffer(json.dumps([asdict(record) for record in progress.history]).encode(), np.uint8)
-    files.write(path, files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint}))
+    files.write(
+        path, files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint, "stopped": progress.stopped})
+    )
 
 
 def resumed(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
@@ -51,7 +55,8 @@ def _decoded(path: str | os.PathLike[str], progress: Progress, fingerprint: dict
         history = tuple(map(_record, json.loads(arrays["history"].tobytes())))
     except (KeyError, TypeError, ValueError) as error:
         raise MessageError(f"this {KIND} is corrupt: {error}") from error
-    return type(progress)(progress.stack.with_parameters(parameters), history)
+    stack = progress.stack.with_parameters(parameters).to(progress.stack.device)
+    return type(progress)(stack, history, from_arrays(arrays), bool(facts.get("stopped")))
 
 
 def _record(facts: dict[str, Any]) -> RoundRecord:

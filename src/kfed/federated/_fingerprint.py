@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from kfed.federated._fleet import Fleet
+from kfed.federated._server import Optimizer
 from kfed.federated._stack import Stack
 from kfed.federated.settings import FedAvg
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 N_PROBED = 32
 """Rows on which two losses are compared."""
 
-NOT_COMPARED = ("loss", "batched")
-"""Settings that are functions, or do not change what is learned."""
+NOT_COMPARED = ("loss", "batched", "device", "threads")
+"""Settings that are compared in another way, or do not change what is learned."""
 
 
 def fingerprint_of(run: Run, stack: Stack) -> dict[str, Any]:
@@ -80,14 +81,22 @@ def _own(value: Any) -> bytes:
 def _settings(settings: FedAvg) -> dict[str, Any]:
     """The number of rounds may differ, unless the learning rate depends on it."""
     free = {*NOT_COMPARED, *(["rounds"] if settings.final_learning_rate is None else [])}
-    return {name: value for name, value in asdict(settings).items() if name not in free}
+    kept = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name not in free}
+    return kept | {name: _optimizer(kept[name]) for name in ("optimizer", "server_optimizer")}
+
+
+def _optimizer(factory: Optimizer | None) -> str | None:
+    if factory is None:
+        return None
+    made = factory([torch.zeros(1)])
+    return f"{type(made).__name__}({', '.join(f'{name}={value}' for name, value in sorted(made.defaults.items()))})"
 
 
 def _losses(stack: Stack, fleet: Fleet, settings: FedAvg) -> list[float]:
     rows = torch.from_numpy(np.linspace(0, len(fleet.inputs) - 1, N_PROBED).astype(np.int64))
     form = stack.outputs(0, fleet.inputs[rows])
     outputs = np.random.default_rng(0).uniform(0.1, 0.9, form.shape)  # they may be scores as well as chances
-    losses = settings.loss(torch.as_tensor(outputs, dtype=form.dtype, device=form.device), fleet.targets[rows])
+    losses = settings.loss(torch.as_tensor(outputs, dtype=form.dtype), fleet.targets[rows].cpu())
     return [float(loss) for loss in losses]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,13 @@ import torch
 from kfed._base import checks
 from kfed.errors import InvalidInputError
 
-Devices = Mapping[str, tuple[Any, Any]] | Sequence[tuple[Any, Any]]
-"""Inputs and targets of each device, by name or in order; arrays or tensors, (n_points, ...) and (n_points,)."""
+Devices = Mapping[str, Any] | Sequence[Any]
+"""Inputs and targets of each device, by name or in order: a pair of arrays or tensors, (n_points, ...) and
+(n_points,), or a `torch.utils.data.Dataset` that gives such pairs for single rows."""
+
+
+BATCH_ROWS = 1024
+"""Rows that are read from a dataset at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +53,10 @@ class Fleet:
         inputs = torch.cat([inputs for inputs, _ in checked])
         targets = torch.cat([targets for _, targets in checked])
         return cls(tuple(names), inputs, targets, np.array([len(inputs) for inputs, _ in checked]))
+
+    def to(self, device: str | torch.device) -> Fleet:
+        """Return the same rows on another device of PyTorch."""
+        return replace(self, inputs=self.inputs.to(device), targets=self.targets.to(device))
 
     @property
     def n_devices(self) -> int:
@@ -113,6 +122,7 @@ def _named(devices: Devices) -> tuple[list[str], list[tuple[Any, Any]]]:
 
 
 def _device(name: str, pair: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    pair = _read(pair, name) if isinstance(pair, torch.utils.data.Dataset) else pair
     if not isinstance(pair, Sequence) or len(pair) != 2:
         raise InvalidInputError(f"device {name!r} must be a pair (inputs, targets); got a {type(pair).__name__}")
     inputs, targets = as_inputs(pair[0], f"device {name!r}"), _targets(pair[1], name)
@@ -122,6 +132,16 @@ def _device(name: str, pair: Any) -> tuple[torch.Tensor, torch.Tensor]:
     if len(inputs) == 0:
         raise InvalidInputError(f"device {name!r} must have at least one row; drop this device")
     return inputs, targets
+
+
+def _read(dataset: torch.utils.data.Dataset[Any], name: str) -> Any:
+    """All rows of a dataset, as one pair of tensors."""
+    batches = list(torch.utils.data.DataLoader(dataset, batch_size=BATCH_ROWS))
+    if not batches:
+        raise InvalidInputError(f"device {name!r} must have at least one row; drop this device")
+    if not all(isinstance(batch, Sequence) and len(batch) == 2 for batch in batches):
+        raise InvalidInputError(f"the dataset of device {name!r} must give pairs (input, target)")
+    return tuple(torch.cat([torch.as_tensor(batch[column]) for batch in batches]) for column in (0, 1))
 
 
 def _targets(values: Any, name: str) -> torch.Tensor:

@@ -116,7 +116,7 @@ def losses_of_models(
     """
     rows = [_spread(fleet.rows(int(device)), n_loss_rows) for device in devices]
     everything = torch.from_numpy(np.concatenate(rows))
-    inputs, targets = fleet.inputs[everything], fleet.targets[everything]
+    inputs, targets = fleet.inputs[everything], fleet.targets[everything].cpu()
     owners = np.repeat(np.arange(len(rows)), list(map(len, rows)))
     columns = []
     for model in range(stack.n_models):

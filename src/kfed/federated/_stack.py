@@ -84,13 +84,26 @@ class Stack:
                 values.copy_(self.parameters[name][model])
         return module.eval()
 
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(iter(self.parameters.values())).device
+
+    def to(self, device: str | torch.device) -> Stack:
+        """Return the same models on another device."""
+        if self.device == torch.device(device):
+            return self
+        parameters = {name: values.to(device) for name, values in self.parameters.items()}
+        return Stack(copy.deepcopy(self.form).to(device), parameters)
+
     @torch.no_grad()
     def outputs(self, model: int, inputs: torch.Tensor) -> torch.Tensor:
-        """Outputs of one model for many rows, in evaluation mode (no dropout)."""
+        """Outputs of one model for many rows, in evaluation mode (no dropout), on the CPU."""
         was_training, parameters = self.form.training, self.of_model(model)
         self.form.eval()
         try:
-            return torch.cat([self.call(parameters, rows) for rows in torch.split(inputs, CHUNK_ROWS)])
+            chunks = (rows.to(self.device) for rows in torch.split(inputs, CHUNK_ROWS))
+            return torch.cat([self.call(parameters, rows).cpu() for rows in chunks])
         finally:
             self.form.train(was_training)
 
@@ -112,7 +125,7 @@ def average(stack: Stack, trained: Parameters, models: Any, weights: Any) -> Sta
     mixing[used] /= mixing[used].sum(axis=1, keepdims=True)
     parameters = {}
     for name, values in trained.items():
-        means = torch.as_tensor(mixing, dtype=values.dtype) @ values.flatten(1)
+        means = torch.as_tensor(mixing, dtype=values.dtype, device=values.device) @ values.flatten(1)
         parameters[name] = stack.parameters[name].clone()
         parameters[name][used] = means.view_as(parameters[name])[used]
     return stack.with_parameters(parameters)

@@ -7,7 +7,7 @@ happens when a device comes late.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from kfed.device import LocalClustering
 from kfed.errors import InvalidInputError
 from kfed.federated._fleet import Fleet
 from kfed.federated._updates import FirstUpdate
-from kfed.federated.sketch import unit
+from kfed.federated.sketch import described_by, unit
 from kfed.simulate import cluster_devices
 
 Features = Callable[..., Any]
@@ -85,8 +85,7 @@ class ByPoint:
 
     def local(self, fleet: Fleet) -> dict[str, LocalClustering]:
         """Compute the point of each device."""
-        points = features_of(fleet, self.features).values()
-        return one_point_each(fleet, [np.atleast_2d(np.asarray(own)) for own in points], self.min_cluster_size)
+        return one_point_each(fleet, features_of(fleet, self.features).values(), self.min_cluster_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,26 +105,13 @@ class ByUpdate:
     def local_of(self, fleet: Fleet, *halves: Array) -> dict[str, LocalClustering]:
         """Return the same from updates of parts of the rows."""
         points = unit(np.sum(halves, axis=0)).astype(np.float32)
-        return one_point_each(fleet, [own[None] for own in points], self.min_cluster_size)
+        return one_point_each(fleet, points, self.min_cluster_size)
 
 
-def one_point_each(fleet: Fleet, points: list[Array], min_cluster_size: int) -> dict[str, LocalClustering]:
-    """One local cluster for each device, with all its rows, whose center is the point of the device, (1, n_features).
-
-    A device with fewer rows than `min_cluster_size` sends nothing, and picks the nearest group from the answer itself.
-    """
-    return {
-        name: LocalClustering(
-            labels=np.zeros(size, np.int64),
-            centers=checks.finite_table(point, f"features of device {name!r}"),
-            counts=np.array([size]),
-            sums_of_squares=np.array([np.nan]),  # how rows spread about such a point is not defined, and not sent
-            withheld=np.array([size < min_cluster_size]),
-            spectral_deviation=None,
-            n_iterations=0,
-        )
-        for name, size, point in zip(fleet.device_ids, fleet.sizes.tolist(), points, strict=True)
-    }
+def one_point_each(fleet: Fleet, points: Iterable[Any], min_cluster_size: int) -> dict[str, LocalClustering]:
+    """Describe each device by one point, (n_features,)."""
+    of_devices = zip(fleet.device_ids, fleet.sizes.tolist(), points, strict=True)
+    return {name: described_by(own, size, min_cluster_size=min_cluster_size) for name, size, own in of_devices}
 
 
 def features_of(fleet: Fleet, features: Features) -> dict[str, Any]:

@@ -15,15 +15,17 @@ import numpy as np
 import torch
 
 from kfed._base import checks
+from kfed._base.array import Array
 from kfed.errors import InvalidInputError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import LowestLoss, OneModel, losses_of_models
 from kfed.federated._routes import OneEach, Route
 from kfed.federated._stack import Stack, check_fits
-from kfed.federated.engine import Observe, Progress, Run
-from kfed.federated.models import FederatedModels, total
+from kfed.federated.engine import Observe, Progress, RoundRecord, Run
+from kfed.federated.models import FederatedModels, OnRound, total, watching
 from kfed.federated.selection import Selection
 from kfed.federated.settings import FedAvg
+from kfed.simulate import Communication
 
 Start = tuple[Run, Progress]
 
@@ -35,6 +37,7 @@ def fit_global(
     *,
     selection: Selection | None = None,
     observe: Observe | None = None,
+    on_round: OnRound | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> FederatedModels:
@@ -42,12 +45,14 @@ def fit_global(
     fleet, training = Fleet.of(devices), training or FedAvg()
     stack = Stack.of(model_factory, 1, training.seed)
     check_fits(stack, fleet.inputs, fleet.targets, training.loss)
-    run = Run.of(fleet, OneModel(fleet), training, selection, observe)
-    done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
     route = OneEach(dict.fromkeys(fleet.device_ids, 0))
-    return FederatedModels(
-        "global", done.stack, route, training.loss, fleet.device_ids, done.history, total(done.history)
-    )
+
+    def models(stack: Stack, history: tuple[RoundRecord, ...] = ()) -> FederatedModels:
+        return FederatedModels("global", stack, route, training.loss, fleet.device_ids, history, total(history))
+
+    run = Run.of(fleet, OneModel(fleet), training, selection, watching(observe, on_round, models))
+    done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
+    return models(done.stack, done.history)
 
 
 def fit_ifca(
@@ -60,6 +65,7 @@ def fit_ifca(
     start_rounds: int = 10,
     selection: Selection | None = None,
     observe: Observe | None = None,
+    on_round: OnRound | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> IFCAModels:
@@ -71,7 +77,7 @@ def fit_ifca(
         Run `n_starts` starts from different first parameters for `start_rounds` rounds each, and continue with the one
         with the lowest training loss: IFCA depends on its start. All starts count as communication. After
         `FedAvg.shared_rounds` the models are copies; each start then lets devices begin with other ones of them.
-    devices, n_clusters, model_factory, training, selection, observe, checkpoint, progress
+    devices, n_clusters, model_factory, training, selection, observe, on_round, checkpoint, progress
         As in `fit_personalized`.
     """
     fleet, training = Fleet.of(devices), training or FedAvg()
@@ -80,9 +86,10 @@ def fit_ifca(
     check_fits(Stack.of(model_factory, 1, training.seed), fleet.inputs, fleet.targets, training.loss)
     start_rounds = min(checks.positive_integer(start_rounds, "start_rounds"), training.rounds - training.shared_rounds)
     starts = []
+    watched = watching(observe, on_round, lambda stack: _so_far(stack, fleet, training))
     for seed in range(training.seed, training.seed + 1000 * n_starts, 1000):
         plan = LowestLoss(fleet, n_models, training.loss, training.n_loss_rows, seed)
-        run = Run.of(fleet, plan, training, selection, observe)
+        run = Run.of(fleet, plan, training, selection, watched)
         starts.append((run, Progress(Stack.of(model_factory, n_models, seed))))
     is_begun = checkpoint is not None and Path(checkpoint).exists()
     run, begun = starts[0] if n_starts == 1 or is_begun else _best_start(starts, start_rounds)
@@ -118,6 +125,16 @@ class IFCAModels(FederatedModels):
         used = sorted(set(self.choices.values()))
         losses = losses_of_models(self._stack.only(used), newcomer, [0], self._loss)
         return self._route_to(newcomer.device_ids[0], used[int(losses.argmin())])
+
+
+def _so_far(stack: Stack, fleet: Fleet, training: FedAvg) -> FederatedModels:
+    """The models of a round; a device chooses among them when it is asked for its route."""
+
+    def route(device_id: str, inputs: torch.Tensor) -> Array:
+        losses = losses_of_models(stack, fleet, [fleet.device_ids.index(device_id)], training.loss)
+        return np.full(len(inputs), int(losses.argmin()))
+
+    return FederatedModels("IFCA", stack, route, training.loss, fleet.device_ids, (), Communication())
 
 
 def _best_start(starts: list[Start], n_rounds: int) -> Start:

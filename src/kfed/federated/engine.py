@@ -22,12 +22,16 @@ from kfed.federated._fingerprint import fingerprint_of
 from kfed.federated._fleet import Fleet
 from kfed.federated._local import LocalResult, Share, train_locally
 from kfed.federated._plans import OneModel, Plan, losses_of_models
+from kfed.federated._server import ServerStates, server_step
 from kfed.federated._stack import Stack, average
 from kfed.federated.selection import RandomSelection, Selection
 from kfed.federated.settings import FedAvg
 from kfed.simulate import Communication
 
-Observe = Callable[[int, Stack], Mapping[str, float]]
+Observed = Mapping[str, float] | bool | None
+"""Numbers to keep in the history; True, or a true ``"stop"`` among them, ends the training."""
+
+Observe = Callable[[int, Stack], Observed]
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Progress:
 
     stack: Stack
     history: tuple[RoundRecord, ...] = ()
+    server: ServerStates = field(default_factory=dict)
+    stopped: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +88,7 @@ class Run:
         if weighting == "auto":
             weighting = "devices" if getattr(selection, "draws_by_size", False) else "points"
         settings = replace(settings, clients_per_round=n or fleet.n_devices, weighting=weighting)
-        return cls(fleet, plan, settings, selection, observe)
+        return cls(fleet.to(settings.device), plan, settings, selection, observe)
 
     def finish(
         self,
@@ -97,13 +103,16 @@ class Run:
 
         A checkpoint is written every `checkpoint_every` rounds, at the end, and when an error ends the run.
         """
-        fingerprint = fingerprint_of(self, progress.stack)
+        progress = replace(progress, stack=progress.stack.to(self.settings.device))
+        fingerprint = fingerprint_of(self, progress.stack) if checkpoint is not None else {}
         if checkpoint is not None:
             progress = _checkpoint.resumed(checkpoint, progress, fingerprint)
         rounds, kept = until or self.settings.rounds, len(progress.history)
         with progress_bar("training", rounds - kept, show_progress) as advance:
             try:
                 for round in range(kept, rounds):
+                    if progress.stopped:
+                        break
                     progress = self.one_round(progress, round)
                     if checkpoint is not None and (round + 1) % checkpoint_every == 0:
                         _checkpoint.save(checkpoint, progress, fingerprint)
@@ -112,10 +121,10 @@ class Run:
             finally:
                 if checkpoint is not None and len(progress.history) > kept:
                     _checkpoint.save(checkpoint, progress, fingerprint)
-        return progress
+        return replace(progress, stack=progress.stack.to("cpu"))
 
     def one_round(self, progress: Progress, round: int) -> Progress:
-        """Select devices, train them, average."""
+        """Select devices, train them, average, and let the server's optimizer take its step."""
         stack, settings = progress.stack, self.settings
         asked = _Losses(self, stack)
         devices = self.selection.select(round, settings.clients_per_round or 0, losses=asked)
@@ -125,18 +134,23 @@ class Run:
         trained = train_locally(stack, self.fleet, shares, settings.local_training(round), round)
         models = np.array([share.model for share in shares])
         weights = [len(share.rows) if settings.weighting == "points" else 1 for share in shares]
-        stack = average(stack, trained.parameters, models, weights)
-        self._check_sound(stack, shares, trained, round)
-        stack = stack.all_like(0) if is_shared else stack
+        mean, server = average(stack, trained.parameters, models, weights), progress.server
+        self._check_sound(mean, shares, trained, round)
+        if settings.server_optimizer is not None:
+            mean, server = server_step(stack, mean, np.unique(models).tolist(), server, settings.server_optimizer)
+        stack = mean
+        if is_shared:
+            stack, server = mean.all_like(0), dict.fromkeys(range(mean.n_models), server[0]) if server else server
+        observed, stopped = _answer(self.observe(round, stack) if self.observe else None)
         record = RoundRecord(
             round,
             tuple(int(device) for device in devices),
             tuple(int(model) for model in np.unique(models)),
             float(trained.losses.mean()),
             self._communication(plan, stack, devices, shares, asked.devices),
-            dict(self.observe(round, stack)) if self.observe else {},
+            observed,
         )
-        return Progress(stack, (*progress.history, record))
+        return Progress(stack, (*progress.history, record), server, stopped)
 
     def _check_sound(self, stack: Stack, shares: list[Share], trained: LocalResult, round: int) -> None:
         """Raise if the loss or the parameters of a device are not finite."""
@@ -144,7 +158,7 @@ class Run:
             return
         is_bad = ~np.isfinite(trained.losses)
         for values in trained.parameters.values():
-            is_bad |= ~values.flatten(1).isfinite().all(dim=1).numpy()
+            is_bad |= ~values.flatten(1).isfinite().all(dim=1).cpu().numpy()
         device = self.fleet.device_ids[shares[int(is_bad.argmax())].device]
         raise DivergedError(
             f"training diverged: in round {round} the loss of device {device!r} is not finite; use a lower "
@@ -158,6 +172,13 @@ class Run:
         n_down = sum(plan.models_for(device) for device in told)
         n_messages = len(told) + len({share.device for share in shares})
         return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes, n_messages)
+
+
+def _answer(observed: Observed) -> tuple[dict[str, float], bool]:
+    """Numbers to keep, and whether to stop."""
+    if not isinstance(observed, Mapping):
+        return {}, observed is True
+    return {name: value for name, value in observed.items() if name != "stop"}, bool(observed.get("stop", False))
 
 
 class _Losses:

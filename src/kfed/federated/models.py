@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from kfed.federated import evaluation
 from kfed.federated._fleet import Devices, Fleet, as_inputs
 from kfed.federated._routes import OneEach, Route
 from kfed.federated._stack import Loss, Stack
-from kfed.federated.engine import RoundRecord
+from kfed.federated.engine import Observe, Observed, RoundRecord
 from kfed.federated.evaluation import Evaluation
 from kfed.simulate import Communication
 
@@ -108,6 +109,27 @@ class FederatedModels:
             f"n_devices={len(self.device_ids)}, rounds={len(self.history)}, "
             f"megabytes={self.communication.bytes_total / 1e6:.1f})"
         )
+
+
+OnRound = Callable[[int, FederatedModels], Observed]
+"""Called after each round with its number and the models so far; see `fit_personalized`."""
+
+
+def watching(
+    observe: Observe | None, on_round: OnRound | None, models_of: Callable[[Stack], FederatedModels]
+) -> Observe | None:
+    """Join the two ways to look at a round into one; either may end the training."""
+    if on_round is None:
+        return observe
+
+    def both(round: int, stack: Stack) -> Observed:
+        answers = [observe(round, stack) if observe else None, on_round(round, models_of(stack))]
+        found: dict[str, float] = {}
+        for answer in answers:
+            found |= answer if isinstance(answer, Mapping) else {"stop": True} if answer is True else {}
+        return found
+
+    return both
 
 
 def total(history: tuple[RoundRecord, ...]) -> Communication:

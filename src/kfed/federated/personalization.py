@@ -24,9 +24,9 @@ from kfed.federated._routes import Route
 from kfed.federated._stack import Stack, check_fits
 from kfed.federated._updates import FirstUpdate
 from kfed.federated._ways import Features
-from kfed.federated.engine import Observe, Progress, Run
-from kfed.federated.groups import Clustering, Clusters, Door, Search
-from kfed.federated.models import FederatedModels, total
+from kfed.federated.engine import Observe, Progress, RoundRecord, Run
+from kfed.federated.groups import Clustering, Clusters, Door, Groups, Search
+from kfed.federated.models import FederatedModels, OnRound, total, watching
 from kfed.federated.selection import Selection
 from kfed.federated.settings import FedAvg
 from kfed.federated.worth import GroupWorth
@@ -81,6 +81,7 @@ def fit_personalized(
     if_useless: Literal["warn", "merge", "ignore"] = "warn",
     selection: Selection | None = None,
     observe: Observe | None = None,
+    on_round: OnRound | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> PersonalizedModels:
@@ -121,7 +122,11 @@ def fit_personalized(
     selection : Selection, optional
         Who takes part in a round; by default random.
     observe : callable, optional
-        Called after each round with its number and the models; the numbers that it returns are kept in `history`.
+        Called after each round with its number and the models as tensors; numbers it returns are kept in `history`.
+    on_round : callable, optional
+        ``on_round(round, models)`` is called after each round with the models so far, which hold no row of a device; on
+        test data of one's own they can `evaluate`. Numbers that it returns in a dict are kept in `history`; True, or a
+        true "stop" among them, ends the training.
     checkpoint : path, optional
         File to keep the run in. If it exists, the run continues from it.
     progress : bool, optional
@@ -158,18 +163,23 @@ def fit_personalized(
         warnings.warn(AggregationWarning(groups.complaint, "groups-do-not-matter"), stacklevel=2)
         if if_useless == "merge":
             groups, stack = groups.merged(fleet), stack.only([0])
-    run = Run.of(fleet, ByLabel(fleet, groups.labels), training, selection, observe)
+
+    def models(stack: Stack, history: tuple[RoundRecord, ...] = (), known: Groups | None = None) -> PersonalizedModels:
+        return PersonalizedModels(
+            method="k-FED",
+            _stack=stack,
+            _route=groups.route,
+            _loss=training.loss,
+            device_ids=fleet.device_ids,
+            history=history,
+            communication=groups.sent + total(history),
+            worth=groups.worth,
+            by=groups.by,
+            _clustering=known.clustering if known else None,
+            _door=known.door if known else None,
+        )
+
+    watched = watching(observe, on_round, models)
+    run = Run.of(fleet, ByLabel(fleet, groups.labels), training, selection, watched)
     done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
-    return PersonalizedModels(
-        method="k-FED",
-        _stack=done.stack,
-        _route=groups.route,
-        _loss=training.loss,
-        device_ids=fleet.device_ids,
-        history=done.history,
-        communication=groups.sent + total(done.history),
-        worth=groups.worth,
-        by=groups.by,
-        _clustering=groups.clustering,
-        _door=groups.door,
-    )
+    return models(done.stack, done.history, groups)

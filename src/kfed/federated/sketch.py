@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from kfed._base import checks
 from kfed._base.array import Array
+from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, SentClusters
 from kfed.errors import InvalidInputError
 
 SKETCH_SIZE = 256
@@ -47,6 +49,39 @@ def update_point(before: Iterable[Any], after: Iterable[Any], *, seed: int = 0) 
         raise InvalidInputError("before and after must hold the parameters of one model, with the same shapes")
     update = np.concatenate([(new.astype(np.float64) - old).ravel() for old, new in pairs])
     return np.asarray(sketched(update[None], seed)[0])
+
+
+def described_by(point: Any, n_points: int, *, min_cluster_size: int = MIN_CLUSTER_SIZE) -> LocalClustering:
+    """Describe a device by one point: one local cluster with all its rows, and the point as its center.
+
+    A device with fewer rows than `min_cluster_size` sends nothing, and picks the nearest group from the answer itself.
+
+    Parameters
+    ----------
+    point : array of shape (n_features,)
+        Such as an `update_point`, or a histogram of labels.
+    n_points : int
+        Rows of the device.
+
+    Examples
+    --------
+    >>> described_by([0.6, 0.8], 40).to_message("phone-7").counts
+    array([40])
+    >>> described_by([0.6, 0.8], 2).to_message("phone-8").n_local_clusters
+    0
+    """
+    n_points = checks.positive_integer(n_points, "n_points")
+    centers, counts = checks.finite_table(np.atleast_2d(np.asarray(point)), "point"), np.array([n_points])
+    return LocalClustering(
+        labels=np.zeros(n_points, np.int64),
+        centers=centers,
+        counts=counts,
+        sums_of_squares=np.zeros(1),
+        withheld=np.array([n_points < min_cluster_size]),
+        spectral_deviation=None,
+        n_iterations=0,
+        sent=SentClusters(centers, counts, np.array([np.nan])),  # how rows spread about such a point is not defined
+    )
 
 
 def sketched(updates: Array, seed: int) -> Array:

@@ -21,6 +21,7 @@ from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
 from kfed.server.rules import OwnRule, register_rule, rule_name
+from kfed.server.second_round import aggregate_refined, as_aggregated
 from kfed.server.stability import agreement, cluster_again
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
@@ -40,9 +41,11 @@ __all__ = [
     "RowMoments",
     "Without",
     "aggregate",
+    "aggregate_refined",
     "aggregate_tree",
     "agreement",
     "answer",
+    "as_aggregated",
     "assign",
     "choose_k",
     "choose_n_clusters",

@@ -46,6 +46,8 @@ class Aggregation(Questions, KfedFile):
         How `n_clusters` was found, if it was "auto".
     min_devices : int or None
         How many devices every cluster was asked to rest on, if that was asked.
+    rounds : int
+        1, or 2 if devices sent a second message; see `kfed.aggregate_refined`.
     """
 
     KIND: ClassVar[str] = "aggregation"
@@ -56,6 +58,7 @@ class Aggregation(Questions, KfedFile):
     _grouping: Grouping
     k_choice: KChoice | None = None
     min_devices: int | None = None
+    rounds: int = 1
 
     @classmethod
     def of(
@@ -207,8 +210,8 @@ class Aggregation(Questions, KfedFile):
     def to_message(self, device_id: str) -> DeviceMessage:
         """Summarise as a message for a parent server: mean, count and spread of all points of each global cluster.
 
-        A cluster without device centers is left out. There is no spectral deviation: it could only be bounded, and a
-        message states it. `relay` answers the devices behind it.
+        A cluster without device centers, and centers that were set aside, are left out. There is no spectral deviation:
+        it could only be bounded, and a message states it. `relay` answers the devices behind it.
 
         Parameters
         ----------
@@ -216,7 +219,7 @@ class Aggregation(Questions, KfedFile):
             The name of this server at its parent.
         """
         present, labels = np.unique(self.center_labels, return_inverse=True)
-        summary = summarize(self.messages, labels, len(present))
+        summary = summarize(self.messages, labels, len(present), self.set_aside)
         return DeviceMessage(
             device_id,
             summary.means,
@@ -247,6 +250,8 @@ class Aggregation(Questions, KfedFile):
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
+        if self.rounds > 1:
+            raise InvalidInputError("a device is taken out of the first round; then the others send second messages")
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
         return Aggregation.of(
@@ -258,16 +263,7 @@ class Aggregation(Questions, KfedFile):
         new_ids = checks.as_array(cluster_ids, "cluster_ids")
         if sorted(new_ids.tolist()) != list(range(self.n_clusters)):
             raise InvalidInputError(f"cluster_ids must be the numbers 0 to {self.n_clusters - 1} in some order")
-        old, order = self._grouping, np.argsort(new_ids)
-        grouping = Grouping(
-            old.initial_centers[order],
-            old.traversal.copy(),
-            new_ids[old.center_labels],
-            old.cluster_centers[order],
-            old.set_aside.copy(),
-            old.strays.copy(),
-        )
-        return replace(self, _grouping=grouping)
+        return replace(self, _grouping=self._grouping.renumbered(new_ids))
 
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
@@ -281,6 +277,7 @@ class Aggregation(Questions, KfedFile):
             "feature_names": self.schema.names,
             "k_choice": choice.facts() if choice else None,
             **({} if self.min_devices is None else {"min_devices": self.min_devices}),
+            **({} if self.rounds == 1 else {"rounds": self.rounds}),
         }
         return tensors | (choice.tensors() if choice else {}), facts
 
@@ -295,4 +292,4 @@ class Aggregation(Questions, KfedFile):
         min_devices = facts.get("min_devices")
         if min_devices is not None:
             checks.positive_integer(min_devices, "min_devices")
-        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices)
+        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices, int(facts.get("rounds", 1)))

@@ -18,14 +18,19 @@ FOREIGN = 4.0
 
 FEWEST_DEVICES = 3
 
+MOST_COMPARED = 64
+"""Of more devices, each is compared with about as many: with all, time would grow with the square of their number."""
+
 
 def column_advice(batch: MessageBatch) -> Iterator[Notice]:
     """Say which columns to look at, in messages as they were sent."""
     yield from _dominant(batch)
     yield from _left_out(batch)
-    messages = [] if batch.details is None else list(batch.details.messages)
-    for message in messages if len(messages) >= FEWEST_DEVICES else messages[:1]:
-        yield from foreign_columns(message, [one for one in messages if one is not message])
+    messages = [] if batch.details is None else list(filter(_says_columns, batch.details.messages))
+    ranges = list(map(_ranges, messages))
+    some = range(0, len(messages), max(1, len(messages) // MOST_COMPARED))
+    for own, message in enumerate(messages if batch.n_devices >= FEWEST_DEVICES else messages[:1]):
+        yield from _foreign(message, ranges[own], [ranges[other] for other in some if other != own])
 
 
 def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[Notice]:
@@ -35,11 +40,13 @@ def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[Notice]:
 
 def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[Notice]:
     """Name the columns of a device that lie far from the same columns of others."""
-    ranges = [_ranges(other) for other in others if _says_columns(other)]
-    if not _says_columns(message):
-        return
+    if _says_columns(message):
+        yield from _foreign(message, _ranges(message), [_ranges(other) for other in others if _says_columns(other)])
+
+
+def _foreign(message: DeviceMessage, own_ranges: dict[str, Array], ranges: list[dict[str, Array]]) -> Iterator[Notice]:
     whose = "the other devices" if len(ranges) > 1 else "the other device"
-    for name, own in _ranges(message).items():
+    for name, own in own_ranges.items():
         theirs = np.array([found[name] for found in ranges if name in found])
         if len(theirs) and _is_foreign(own, theirs):
             yield Notice(

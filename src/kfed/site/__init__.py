@@ -12,6 +12,7 @@ from kfed.site.new_rows import LabelledRows, label_rows
 from kfed.site.read import is_table_name, open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
+from kfed.site.second import refine_file
 from kfed.site.summary import TableSummary, agree
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 
@@ -34,6 +35,7 @@ __all__ = [
     "read_scale",
     "read_schema",
     "read_table",
+    "refine_file",
     "unscaled",
     "write_schema",
 ]

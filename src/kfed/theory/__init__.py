@@ -5,6 +5,7 @@ Everything here follows from messages or from plain numbers; no data point is ne
 
 from kfed.theory.certificate import Certificate
 from kfed.theory.conditions import (
+    INACTIVE_FACTOR,
     LEAST_RATIO,
     Bounds,
     Condition,
@@ -26,11 +27,12 @@ from kfed.theory.means import cluster_means, distances_of
 from kfed.theory.pair_plot import bins, drawable, label_axes
 from kfed.theory.presence import Presence
 from kfed.theory.scatter import scatter_factors
-from kfed.theory.words import caveats
+from kfed.theory.words import caveats, pairs_too_near
 
 __all__ = [
     "DEVIATION_MARGIN",
     "EXACT_FEATURES",
+    "INACTIVE_FACTOR",
     "LEAST_RATIO",
     "WIDE",
     "Bounds",
@@ -52,6 +54,7 @@ __all__ = [
     "label_axes",
     "largest_eigenvalue",
     "over",
+    "pairs_too_near",
     "proximity_gaps",
     "required_separations",
     "scatter_factors",

@@ -12,16 +12,15 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 
-from kfed._base.text import plural
+from kfed.coordinator.client.answers import StillGathering, Terms
 from kfed.coordinator.client.faults import Fault, fault_of
-from kfed.coordinator.names import BYTES, KEY_HEADER, NOTICES_HEADER, SECRET_HEADER
+from kfed.coordinator.names import BYTES, KEY_HEADER, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
 from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError, KFedError
 from kfed.wire import DeviceMessage, Identity, Notice
@@ -50,25 +49,6 @@ class CoordinatorError(KFedError):
         super().__init__(detail)
         self.status = status
         self.was_lost = was_lost
-
-
-@dataclass(frozen=True)
-class StillGathering:
-    """The message is stored; there are no clusters for this device yet."""
-
-    n_devices: int
-    quorum: int | None
-    deadline: float | None
-    remark: str
-    retry_after: float
-
-    @property
-    def in_words(self) -> str:
-        """The state of the federation as a sentence."""
-        joined = f"{plural(self.n_devices, 'device')} joined"
-        of_quorum = f" (quorum {self.quorum:,})" if self.quorum else ""
-        note = f"; {self.remark}" if self.remark else ""
-        return f"{joined}{of_quorum}; the clusters are not ready yet{note}"
 
 
 class Line:
@@ -191,19 +171,30 @@ class DeviceClient:
             self._line.request("PUT", path, token=join_token, headers=headers, content=message.to_bytes(), **options)
         )
 
-    def takes_tables(self, join_token: str) -> bool:
-        """Whether the federation wants the units of tables with the spread of each column, and not plain numbers."""
+    def terms(self, join_token: str) -> Terms:
+        """Ask what the federation takes."""
         try:
-            terms = self._line.request("GET", f"{self._path}/terms", token=join_token).json()
+            said = self._line.request("GET", f"{self._path}/terms", token=join_token).json()
         except CoordinatorError as error:
             if error.status == 404:  # a coordinator from before there were tables
-                return False
+                return Terms()
             raise
-        return bool(terms.get("by_column"))
+        return Terms(bool(said.get("by_column")), int(said.get("rounds", 1)))
 
     def identity(self) -> Identity | StillGathering:
         """Ask for the identity."""
-        return self._read(self._line.request("GET", f"{self._path}/identity", headers=self._headers))
+        return self.identity_and_round()[0]
+
+    def identity_and_round(self) -> tuple[Identity | StillGathering, int]:
+        """Ask for the identity, and how many rounds are behind it; 0 while there is none."""
+        answer = self._line.request("GET", f"{self._path}/identity", headers=self._headers)
+        read = self._read(answer)
+        return read, int(answer.headers.get(ROUND_HEADER, "1")) if isinstance(read, Identity) else 0
+
+    def send_second(self, message: DeviceMessage) -> None:
+        """Send the second message of the device. Sending it again has no further effect."""
+        headers = {**self._headers, "Content-Type": BYTES}
+        self._line.request("PUT", f"{self._path}/second-message", headers=headers, content=message.to_bytes())
 
     def leave(self) -> None:
         """Remove the device and its message from the federation."""

@@ -66,6 +66,8 @@ class Clusters(KfedFile):
         The scale on which devices were compared, if they sent the units of their tables.
     columns : FeatureSchema or None
         The features, where they come from the columns of tables.
+    rounds : int
+        2 if second messages of devices moved the centers.
     """
 
     KIND: ClassVar[str] = "clusters of a federation"
@@ -87,6 +89,7 @@ class Clusters(KfedFile):
     notices: tuple[Notice, ...] = ()
     scale: CommonScale | None = None
     columns: FeatureSchema | None = None
+    rounds: int = 1
 
     @classmethod
     def of(
@@ -179,6 +182,7 @@ class Clusters(KfedFile):
         facts = {name: getattr(self, name) for name in ("made_at", "last_sequence", "reason")}
         facts |= {"notices": list(map(list, self.notices))} if self.notices else {}
         scale, schema = columns_to_parts(self.columns, self.scale)
+        facts |= {} if self.rounds == 1 else {"rounds": self.rounds}
         return {**tensors, "device_ids": ids, **scale}, {"clustering": self.version, **facts, **schema}
 
     @classmethod
@@ -191,6 +195,7 @@ class Clusters(KfedFile):
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
         about["notices"] = tuple(Notice(str(code), str(text)) for code, text in facts.get("notices", ()))
         about["columns"], about["scale"] = columns_from_parts(tensors, facts)
+        about["rounds"] = int(facts.get("rounds", 1))
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 
 

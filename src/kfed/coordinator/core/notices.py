@@ -14,8 +14,15 @@ from kfed.wire import DeviceMessage, MessageBatch, Notice
 
 log = logging.getLogger("kfed.coordinator")
 
-N_COMPARED = 20
-"""A late device is compared with so many of those that were aggregated."""
+N_COMPARED, N_CELLS = 20, 4_000
+"""A late device is compared with so many of those that were aggregated, or with fewer if tables are wide."""
+MAX_COLUMNS = 2_000
+"""Wider tables are not compared: others would wait."""
+MAX_OF_DEVICE = 5
+MAX_FEDERATIONS = 32
+"""Federations of which the messages to compare with are remembered."""
+MAX_REMEMBERED = 10_000
+"""Late messages whose notices are remembered, so that asking again costs nothing."""
 MAX_LATE = 50
 """Late devices of which a federation shows notices."""
 
@@ -65,17 +72,27 @@ class Latecomers:
     def __init__(self, store: Store, read: Callable[..., Any]) -> None:
         self._store, self._read = store, read
         self._compared: dict[int, tuple[Clusters, MessageBatch | None]] = {}
+        self._said: dict[tuple[int, int, str, bytes], tuple[Notice, ...]] = {}
 
     async def notices(self, live: Live, message: DeviceMessage) -> tuple[Notice, ...]:
         """What to look at in a message that came late; the federation shows it from now on."""
         clusters = live.clusters
         if clusters is None or clusters.columns is None or message.device_id in clusters:
             return ()
-        found: tuple[Notice, ...] = await self._read(self._compare, live.federation.id, clusters, message)
+        if len(clusters.columns.columns or ()) > MAX_COLUMNS:
+            return ()
+        key = (live.federation.id, live.version, message.device_id, message.digest())
+        if key not in self._said:
+            self._said[key] = await self._read(self._compare, live.federation.id, clusters, message)
+        while len(self._said) > MAX_REMEMBERED:
+            del self._said[next(iter(self._said))]
+        return self._shown(live, message.device_id, self._said[key])
+
+    def _shown(self, live: Live, device_id: str, found: tuple[Notice, ...]) -> tuple[Notice, ...]:
         before = live.notices
-        live.late_notices.pop(message.device_id, None)
+        live.late_notices.pop(device_id, None)
         if found:
-            live.late_notices[message.device_id] = found
+            live.late_notices[device_id] = found
         while len(live.late_notices) > MAX_LATE:
             del live.late_notices[next(iter(live.late_notices))]
         log_new(live, before)
@@ -85,12 +102,14 @@ class Latecomers:
         known, batch = self._compared.get(federation_id, (None, None))
         if known is not clusters:
             batch = self._aggregated(federation_id, clusters)
-            self._compared[federation_id] = (clusters, batch)
-        return () if batch is None else tuple(late_advice(batch, message))
+            self._compared = dict(list(self._compared.items())[-MAX_FEDERATIONS:]) | {federation_id: (clusters, batch)}
+        return () if batch is None else tuple(late_advice(batch, message)[:MAX_OF_DEVICE])
 
     def _aggregated(self, federation_id: int, clusters: Clusters) -> MessageBatch | None:
         """The messages of some of the devices that were aggregated."""
-        ids = clusters.device_ids[:: max(1, len(clusters.device_ids) // N_COMPARED)][:N_COMPARED]
+        n_columns = len(clusters.columns.columns or ()) if clusters.columns else 1
+        most = max(2, min(N_COMPARED, N_CELLS // max(1, n_columns)))
+        ids = clusters.device_ids[:: max(1, len(clusters.device_ids) // most)][:most]
         found = [self._store.device(federation_id, device_id) for device_id in ids]
         sent = [DeviceMessage.from_bytes(device.message) for device in found if device is not None]
         return MessageBatch.of(sent) if sent else None

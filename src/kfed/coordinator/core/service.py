@@ -28,6 +28,7 @@ from kfed.coordinator.core.measures import Measures
 from kfed.coordinator.core.notices import Latecomers, log_new
 from kfed.coordinator.core.readers import Readers
 from kfed.coordinator.core.registry import Registry
+from kfed.coordinator.core.second_round import SecondRound
 from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Tally, is_due
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
@@ -65,6 +66,8 @@ class Coordinator:
         self.administration = Administration(
             store, self._registry, self.clock, self._read_back_if_in_doubt, self._write, self._changed
         )
+        self.second = SecondRound(store, self._aggregator, self._turns, self._write, self._job, self._changed)
+        self.result, self.messages = self._aggregator.result, self._aggregator.messages
 
     # Start and stop --------------------------------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ async def send_message(request: Request, name: str, device_id: DeviceId) -> Resp
     The response means that the message is on disk. Once the federation is aggregated, it holds the device's identity.
     """
     live, invitation = await rights.join(request, name, device_id)
-    payload = await _body(request, live.federation)
+    payload = await body_of(request, live.federation)
     proofs = Proofs(_secret(request), _replace(request), invitation)
     accepted = await rights.desk(request).coordinator.accept(live, device_id, payload, proofs)
     status = 201 if accepted.receipt.admission is Admission.JOINED else 200
@@ -93,7 +93,8 @@ async def send_message(request: Request, name: str, device_id: DeviceId) -> Resp
 
 async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> Response:
     """Ask which global cluster each center is in: 200, or 202 with `Retry-After` while there are no clusters yet."""
-    live, device = await rights.own(request, name, device_id, join_is_enough=True)
+    live = await rights.own(request, name, device_id, join_is_enough=True)
+    device = await rights.desk(request).coordinator.device(live, device_id)
     if device is None:
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}; send its message first")
     return await _answer(request, live, DeviceMessage.from_bytes(device.message), 200, 202)
@@ -108,18 +109,20 @@ async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> Ter
         n_features=schema.n_features,
         feature_names=None if schema.names is None else list(schema.names),
         min_devices_shown=federation.min_devices_shown,
+        rounds=federation.rounds,
+        max_epsilon=federation.max_epsilon,
     )
 
 
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:
     """Remove a device; the others are clustered as if it had never joined, under the same cluster ids."""
-    live, _ = await rights.own(request, name, device_id, join_is_enough=False)
+    live = await rights.own(request, name, device_id, join_is_enough=False)
     if not await rights.desk(request).coordinator.remove(live, device_id):
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}, or has left")
     return RemovedAnswer(device_id=device_id, state=live.state, version=live.version)
 
 
-async def _body(request: Request, federation: Federation) -> bytes:
+async def body_of(request: Request, federation: Federation) -> bytes:
     """The bytes of a message, unless they are more than a message to this federation can have."""
     body: Body = request.scope[BODY]
     body.limit(min(body.max_bytes, federation.max_bytes), "a message to this federation")

@@ -13,7 +13,7 @@ from kfed.coordinator import problems
 from kfed.coordinator.core import Live, ShownClusters
 from kfed.coordinator.federation import Tally, seconds_to_wait
 from kfed.coordinator.http.schemas import GatheringAnswer, IdentityAnswer, ProblemAnswer
-from kfed.coordinator.names import BYTES, NOTICES_HEADER
+from kfed.coordinator.names import BYTES, NOTICES_HEADER, ROUND_HEADER
 from kfed.wire import Identity, Notice
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -24,7 +24,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status in (400, 401, 403, 404, 409, 413, 421, 422, 429, 503)
 }
 
-MAX_HEADER_BYTES = 4_096
+MAX_HEADER_BYTES, MAX_NOTICES = 4_096, 50
+
+
+def problems_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The problems that a request with a token can have, and those of these statuses."""
+    return {status: PROBLEMS[status] for status in sorted({400, 401, 403, 421, 429, 503, *statuses})}
+
 
 ADMIN: dict[str, Any] = {"security": [{"admin token": []}]}
 JOIN: dict[str, Any] = {"security": [{"join token": []}]}
@@ -69,9 +75,9 @@ def identity(
     request: Request, shown: ShownClusters, answer: Identity, notices: Sequence[Notice], status: int
 ) -> Response:
     """Which of the clusters the centers of a device are in, and what to look at."""
-    clusters, said = shown.clusters, [notice._asdict() for notice in notices]
+    clusters, said = shown.clusters, [notice._asdict() for notice in notices[:MAX_NOTICES]]
     if BYTES in request.headers.get("accept", ""):
-        headers = {"Kfed-Clustering": str(clusters.version)}
+        headers = {"Kfed-Clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}
         while said and len(json.dumps(said)) > MAX_HEADER_BYTES:
             said.pop()
         return Response(
@@ -81,6 +87,7 @@ def identity(
         "device_id": answer.device_id,
         "state": "aggregated",
         "version": clusters.version,
+        "round": clusters.rounds,
         "cluster_ids": answer.cluster_ids.tolist(),
         "notices": said,
     }

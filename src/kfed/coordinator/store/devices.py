@@ -67,6 +67,13 @@ class Device(_WithMessage):
 
 
 @dataclass(frozen=True)
+class Secret:
+    """What is kept of a device's secret: its hash, if it has chosen one."""
+
+    hash: bytes | None
+
+
+@dataclass(frozen=True)
 class Receipt:
     """What happened to an arrival; `sequence` is the device's place in the order of arrivals, if it was kept."""
 
