@@ -1,7 +1,6 @@
 """k-FED on a real Dask cluster of two processes: the answer of one process, whatever happens on the way."""
 
 import os
-import signal
 import threading
 import time
 import warnings
@@ -18,6 +17,7 @@ from distributed import Client, LocalCluster  # noqa: E402
 
 from kfed.adapters import cluster_frame  # noqa: E402
 from kfed.adapters.dask import PartitionWarning, cluster_partitions  # noqa: E402
+from killed_workers import kill_when_busy, slowly  # noqa: E402
 
 COLUMNS = [f"x{i}" for i in range(6)]
 N_CLUSTERS, N_LOCAL = 9, 3
@@ -159,24 +159,6 @@ def test_a_worker_that_is_killed_in_mid_run_changes_nothing(client, table, tmp_p
     assert pid not in client.run(os.getpid).values()
     np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
     assert result.to_bytes() == expected.to_bytes()
-
-
-def slowly(frame, folder):
-    """Say which process works on it, and take a moment."""
-    with open(os.path.join(folder, str(os.getpid())), "a", encoding="utf-8") as file:
-        file.write("x")
-    time.sleep(0.1)
-    return frame
-
-
-def kill_when_busy(pid, folder):
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if (folder / str(pid)).exists():
-            os.kill(pid, signal.SIGKILL)
-            return
-        time.sleep(0.01)
-    (folder / "too late").touch()
 
 
 def test_a_cluster_that_goes_away_is_an_error_that_says_how_far_it_came(table, tmp_path):

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 import warnings
 
 import numpy as np
@@ -19,6 +18,7 @@ import dask.dataframe as dd  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
 from kfed.adapters.dask import PartitionWarning, cluster_partitions  # noqa: E402
+from killed_workers import kill_when_busy, slowly  # noqa: E402
 
 MEANS = np.array([[0, 0], [6, 0], [0, 6], [6, 6.0]])
 pytestmark = pytest.mark.filterwarnings("ignore::kfed.adapters.PartitionWarning")
@@ -128,7 +128,7 @@ def test_a_shop_with_a_third_of_all_rows_is_one_device(client, tmp_path):
 def test_a_worker_that_is_killed_changes_no_byte(client, step, tmp_path):
     """Shops are moved between workers, too: what the lost one held is moved again."""
     table = shops()
-    frame = dd.read_parquet(written(table, tmp_path)).map_partitions(marked, str(tmp_path), meta=table.iloc[:0])
+    frame = dd.read_parquet(written(table, tmp_path)).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
     expected = in_one_process(table)
     pid = next(iter(client.run(os.getpid).values()))
     if step == "labelling":
@@ -145,24 +145,6 @@ def test_a_worker_that_is_killed_changes_no_byte(client, step, tmp_path):
     assert result.to_bytes() == expected.to_bytes()
     unharmed = cluster_partitions(frame, "shop", ["a", "b"], 2, 4).labelled.compute().sort_values(["shop", "a"])
     assert labels.to_numpy(np.int64).tobytes() == unharmed["cluster"].to_numpy(np.int64).tobytes()
-
-
-def marked(frame, folder):
-    """Say which process reads it, and take a moment."""
-    with open(os.path.join(folder, str(os.getpid())), "a", encoding="utf-8") as file:
-        file.write("x")
-    time.sleep(0.05)
-    return frame
-
-
-def kill_when_busy(pid, folder):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if (folder / str(pid)).exists():
-            os.kill(pid, signal.SIGKILL)
-            return
-        time.sleep(0.01)
-    (folder / "too late").touch()
 
 
 @pytest.mark.slow
@@ -207,17 +189,17 @@ KINDS = {
 def mixed(kind="text"):
     """Two kinds of customers, told apart by a category, a nullable number and a flag, with cells missing."""
     rng = np.random.default_rng(1)
-    group = rng.integers(2, size=1200)
-    missing = rng.random((3, 1200)) < 0.05
+    group = rng.integers(2, size=600)
+    missing = rng.random((3, 600)) < 0.05
     stage = pd.Series(np.where(group == 0, "early", "late")).where(~missing[0], None)
     visits = pd.Series(rng.poisson(np.where(group == 0, 3, 30))).astype("Int64").where(~missing[1], pd.NA)
     return pd.DataFrame(
         {
-            "clinic": np.repeat(np.arange(12), 100),
+            "clinic": np.repeat(np.arange(6), 100),
             "stage": KINDS[kind](stage),
             "visits": visits,
             "paid": pd.Series(group == 0).astype("boolean[pyarrow]").where(~missing[2], pd.NA),
-            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(500 * group + rng.integers(60, size=1200), "D"),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(500 * group + rng.integers(60, size=600), "D"),
             "group": group,
         }
     )
@@ -228,7 +210,7 @@ def mixed(kind="text"):
 )
 def test_any_kind_of_column_and_missing_cells_are_those_of_a_table(kind):
     table = mixed(kind)
-    frame = dd.from_pandas(table, npartitions=5)
+    frame = dd.from_pandas(table, npartitions=3)
     result = cluster_partitions(frame, "clinic", ["stage", "visits", "paid", "since"], 2, 2)
     assert result.skipped == ()
     assert result.schema.names == ("stage=early", "stage=late", "visits", "paid", "since")
@@ -272,7 +254,7 @@ def test_a_category_with_too_many_levels_leaves_its_device_out():
     table.loc[table["clinic"] == 3, "stage"] = [f"remark {i}" for i in range(100)]
     with pytest.warns(PartitionWarning, match="'3': column 'stage' is text with 100 distinct values"):
         result = cluster_partitions(dd.from_pandas(table, npartitions=2), "clinic", ["stage", "visits"], 2, 2)
-    assert result.messages.n_devices == 11
+    assert result.messages.n_devices == 5
 
 
 def test_a_device_is_the_same_as_a_whole_number_and_as_a_fraction():

@@ -99,6 +99,12 @@ def test_a_device_that_cannot_be_used_is_in_the_table_with_the_reason(table, kin
     )
 
 
+def test_rows_whose_device_is_not_a_number_have_none():
+    chunk = pa.table({"shop": [1.0, float("nan"), None] * 20, "x": np.arange(60.0), "y": np.arange(60.0) % 7})
+    rows = cluster_frame(chunk, **HOW).to_pandas().set_index("device_id")
+    assert rows["n_rows"].to_dict() == {"(no device)": 40, "1": 20}
+
+
 def test_a_chunk_without_rows_gives_no_messages(table):
     assert len(cluster_frame(table[:0], **HOW)) == 0
     assert cluster_frame(pl.from_pandas(table[:0]), **HOW).schema["message"] == pl.Binary

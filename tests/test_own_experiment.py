@@ -32,10 +32,10 @@ def test_the_example_runs_as_an_experiment_with_everything_that_one_has(tmp_path
     assert done.exit_code == 0, done.output
     content = json.loads((tmp_path / "my-experiment.json").read_text())
     assert [finding["verdict"] for finding in content["findings"]] == ["reproduced"]
-    assert len((tmp_path / "my-experiment.csv").read_text().splitlines()) == 1 + 9
+    assert len((tmp_path / "my-experiment.csv").read_text().splitlines()) == 1 + 6
     assert (tmp_path / "my-experiment.png").read_bytes().startswith(b"\x89PNG")
     assert "Medians of device centers" in (tmp_path / "report.html").read_text()
-    assert "9 runs (9 found)" in reproduce(EXAMPLE, "--quick", "-o", tmp_path).output
+    assert "6 runs (6 found)" in reproduce(EXAMPLE, "--quick", "-o", tmp_path).output
 
 
 def test_the_file_may_import_its_neighbours_and_be_loaded_again(write):

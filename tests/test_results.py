@@ -1,4 +1,4 @@
-"""Results: a tidy table in every form, and comparisons that go by pairs."""
+"""Results of runs: a tidy table in every form, and comparisons that go by pairs."""
 
 import csv
 
@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import kfed
-from kfed.results import Paired, Results
+from kfed.results import Paired, ResultTable
 
 pd = pytest.importorskip("pandas")
 
@@ -18,7 +18,7 @@ GAINS = [0.02, 0.03, 0.01, 0.05]
 def results():
     ours = [{"method": "k-FED", "data": "a_b", "seed": s, "ari": 0.8 + s / 50, "bytes": 100} for s in range(4)]
     theirs = [{"method": "mine", "data": "a_b", "seed": s, "ari": 0.8 + s / 50 + g} for s, g in enumerate(GAINS)]
-    return Results([*ours, *reversed(theirs)])
+    return ResultTable([*ours, *reversed(theirs)])
 
 
 def test_every_form_holds_the_same_rows(results, tmp_path):

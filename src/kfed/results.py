@@ -1,4 +1,4 @@
-"""`Results`: what runs measured, as one tidy table, and the tables that go into a paper."""
+"""`ResultTable`: what runs measured, as one tidy table, and the tables that go into a paper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Results:
+class ResultTable:
     r"""One row for each run and method, one column for each axis and each measure.
 
     Parameters
@@ -30,7 +30,7 @@ class Results:
 
     Examples
     --------
-    >>> results = Results([
+    >>> results = ResultTable([
     ...     {"method": method, "seed": seed, "ari": ari + seed / 100}
     ...     for method, ari in [("k-FED", 0.9), ("mine", 0.93)] for seed in range(3)
     ... ])
@@ -73,7 +73,7 @@ class Results:
         """Write a Parquet file; needs pyarrow."""
         self.to_frame().to_parquet(path, index=False)
 
-    def summary(self, by: str | Sequence[str], values: Sequence[str]) -> Results:
+    def summary(self, by: str | Sequence[str], values: Sequence[str]) -> ResultTable:
         """Mean, standard deviation (of a sample) and number of runs, for each group of rows and each measure.
 
         Parameters
@@ -88,7 +88,7 @@ class Results:
         groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for row in self.rows:
             groups.setdefault(tuple(row.get(name) for name in by), []).append(row)
-        return Results([dict(zip(by, key, strict=True)) | _moments(own, values) for key, own in groups.items()])
+        return ResultTable([dict(zip(by, key, strict=True)) | _moments(own, values) for key, own in groups.items()])
 
     def to_latex(self, by: str | Sequence[str], values: Sequence[str], digits: int = 3) -> str:
         """A LaTeX table (booktabs) with a row for each group: mean, deviation and number of runs of each measure."""

@@ -76,9 +76,10 @@ def named_codes(frame: Any, column: str) -> tuple[Array, list[str]]:
     else:
         encoded = as_arrow(frame, [column]).column(0).unify_dictionaries().combine_chunks().dictionary_encode()
         codes, values = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
-    names = [_name(value) for value in values]
-    place = {name: position for position, name in enumerate(dict.fromkeys(names))}
-    return np.array([*(place[name] for name in names), -1])[codes], list(place)
+    names = [None if value is None or value != value else _name(value) for value in values]  # NaN is no device
+    place = {name: position for position, name in enumerate(dict.fromkeys(n for n in names if n is not None))}
+    known = [-1 if name is None else place[name] for name in names]
+    return np.array([*known, -1])[codes], list(place)
 
 
 def _name(value: Any) -> str:

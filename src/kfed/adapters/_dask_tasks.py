@@ -21,8 +21,8 @@ __all__ = ["Client", "active_client", "check_memory", "dask", "dd", "frozen", "r
 
 _LOST = (CancelledError, FutureCancelledError, CommClosedError, TimeoutError)
 
-COPIES = 6.0
-"""How many times its own size a partition takes while it is moved and clustered: it is read, sorted and converted."""
+COPIES = 7.0
+"""How many times its own size a partition takes while it is moved and clustered, measured: it is sorted, converted."""
 
 
 def active_client() -> Client | None:

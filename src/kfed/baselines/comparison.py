@@ -11,7 +11,7 @@ from kfed.baselines.centralized import centralized
 from kfed.baselines.one_round import one_round
 from kfed.baselines.pooling import CountedClusters, pool
 from kfed.metrics import measures
-from kfed.results import Results
+from kfed.results import ResultTable
 from kfed.server import OwnRule
 from kfed.simulate import Communication
 
@@ -67,7 +67,7 @@ def compare(
     *,
     classes: Sequence[Any] | None = None,
     **about: Any,
-) -> Results:
+) -> ResultTable:
     """Run every method with every seed on the same devices, and measure all of them alike.
 
     Parameters
@@ -84,7 +84,7 @@ def compare(
 
     Returns
     -------
-    Results
+    ResultTable
         A row for each method and seed with the measures of `kfed.metrics.measures`, and ``seconds``. ``cost_ratio`` is
         over the best of ten runs of k-means on all rows.
 
@@ -107,4 +107,4 @@ def compare(
             seconds = time.perf_counter() - started
             measured = measures(points, found.labels, classes=truth, reference=reference, sent=found.sent)
             rows.append({**about, "method": name, "seed": seed, **measured, "seconds": seconds})
-    return Results(rows)
+    return ResultTable(rows)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kfed.experiments.experiment import Result
-from kfed.results import Results
+from kfed.results import ResultTable
 
 
-def tidy(results: Iterable[Result]) -> Results:
+def tidy(results: Iterable[Result]) -> ResultTable:
     """One row for each run, one column for each axis and each number that was measured, and ``seconds``.
 
     Lists and dicts of numbers are left out; they are in the JSON file of the experiment.
@@ -18,7 +18,7 @@ def tidy(results: Iterable[Result]) -> Results:
     >>> tidy([Result({"k": 4, "run": 0}, {"ari": 0.9, "costs": [3.0, 2.0]}, seconds=0.5)]).rows
     [{'k': 4, 'run': 0, 'ari': 0.9, 'seconds': 0.5}]
     """
-    return Results(
+    return ResultTable(
         [
             {**result.axes, **{k: v for k, v in result.values.items() if not isinstance(v, list | dict)}}
             | {"seconds": result.seconds}
