@@ -3,6 +3,7 @@
 import gzip
 import json
 import sys
+import warnings
 
 import numpy as np
 import pandas
@@ -28,7 +29,7 @@ from kfed.site import (
     read_schema,
     write_schema,
 )
-from kfed.wire import Column, FeatureSchema
+from kfed.wire import Column, Details, FeatureSchema
 
 SECRET = "8675309.25"
 MESSY = """patient;age;ward;smoker;visit;dose
@@ -108,6 +109,13 @@ def test_a_cell_that_is_no_number_is_named_by_line_and_not_shown(write):
     with pytest.raises(kfed.InvalidInputError, match=r"column 'a' holds text in line 4") as caught:
         read_columns(write(f"a,b\n1,2\n2,3\nabout {SECRET},4\n5,6\n"))
     assert SECRET not in str(caught.value)
+
+
+def test_a_number_that_no_message_may_hold_is_named_by_line(write):
+    with pytest.raises(kfed.InvalidInputError, match="column 'a' is too large in line 3"):
+        read_columns(write("a,b\n1,2\n1e300,3\n5,6\n"))
+    with pytest.raises(kfed.InvalidInputError, match=r"values must be finite and at most 1e\+100 in size"):
+        cluster_columns(np.full((9, 4), 1e300), SCHEMA, 1)
 
 
 @pytest.mark.parametrize("late", [10, 200_000])
@@ -469,6 +477,22 @@ def test_a_site_without_a_center_is_named():
     tiny = cluster_columns(clinics()[0][0][:2], SCHEMA, 2).to_message("tiny")
     found = kfed.aggregate([*messages_of(clinics()), tiny], 4).warnings
     assert "'tiny' sent no center: its rows had no part in the clusters" in found
+
+
+def test_values_at_the_limit_warn_of_nothing_but_themselves():
+    schema = FeatureSchema.of_columns([Column("a"), Column("b")])
+    sent = []
+    for position, far in enumerate([1e100, 0.0, 0.0, 0.0]):
+        cells, squares = np.full((2, 2), 20.0), np.zeros((2, 2))
+        centers = np.array([[0.0, 0.0], [5.0, far]])
+        details = Details(observed=cells, squares=squares)
+        sent.append(kfed.DeviceMessage(f"{position}", centers, [20, 20], [0.0, 0.0], schema=schema, details=details))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        codes = [notice.code for notice in kfed.aggregate(sent, 2, rule="robust").notices]
+        kfed.choose_n_clusters(sent)
+    assert "other unit" not in codes  # its range holds that of the others
 
 
 # Agreed on before -----------------------------------------------------------------------------------------------

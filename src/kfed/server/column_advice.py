@@ -106,7 +106,8 @@ def _numbers(schema: FeatureSchema) -> Iterator[tuple[str, int]]:
 def _is_foreign(own: Array, theirs: Array) -> bool:
     is_apart = own[0] > theirs[:, 1].max() or own[1] < theirs[:, 0].min()
     usual = np.median(np.abs(theirs[:, 2:]), axis=0)
-    ratios = np.abs(own[2:]) / np.maximum(usual, 1e-300)
+    with np.errstate(over="ignore"):  # infinite, where most are 0
+        ratios = np.abs(own[2:]) / np.maximum(usual, 1e-300)
     return bool(is_apart and ((ratios >= FOREIGN) | (ratios <= 1 / FOREIGN)).any())
 
 
