@@ -88,7 +88,7 @@ def test_what_is_odd_about_each_table_is_said_with_a_code(done):
     codes = {site: [warning["code"] for warning in facts["warnings"]] for site, facts in done[1].items()}
     assert codes["south"] == ["title", "missing cells", "empty"]
     assert codes["east"] == ["missing cells", "rare level", "identifier", "empty"]
-    assert codes["west"] == ["missing cells", "empty"]
+    assert codes["west"] == ["missing cells", "rare level", "empty"]
     assert all(set(warning) == {"code", "text"} for warning in done[1]["all"]["warnings"])
     assert "mrn" not in done[1]["east"]["feature_names"]
 

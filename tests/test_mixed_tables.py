@@ -105,6 +105,21 @@ def test_data_frames_and_columnar_files_are_the_same_table(frame, tmp_path):
     assert_messy(read(tmp_path / "site.parquet"))
 
 
+def test_labels_have_the_index_of_the_data_frame_that_they_came_from():
+    rows, groups = clinics()[0]
+    frame = pandas.DataFrame(rows, columns=list("abcd"), index=[f"p{i}" for i in range(len(rows))]).sample(
+        frac=1, random_state=0
+    )
+    kept = cluster_file(frame, 2, "a")
+    clusters = kfed.aggregate([kept.to_message()], 2)
+    labels = kept.labels(clusters)
+    assert labels.index.equals(frame.index)
+    in_order = labels.loc[[f"p{i}" for i in range(len(rows))]]
+    assert adjusted_rand_score(in_order, groups) == 1
+    np.testing.assert_array_equal(kept.labels(clusters.identity("a")), labels)
+    assert kept.labels_csv(labels) == kept.labels_csv(labels.to_numpy())
+
+
 def test_a_cell_that_is_no_number_is_named_by_line_and_not_shown(write):
     with pytest.raises(kfed.InvalidInputError, match=r"column 'a' holds text in line 4") as caught:
         read_columns(write(f"a,b\n1,2\n2,3\nabout {SECRET},4\n5,6\n"))

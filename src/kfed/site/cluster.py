@@ -141,7 +141,7 @@ def cluster_table(
     clustering = with_table_moments(clustering, table) if moments else clustering
     many = _too_many(n_local_clusters, len(table), min_cluster_size)
     said = (*table.notices, *_not_counted(table, clustering), *many)
-    return LocalFile(device_id, clustering, table.row_ids, table.id_column, said)
+    return LocalFile(device_id, clustering, table.row_ids, table.id_column, said, table.index)
 
 
 def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:

@@ -23,6 +23,7 @@ from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
+from kfed.site.indexed import index_of
 from kfed.site.kinds import agreed_columns, describe, encode
 from kfed.site.notices import about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
@@ -152,7 +153,7 @@ def read_columns(
     values = encode(cells, schema)
     names = tuple(column.name for column in schema.columns or ())
     table = Table(values, names, reader.has_header, schema=schema, notices=(*notices, *_repeated(cells, id_column)))
-    return _with_rows(table, cells, choice)
+    return _with_rows(replace(table, index=index_of(path)), cells, choice)
 
 
 def read_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[str, ...]:
