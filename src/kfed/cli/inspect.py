@@ -77,7 +77,8 @@ def _told_centers(found: Description) -> list[list[float | None]]:
 
 
 def _is_told(found: Description) -> Array:
-    return np.ones(found.centers.shape, bool) if found.is_told is None else found.is_told
+    is_known = ~np.isnan(found.centers)
+    return is_known if found.is_told is None else is_known & found.is_told
 
 
 def _centers_table(found: Description) -> Table:

@@ -10,13 +10,40 @@ from kfed._base.array import Array
 from kfed.device.distinct_rows import have_enough_ids
 from kfed.device.observed import ROWS_AT_ONCE, ObservedCells
 from kfed.device.pooled_sums import POOLED, sent_sums
+from kfed.errors import InvalidInputError
 from kfed.wire import FeatureSchema, features_by_column
 
 MOST_OF_ONE = 0.5
 """An average is not sent if one cell has a larger share of the sum of all cells behind it, by size."""
 
+LEAST_OBSERVED = 0.5
+"""A row with a smaller share of its columns observed is labelled, but not counted; and a center of which a smaller
+share may be told is not sent: next to the others, it would be a group of its own, at the mean of all."""
+
 ON_CENTER = 1e-9
 """A cell is at the center of its cluster if it is no farther from it, in standard deviations; or by rounding alone."""
+
+
+def counted_rows(is_there: Array, schema: FeatureSchema) -> Array:
+    """Rows with enough filled columns to be counted; all rows, if none qualifies."""
+    filled = share_filled(is_there, schema)
+    if schema.missing == "mean":
+        return np.ones(len(is_there), bool)
+    if schema.missing == "drop":
+        filled = np.where(is_there.all(axis=1), 1, 0)
+        if not filled.any():
+            raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
+    counted = np.asarray(filled >= LEAST_OBSERVED)
+    return counted if counted.any() else np.ones(len(is_there), bool)
+
+
+def share_filled(is_there: Array, schema: FeatureSchema) -> Array:
+    """The share of columns that are filled in each row, of those that are not empty on this device."""
+    columns = [features for features in features_by_column(schema) if features.stop > features.start]
+    filled = np.zeros(len(is_there))
+    for features in columns:
+        filled += is_there[:, features].all(axis=1)
+    return filled / max(1, len(columns))
 
 
 def numbers_of(schema: FeatureSchema) -> list[int]:

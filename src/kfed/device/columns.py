@@ -15,7 +15,17 @@ import numpy as np
 from kfed._base import pool
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
-from kfed.device.cell_floor import is_dominated, numbers_of, squares_to_send, support, told, too_few
+from kfed.device.cell_floor import (
+    LEAST_OBSERVED,
+    counted_rows,
+    is_dominated,
+    numbers_of,
+    share_filled,
+    squares_to_send,
+    support,
+    told,
+    too_few,
+)
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
@@ -25,10 +35,6 @@ from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.wire import MAX_VALUE, CommonScale, FeatureSchema, agreed_scale, features_by_column
-
-LEAST_OBSERVED = 0.5
-"""A row with a smaller share of its columns observed is labelled, but not counted; and a center of which a smaller
-share may be told is not sent: next to the others, it would be a group of its own, at the mean of all."""
 
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
@@ -77,7 +83,7 @@ def cluster_columns(
         raise InvalidInputError(f"values must be finite and at most {MAX_VALUE:g} in size, or missing (NaN)")
     scale = own_scale(values, schema)
     cells = ObservedCells.of(values, scale, sample_weight)
-    counted = _counted(cells.is_there, schema)
+    counted = counted_rows(cells.is_there, schema)
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     found = cluster_device(
         cells.select(counted).filled,
@@ -104,7 +110,7 @@ def cluster_columns(
     hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
     squares = squares_to_send(common.squares, behind, hidden, min_cluster_size)
     hidden |= np.isnan(squares) | is_dominated(in_units, own_labels, numbers, hidden.shape)
-    withheld = withheld | (_share_filled(~hidden, schema) < LEAST_OBSERVED)
+    withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
     return replace(
         found,
         labels=readonly(labels),
@@ -174,28 +180,6 @@ def _reach(values: Array, schema: FeatureSchema) -> tuple[Array, Array]:
                 low, middle[features], high = np.quantile(cells, [0.25, 0.5, 0.75])
                 reach[features] = FAR_CELLS * (high - low) if high > low else np.inf
     return middle, reach
-
-
-def _counted(is_there: Array, schema: FeatureSchema) -> Array:
-    """Rows with enough filled columns to be counted; all rows, if none qualifies."""
-    filled = _share_filled(is_there, schema)
-    if schema.missing == "mean":
-        return np.ones(len(is_there), bool)
-    if schema.missing == "drop":
-        filled = np.where(is_there.all(axis=1), 1, 0)
-        if not filled.any():
-            raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
-    counted = np.asarray(filled >= LEAST_OBSERVED)
-    return counted if counted.any() else np.ones(len(is_there), bool)
-
-
-def _share_filled(is_there: Array, schema: FeatureSchema) -> Array:
-    """The share of columns that are filled in each row, of those that are not empty on this device."""
-    columns = [features for features in features_by_column(schema) if features.stop > features.start]
-    filled = np.zeros(len(is_there))
-    for features in columns:
-        filled += is_there[:, features].all(axis=1)
-    return filled / max(1, len(columns))
 
 
 def _completed(cells: ObservedCells, counted: Array, found: LocalClustering, fill: bool) -> Array:

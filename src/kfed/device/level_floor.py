@@ -70,6 +70,24 @@ def with_common_levels(
     return told
 
 
+def common_values(
+    columns: Sequence[LevelFeatures], values: Array, labels: Array, weights: Array, least: int, whose: Array | None
+) -> Array:
+    """The values that `with_common_levels` sums: NaN where a level counts as missing. The arguments are the same."""
+    told = values.copy()
+    for cluster in np.unique(labels[labels >= 0]) if least > 1 else ():
+        members = np.flatnonzero((labels == cluster) & (weights > 0))
+        for column in columns:
+            own = members[~np.isnan(values[members, column.features.start])]
+            common = _common(
+                _codes(values[own, column.features]), None if whose is None else whose[own], least, column.other
+            )
+            n_features = column.features.stop - column.features.start
+            shown = common[:, None] if n_features == 1 else common[:, None] == np.arange(n_features)
+            told[own, column.features] = np.where(common[:, None] < 0, np.nan, shown)
+    return told
+
+
 def levelled(schema: FeatureSchema, values: Array) -> Iterator[LevelFeatures]:
     """The features of each category and flag; a column of numbers that are all 0 or 1 is a flag here."""
     for column, features in zip(schema.columns or (), features_by_column(schema), strict=True):

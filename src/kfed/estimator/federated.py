@@ -9,11 +9,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, sqrt
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
@@ -54,6 +55,8 @@ class KFed(NearestCenter):
     privacy : kfed.Privacy, optional
         What every device promises for its rows, see `kfed.cluster_device`. `labels_` and `inertia_` are exact, and not
         private.
+    rounds : {1, 2}
+        With 2, devices send a second message about the global clusters, see `kfed.refine_device`.
 
     Attributes
     ----------
@@ -117,6 +120,7 @@ class KFed(NearestCenter):
         "measure_deviation": ["boolean"],
         "progress": [None, "boolean"],
         "privacy": [None, Privacy],
+        "rounds": [Options(Integral, {1, 2})],
     }
 
     def __init__(
@@ -133,6 +137,7 @@ class KFed(NearestCenter):
         n_jobs: int | None = None,
         progress: bool | None = False,
         privacy: Privacy | None = None,
+        rounds: int = 1,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
@@ -145,6 +150,7 @@ class KFed(NearestCenter):
         self.n_jobs = n_jobs
         self.progress = progress
         self.privacy = privacy
+        self.rounds = rounds
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Run one round of k-FED: every device clusters its rows, and the server groups their centers.
@@ -175,7 +181,7 @@ class KFed(NearestCenter):
         dtype = np.result_type(*{local.centers.dtype for local in found})
         self.cluster_centers_ = self.aggregation_.cluster_centers.astype(dtype)
         self.n_iter_ = max(local.n_iterations for local in found)
-        self._induce(done, devices)
+        self._induce(done, devices, sample_weight)
         n_unsettled = sum(not local.converged for local in found)
         self._warn_unless_found(len(np.unique(self.cluster_centers_, axis=0)), n_unsettled)
         return self
@@ -207,6 +213,7 @@ class KFed(NearestCenter):
             "rule": self.rule != "paper",
             "min_devices": self.min_devices is not None,
             "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
+            "rounds": self.rounds != 1,
         }
         given = [name for name, is_given in unused.items() if is_given]
         if given:
@@ -266,24 +273,25 @@ class KFed(NearestCenter):
             measure_deviation=self.measure_deviation,
             progress=self.progress,
             privacy=self.privacy,
+            rounds=self.rounds,
         )
 
     @property
     def _feature_names(self) -> tuple[str, ...] | None:
         return tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
-    def _induce(self, done: Round, devices: Devices) -> None:
-        """Label the rows, and compute the inertia from the statistics of the local clusters."""
+    def _induce(self, done: Round, devices: Devices, sample_weight: Any) -> None:
+        """Label the rows, and compute the inertia, if that is possible from the statistics of the local clusters."""
         self.labels_ = np.empty(devices.n_rows, np.int32)
         self.inertia_ = 0.0
-        for (device_id, local), rows in zip(done.local.items(), devices.rows, strict=True):
+        weights = [None] * len(devices.ids) if sample_weight is None else devices.weights(sample_weight)
+        every = zip(done.local.items(), devices.tables, devices.rows, weights, strict=True)
+        for (device_id, local), X, rows, weight in every:
             clusters = done.clusters[device_id]
             self.labels_[rows] = clusters[local.labels]
-            if self.privacy is not None:  # centers are not the means of their rows
+            if self.privacy is not None or self.rounds > 1:  # centers are not the means of all their rows
+                own = np.ones(X.shape[0]) if weight is None else weight
+                self.inertia_ += float(self._cost(X, self.labels_[rows], own.astype(X.dtype)))
                 continue
             moves = np.linalg.norm(local.centers - self.cluster_centers_[clusters], axis=1).astype(np.float64)
             self.inertia_ += local.cost + float(np.dot(local.counts, moves**2))
-        if self.privacy is not None:
-            every = zip(devices.tables, devices.rows, strict=True)
-            costs = (self._cost(X, self.labels_[rows], np.ones(X.shape[0], X.dtype)) for X, rows in every)
-            self.inertia_ = float(sum(costs))

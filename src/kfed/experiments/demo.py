@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def run_demo(seed: int = 0) -> DemoResult:
     points, digits = data.points, np.asarray(data.classes)
     started = time.perf_counter()
     split = datasets.partition.structured(digits, N_DEVICES, DIGITS_PER_DEVICE, seed)
-    options = {"random_state": seed, "measure_deviation": True, "progress": None}
+    options: dict[str, Any] = {"random_state": seed, "measure_deviation": True, "progress": None}
     paper = Round.run(split.devices(points), N_CLUSTERS, DIGITS_PER_DEVICE, rule="paper", **options)
     robust = Round.of(paper.local, N_CLUSTERS, rule="robust")
     seconds = time.perf_counter() - started

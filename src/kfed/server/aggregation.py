@@ -16,15 +16,16 @@ from kfed._base.array import Array, Length, readonly
 from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
-from kfed.server.algorithm2 import RULES, group
+from kfed.server.algorithm2 import group
 from kfed.server.answers import answer, assign, identity_of
 from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import column_advice, late_advice
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.questions import Questions
+from kfed.server.rules import rule_name
 from kfed.server.summary import summarize, total_counts
-from kfed.server.support import set_aside_text
+from kfed.server.support import devices_behind, set_aside_text
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch, Notice
 
@@ -45,6 +46,8 @@ class Aggregation(Questions, KfedFile):
         How `n_clusters` was found, if it was "auto".
     min_devices : int or None
         How many devices every cluster was asked to rest on, if that was asked.
+    rounds : int
+        1, or 2 if devices sent a second message; see `kfed.aggregate_refined`.
     """
 
     KIND: ClassVar[str] = "aggregation"
@@ -55,6 +58,7 @@ class Aggregation(Questions, KfedFile):
     _grouping: Grouping
     k_choice: KChoice | None = None
     min_devices: int | None = None
+    rounds: int = 1
 
     @classmethod
     def of(
@@ -121,6 +125,13 @@ class Aggregation(Questions, KfedFile):
     def set_aside(self) -> Array:
         """Rows of the device centers that chose no cluster, since fewer than `min_devices` devices have one there."""
         return self._grouping.set_aside
+
+    @property
+    def devices_in_cluster(self) -> Array:
+        """How many devices the center of each cluster rests on, (n_clusters,); in tables, in the rarest column."""
+        unused = np.union1d(self.set_aside, self._grouping.strays)
+        rows = np.setdiff1d(np.arange(len(self.center_labels)), unused, assume_unique=True)
+        return readonly(devices_behind(self.messages, self.center_labels, rows, self.n_clusters))
 
     @cached_property
     def about_set_aside(self) -> str:
@@ -199,8 +210,8 @@ class Aggregation(Questions, KfedFile):
     def to_message(self, device_id: str) -> DeviceMessage:
         """Summarise as a message for a parent server: mean, count and spread of all points of each global cluster.
 
-        A cluster without device centers is left out. There is no spectral deviation: it could only be bounded, and a
-        message states it. `relay` answers the devices behind it.
+        A cluster without device centers, and centers that were set aside, are left out. There is no spectral deviation:
+        it could only be bounded, and a message states it. `relay` answers the devices behind it.
 
         Parameters
         ----------
@@ -208,7 +219,7 @@ class Aggregation(Questions, KfedFile):
             The name of this server at its parent.
         """
         present, labels = np.unique(self.center_labels, return_inverse=True)
-        summary = summarize(self.messages, labels, len(present))
+        summary = summarize(self.messages, labels, len(present), self.set_aside)
         return DeviceMessage(
             device_id,
             summary.means,
@@ -239,6 +250,8 @@ class Aggregation(Questions, KfedFile):
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
+        if self.rounds > 1:
+            raise InvalidInputError("a device is taken out of the first round; then the others send second messages")
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
         return Aggregation.of(
@@ -250,15 +263,7 @@ class Aggregation(Questions, KfedFile):
         new_ids = checks.as_array(cluster_ids, "cluster_ids")
         if sorted(new_ids.tolist()) != list(range(self.n_clusters)):
             raise InvalidInputError(f"cluster_ids must be the numbers 0 to {self.n_clusters - 1} in some order")
-        old, order = self._grouping, np.argsort(new_ids)
-        grouping = Grouping(
-            old.initial_centers[order],
-            old.traversal.copy(),
-            new_ids[old.center_labels],
-            old.cluster_centers[order],
-            old.set_aside.copy(),
-        )
-        return replace(self, _grouping=grouping)
+        return replace(self, _grouping=self._grouping.renumbered(new_ids))
 
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
@@ -272,6 +277,7 @@ class Aggregation(Questions, KfedFile):
             "feature_names": self.schema.names,
             "k_choice": choice.facts() if choice else None,
             **({} if self.min_devices is None else {"min_devices": self.min_devices}),
+            **({} if self.rounds == 1 else {"rounds": self.rounds}),
         }
         return tensors | (choice.tensors() if choice else {}), facts
 
@@ -280,10 +286,10 @@ class Aggregation(Questions, KfedFile):
         messages, grouping = aggregation_file.restored(tensors, facts["feature_names"])
         if facts["first_device"] is not None:
             messages.position(facts["first_device"])
-        rule = checks.one_of(facts["rule"], list(RULES), "rule")
+        rule = rule_name(facts["rule"])
         said = facts.get("k_choice")
         choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
         min_devices = facts.get("min_devices")
         if min_devices is not None:
             checks.positive_integer(min_devices, "min_devices")
-        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices)
+        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices, int(facts.get("rounds", 1)))

@@ -18,16 +18,20 @@ FOREIGN = 4.0
 
 FEWEST_DEVICES = 3
 
+MOST_COMPARED = 64
+"""Of more devices, each is compared with about as many: with all, time would grow with the square of their number."""
+
 
 def column_advice(batch: MessageBatch) -> Iterator[Notice]:
     """Say which columns to look at, in messages as they were sent."""
     yield from _dominant(batch)
     yield from _left_out(batch)
-    messages = [] if batch.details is None else list(batch.details.messages)
-    for message in messages:
-        yield from _flags_beside_numbers(message, messages)
-    for message in messages if len(messages) >= FEWEST_DEVICES else messages[:1]:
-        yield from foreign_columns(message, [one for one in messages if one is not message])
+    messages = [] if batch.details is None else list(filter(_says_columns, batch.details.messages))
+    yield from _flags_beside_numbers(messages, messages)
+    ranges = list(map(_ranges, messages))
+    some = range(0, len(messages), max(1, len(messages) // MOST_COMPARED))
+    for own, message in enumerate(messages if batch.n_devices >= FEWEST_DEVICES else messages[:1]):
+        yield from _foreign(message, ranges[own], [ranges[other] for other in some if other != own])
 
 
 def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[Notice]:
@@ -35,16 +39,19 @@ def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[Notice]:
     if batch.details is None:
         return []
     others = list(batch.details.messages)
-    return [*_flags_beside_numbers(message, others), *foreign_columns(message, others)]
+    told = [message] if _says_columns(message) else []
+    return [*_flags_beside_numbers(told, others), *foreign_columns(message, others)]
 
 
 def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[Notice]:
     """Name the columns of a device that lie far from the same columns of others."""
-    ranges = [_ranges(other) for other in others if _says_columns(other)]
-    if not _says_columns(message):
-        return
+    if _says_columns(message):
+        yield from _foreign(message, _ranges(message), [_ranges(other) for other in others if _says_columns(other)])
+
+
+def _foreign(message: DeviceMessage, own_ranges: dict[str, Array], ranges: list[dict[str, Array]]) -> Iterator[Notice]:
     whose = "the other devices" if len(ranges) > 1 else "the other device"
-    for name, own in _ranges(message).items():
+    for name, own in own_ranges.items():
         theirs = np.array([found[name] for found in ranges if name in found])
         if len(theirs) and _is_foreign(own, theirs):
             yield Notice(
@@ -53,21 +60,25 @@ def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iter
             )
 
 
-def _flags_beside_numbers(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[Notice]:
+def _flags_beside_numbers(messages: list[DeviceMessage], others: list[DeviceMessage]) -> Iterator[Notice]:
     """Name columns of numbers other than 0 and 1 that are yes or no on other devices."""
-    if not _says_columns(message) or not any(own.kind == "number" for own in message.schema.columns or ()):
-        return
     flags = {column.name for other in others for column in other.schema.columns or () if column.kind == "flag"}
+    for message in messages if flags else []:
+        for name, feature in _numbers(message.schema):
+            if name in flags and _has_other_numbers(message, feature):
+                yield Notice(
+                    "flag beside numbers",
+                    f"column {name!r} of {message.device_id!r} holds numbers other than 0 and 1, and yes or no on "
+                    "another device: is it the same column?",
+                )
+
+
+def _has_other_numbers(message: DeviceMessage, feature: int) -> bool:
+    """Whether a center lies outside of 0 to 1."""
     assert message.details is not None
     assert message.details.observed is not None
-    for name, feature in _numbers(message.schema):
-        centers = message.centers[message.details.observed[:, feature] > 0, feature]
-        if name in flags and ((centers < 0) | (centers > 1)).any():
-            yield Notice(
-                "flag beside numbers",
-                f"column {name!r} of {message.device_id!r} holds numbers other than 0 and 1, and yes or no on another "
-                "device: is it the same column?",
-            )
+    centers = message.centers[message.details.observed[:, feature] > 0, feature]
+    return bool(((centers < 0) | (centers > 1)).any())
 
 
 def _says_columns(message: DeviceMessage) -> bool:

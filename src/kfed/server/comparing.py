@@ -19,10 +19,11 @@ import numpy as np
 
 from kfed._base import checks, pool
 from kfed.errors import InvalidInputError, TooFewCentersError
-from kfed.server.algorithm2 import RULES, group
+from kfed.server.algorithm2 import group
 from kfed.server.k_comparison import KComparison
 from kfed.server.one_cloud import silhouette_of_one_cloud
 from kfed.server.quality import GroupingQuality, RowMoments
+from kfed.server.rules import OwnRule, rule_name
 from kfed.server.stability import Survival, resampled_weights, survival
 from kfed.wire import DeviceMessage, MessageBatch
 
@@ -33,7 +34,7 @@ def compare_k(
     messages: Iterable[DeviceMessage] | MessageBatch,
     n_clusters: Iterable[int] = range(2, 13),
     *,
-    rule: str = "robust",
+    rule: str | OwnRule = "robust",
     min_devices: int | None = None,
     n_resamplings: int = N_RESAMPLINGS,
     seed: int = 0,
@@ -47,7 +48,7 @@ def compare_k(
         As in `kfed.aggregate`.
     n_clusters : iterable of int
         The values of k to compare; those above the number of device centers are left out.
-    rule : {"robust", "paper", "regions"}
+    rule : {"robust", "paper", "regions"}, the name of a rule of one's own, or a callable
         The rule that groups device centers, see `kfed.aggregate`.
     min_devices : int, optional
         How many devices every cluster must rest on, see `kfed.aggregate`; values of k that leave too few are left out.
@@ -72,7 +73,7 @@ def compare_k(
     3
     """
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
-    rule = checks.one_of(rule, list(RULES), "rule")
+    rule = rule_name(rule)
     wanted = sorted({checks.positive_integer(k, "n_clusters") for k in n_clusters})
     if not wanted:
         raise InvalidInputError("n_clusters must hold at least one number to compare; got none")

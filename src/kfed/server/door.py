@@ -9,9 +9,9 @@ from typing import Literal
 from kfed._base import checks
 from kfed.errors import AggregationWarning
 from kfed.server.aggregation import Aggregation
-from kfed.server.algorithm2 import RULES
 from kfed.server.auto_k import choose_k
 from kfed.server.k_choice import KChoice
+from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch
 
 
@@ -19,7 +19,7 @@ def aggregate(
     messages: Iterable[DeviceMessage] | MessageBatch,
     n_clusters: int | Literal["auto"],
     *,
-    rule: str = "paper",
+    rule: str | OwnRule = "paper",
     first_device: str | None = None,
     min_devices: int | None = None,
     n_jobs: int | None = None,
@@ -33,12 +33,13 @@ def aggregate(
         holds the same as columns, for messages too many to be held as objects.
     n_clusters : int or "auto"
         Number of global clusters, k. ``"auto"`` finds it, see `choose_n_clusters`; the answer says how, in `k_choice`.
-    rule : {"paper", "robust", "regions"}
+    rule : {"paper", "robust", "regions"}, the name of a rule of one's own, or a callable
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
         ``"robust"`` weighs centers by their counts, sets tiny stray ones aside, tries several seedings and runs Lloyd
         to convergence; on clean separated data it gives the paper's answer.
         ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
         from one center, since a region may send several of one cluster, and weighs means by counts.
+        Rules of one's own: see `kfed.server.register_rule`.
     first_device : str, optional
         The device whose centers the traversal starts from (step 2: "pick any z"). By default the one with
         the most points among those with at most `n_clusters` centers; the first id of several.
@@ -84,7 +85,7 @@ def aggregate(
     array([30,  5, 10])
     """
     n_clusters = checks.positive_integer_or_auto(n_clusters, "n_clusters")
-    rule = checks.one_of(rule, list(RULES), "rule")
+    rule = rule_name(rule)
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
     result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.notices:

@@ -102,6 +102,7 @@ def read_columns(
     schema: FeatureSchema | None = None,
     kinds: Mapping[str, str] | None = None,
     missing: str = "observed",
+    levels: Sequence[str] = (),
     header: bool | None = None,
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
 ) -> Table:
@@ -120,6 +121,8 @@ def read_columns(
     missing : {"observed", "drop", "mean"}
         What to do with missing cells: cluster by the others, do not count their rows, or cluster as if they were at
         the mean of the column. With a schema, what it says.
+    levels : sequence of str
+        Columns whose cells are the levels of a category, whatever they look like.
     min_cluster_size : int
         Levels of a category that fewer rows have are merged.
 
@@ -133,6 +136,7 @@ def read_columns(
         columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
     known = _known_kinds(schema, kinds or {}, choice.features, _name(path))
+    known |= dict.fromkeys(levels, "category")
     as_text = [name for name, kind in known.items() if kind == "category"]
     cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
     _check_rows(cells, _name(path))

@@ -15,6 +15,7 @@ from kfed.wire.notice import Notice
 from kfed.wire.promise import Promise, check_promise
 from kfed.wire.scale import CommonScale, agreed_scale, columns_from_parts, columns_to_parts, features_by_column
 from kfed.wire.schema import FeatureSchema
+from kfed.wire.second import clusters_fingerprint, second_message
 
 __all__ = [
     "DIGEST_BYTES",
@@ -36,10 +37,12 @@ __all__ = [
     "Promise",
     "agreed_scale",
     "check_promise",
+    "clusters_fingerprint",
     "columns_from_parts",
     "columns_to_parts",
     "digest_of",
     "features_by_column",
     "load",
     "nearest_clusters",
+    "second_message",
 ]

@@ -13,6 +13,8 @@ from kfed.errors import InvalidInputError
 from kfed.wire.promise import Promise
 
 MAX_CELLS = 2**53
+N_DIGITS = 32
+"""Length of the fingerprint of clusters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,10 @@ class Details:
         Rows of the device that are in no cluster that was sent; None if they are too few to be told.
     promise : Promise or None
         The privacy of the whole message.
+    cluster_ids : array of int, shape (n_local_clusters,) or None
+        In a second message, the global cluster whose rows on this device each center is the mean of.
+    refines : str or None
+        In a second message, the fingerprint of these global clusters.
     """
 
     observed: Array | None = None
@@ -51,6 +57,8 @@ class Details:
     codes: Array | None = None
     n_left_out: int | None = None
     promise: Promise | None = None
+    cluster_ids: Array | None = None
+    refines: str | None = None
 
     def __post_init__(self) -> None:
         for name, array in self.tensors().items():
@@ -62,7 +70,8 @@ class Details:
 
     def facts(self) -> dict[str, Any]:
         """What is no array, for a file."""
-        said = {"n_left_out": self.n_left_out, "promise": self.promise and self.promise.facts()}
+        promise = None if self.promise is None else self.promise.facts()
+        said: dict[str, Any] = {"n_left_out": self.n_left_out, "promise": promise, "refines": self.refines}
         return {name: value for name, value in said.items() if value is not None}
 
     @classmethod
@@ -78,6 +87,7 @@ class Details:
             **tensors,
             n_left_out=facts.get("n_left_out"),
             promise=None if promise is None else Promise.restored(promise),
+            refines=facts.get("refines"),
         )
 
     def check(self, centers: Array, counts: Array) -> None:
@@ -89,6 +99,7 @@ class Details:
             ("groups", (n_centers,)),
             ("noise", (n_centers, 2)),
             ("codes", centers.shape),
+            ("cluster_ids", (n_centers,)),
         ):
             array = getattr(self, name)
             if array is not None and (array.shape != shape or array.dtype.kind not in ("iu" if name in WHOLE else "f")):
@@ -102,6 +113,18 @@ class Details:
             raise InvalidInputError("n_left_out must be a whole number and not negative")
         if self.observed is not None:
             self._check_cells(self.observed, centers, counts)
+        self._check_second()
+
+    def _check_second(self) -> None:
+        """Raise unless this is a first message, or says of each center in which cluster of which clusters it is."""
+        if (self.cluster_ids is None) != (self.refines is None):
+            raise InvalidInputError("a second message must have both cluster_ids and refines")
+        if self.cluster_ids is not None and (
+            len(set(self.cluster_ids.tolist())) < len(self.cluster_ids) or (self.cluster_ids < 0).any()
+        ):
+            raise InvalidInputError("cluster_ids must be distinct and not negative")
+        if self.refines is not None and not (isinstance(self.refines, str) and len(self.refines) == N_DIGITS):
+            raise InvalidInputError(f"refines must be a text of {N_DIGITS} digits")
 
     def _check_numbers(self, n_features: int) -> None:
         for name in ("observed", "squares", "noise"):
@@ -121,5 +144,5 @@ class Details:
             raise InvalidInputError("centers and squares must be 0 where nothing was observed")
 
 
-TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_left_out", "promise"))
-WHOLE = ("groups", "codes")
+TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_left_out", "promise", "refines"))
+WHOLE = ("groups", "codes", "cluster_ids")
