@@ -29,6 +29,7 @@ from kfed.site import (
     read_schema,
     write_schema,
 )
+from kfed.site import csv_reader as csv_reading
 from kfed.wire import Column, Details, FeatureSchema
 
 SECRET = "8675309.25"
@@ -69,8 +70,10 @@ def test_a_messy_table_is_read_as_what_it_says(write):
     assert_messy(read(write(MESSY)))
 
 
+@pytest.mark.parametrize("large", [csv_reading.LARGE, 0], ids=["whole", "in blocks"])
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])
-def test_a_messy_table_is_the_same_in_every_encoding(write, encoding):
+def test_a_messy_table_is_the_same_in_every_encoding(write, encoding, large, monkeypatch):
+    monkeypatch.setattr(csv_reading, "LARGE", large)
     assert_messy(read(write(MESSY, encoding=encoding)))
 
 
