@@ -556,6 +556,15 @@ def test_a_summary_says_nothing_of_few_cells():
     assert (rare.count, rare.means, rare.variances) == (0.0, (0.0,), (0.0,))
 
 
+@pytest.mark.parametrize("kind", ["flag", "number"])
+@pytest.mark.parametrize("n_ones", [1, 4, 36, 39])
+def test_a_summary_does_not_tell_of_a_flag_that_few_rows_have(kind, n_ones):
+    values = (np.arange(40)[:, None] < n_ones).astype(float)
+    table = Table(values, ("on",), schema=FeatureSchema.of_columns([Column("on", kind)]))
+    found = TableSummary.of(table, 5).columns[0]
+    assert (found.means, found.variances) == ((float(n_ones > 20),), (0.0,))
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "kfed table summary", "columns": [{"name": "x"}]}'])
 def test_a_summary_that_is_not_sound_is_refused_by_name(write, text):
     with pytest.raises(kfed.InvalidInputError, match=r"x\.summary: this is not a summary"):
