@@ -1,10 +1,15 @@
 """What columns are: kinds that a user names, kinds that differ between sites, and files with more than a table."""
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as arrow
 import pytest
 import python_calamine
+from pyarrow import csv as arrow_csv
 
 import kfed
 from kfed.site import TableSummary, agree, cluster_file, label_rows, read_columns, read_schema
@@ -184,3 +189,27 @@ def test_text_far_down_in_a_large_file_is_found(write, monkeypatch):
     rows = ["1.000000000000000000000000000000,2"] * 40_000 + [f"oops{SECRET},1"]
     with pytest.raises(kfed.InvalidInputError, match="column 'a' holds text in line 40002"):
         read_columns(write("\n".join(["a,b", *rows])))
+
+
+MEMORY = """
+import sys, pandas, pyarrow.csv
+from kfed.site import cluster_file
+def high(): return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+cluster_file(sys.argv[1], 6, "small")
+before = high()
+cluster_file(sys.argv[2], 6, "large")
+print((high() - before) * 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_a_large_csv_takes_less_than_three_times_its_size(tmp_path):
+    rng = np.random.default_rng(0)
+    values = (rng.normal(size=(300_000, 30)) + 5 * rng.integers(4, size=(300_000, 1))).round(4)
+    for name, rows in (("small", values[:1000]), ("large", values)):
+        table = arrow.table({f"c{i}": own for i, own in enumerate(rows.T)})
+        arrow_csv.write_csv(table, tmp_path / f"{name}.csv")
+    paths = [str(tmp_path / f"{name}.csv") for name in ("small", "large")]
+    done = subprocess.run([sys.executable, "-c", MEMORY, *paths], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 3 * values.nbytes

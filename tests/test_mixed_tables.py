@@ -3,6 +3,7 @@
 import gzip
 import json
 import sys
+import warnings
 
 import numpy as np
 import pandas
@@ -28,7 +29,8 @@ from kfed.site import (
     read_schema,
     write_schema,
 )
-from kfed.wire import Column, FeatureSchema
+from kfed.site import csv_reader as csv_reading
+from kfed.wire import Column, Details, FeatureSchema
 
 SECRET = "8675309.25"
 MESSY = """patient;age;ward;smoker;visit;dose
@@ -68,8 +70,10 @@ def test_a_messy_table_is_read_as_what_it_says(write):
     assert_messy(read(write(MESSY)))
 
 
+@pytest.mark.parametrize("large", [csv_reading.LARGE, 0], ids=["whole", "in blocks"])
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "utf-16"])
-def test_a_messy_table_is_the_same_in_every_encoding(write, encoding):
+def test_a_messy_table_is_the_same_in_every_encoding(write, encoding, large, monkeypatch):
+    monkeypatch.setattr(csv_reading, "LARGE", large)
     assert_messy(read(write(MESSY, encoding=encoding)))
 
 
@@ -104,10 +108,32 @@ def test_data_frames_and_columnar_files_are_the_same_table(frame, tmp_path):
     assert_messy(read(tmp_path / "site.parquet"))
 
 
+def test_labels_have_the_index_of_the_data_frame_that_they_came_from():
+    rows, groups = clinics()[0]
+    frame = pandas.DataFrame(rows, columns=list("abcd"), index=[f"p{i}" for i in range(len(rows))]).sample(
+        frac=1, random_state=0
+    )
+    kept = cluster_file(frame, 2, "a")
+    clusters = kfed.aggregate([kept.to_message()], 2)
+    labels = kept.labels(clusters)
+    assert labels.index.equals(frame.index)
+    in_order = labels.loc[[f"p{i}" for i in range(len(rows))]]
+    assert adjusted_rand_score(in_order, groups) == 1
+    np.testing.assert_array_equal(kept.labels(clusters.identity("a")), labels)
+    assert kept.labels_csv(labels) == kept.labels_csv(labels.to_numpy())
+
+
 def test_a_cell_that_is_no_number_is_named_by_line_and_not_shown(write):
     with pytest.raises(kfed.InvalidInputError, match=r"column 'a' holds text in line 4") as caught:
         read_columns(write(f"a,b\n1,2\n2,3\nabout {SECRET},4\n5,6\n"))
     assert SECRET not in str(caught.value)
+
+
+def test_a_number_that_no_message_may_hold_is_named_by_line(write):
+    with pytest.raises(kfed.InvalidInputError, match="column 'a' is too large in line 3"):
+        read_columns(write("a,b\n1,2\n1e300,3\n5,6\n"))
+    with pytest.raises(kfed.InvalidInputError, match=r"values must be finite and at most 1e\+100 in size"):
+        cluster_columns(np.full((9, 4), 1e300), SCHEMA, 1)
 
 
 @pytest.mark.parametrize("late", [10, 200_000])
@@ -471,6 +497,22 @@ def test_a_site_without_a_center_is_named():
     assert "'tiny' sent no center: its rows had no part in the clusters" in found
 
 
+def test_values_at_the_limit_warn_of_nothing_but_themselves():
+    schema = FeatureSchema.of_columns([Column("a"), Column("b")])
+    sent = []
+    for position, far in enumerate([1e100, 0.0, 0.0, 0.0]):
+        cells, squares = np.full((2, 2), 20.0), np.zeros((2, 2))
+        centers = np.array([[0.0, 0.0], [5.0, far]])
+        details = Details(observed=cells, squares=squares)
+        sent.append(kfed.DeviceMessage(f"{position}", centers, [20, 20], [0.0, 0.0], schema=schema, details=details))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        codes = [notice.code for notice in kfed.aggregate(sent, 2, rule="robust").notices]
+        kfed.choose_n_clusters(sent)
+    assert "other unit" not in codes  # its range holds that of the others
+
+
 # Agreed on before -----------------------------------------------------------------------------------------------
 
 
@@ -512,6 +554,15 @@ def test_a_summary_says_nothing_of_few_cells():
     schema = FeatureSchema.of_columns([Column("x"), Column("rare")])
     rare = TableSummary.of(Table(values, ("x", "rare"), schema=schema), 3).columns[1]
     assert (rare.count, rare.means, rare.variances) == (0.0, (0.0,), (0.0,))
+
+
+@pytest.mark.parametrize("kind", ["flag", "number"])
+@pytest.mark.parametrize("n_ones", [1, 4, 36, 39])
+def test_a_summary_does_not_tell_of_a_flag_that_few_rows_have(kind, n_ones):
+    values = (np.arange(40)[:, None] < n_ones).astype(float)
+    table = Table(values, ("on",), schema=FeatureSchema.of_columns([Column("on", kind)]))
+    found = TableSummary.of(table, 5).columns[0]
+    assert (found.means, found.variances) == ((float(n_ones > 20),), (0.0,))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "kfed table summary", "columns": [{"name": "x"}]}'])

@@ -13,7 +13,7 @@ from kfed.cli._privacy import NOT_PROMISED, cost_of, cost_text, in_a_sentence
 from kfed.cli._terminal import plural, printable
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile
-from kfed.wire import Column, DeviceMessage, Identity, Promise
+from kfed.wire import Column, DeviceMessage, FeatureSchema, Identity, Promise
 
 FEW_ROWS = 5
 
@@ -29,6 +29,8 @@ class Description:
     facts: dict[str, Any]
     centers: Array  # (n_centers, n_features)
     names: tuple[str, ...] | None = None
+    dates: frozenset[str] = frozenset()  # names of features that are days since 1970
+    is_told: Array | None = None  # (n_centers, n_features), where the file says nothing of some
 
 
 @singledispatch
@@ -78,6 +80,8 @@ def _(message: DeviceMessage) -> Description:
         },
         message.centers,
         message.feature_names,
+        _dates(message.schema),
+        None if message.details is None or message.details.observed is None else message.details.observed > 0,
     )
     promise = None if message.details is None else message.details.promise
     return found if promise is None else _private(found, message, promise)
@@ -167,6 +171,8 @@ def _(kept: LocalFile) -> Description:
         },
         clustering.centers,
         clustering.feature_names,
+        frozenset() if clustering.columns is None else _dates(clustering.columns.schema),
+        None if clustering.columns is None else clustering.columns.observed > 0,
     )
 
 
@@ -195,6 +201,8 @@ def _(identity: Identity) -> Description:
             "shown": identity.shown.tolist(),
         },
         identity.cluster_centers,
+        None if identity.schema is None else identity.schema.names,
+        _dates(identity.schema),
     )
 
 
@@ -220,6 +228,7 @@ def _(model: ClusterModel) -> Description:
         },
         model.cluster_centers,
         names,
+        _dates(model.schema),
     )
 
 
@@ -253,7 +262,14 @@ def _(result: Aggregation) -> Description:
         },
         result.cluster_centers,
         result.schema.names,
+        _dates(result.schema),
     )
+
+
+def _dates(schema: FeatureSchema | None) -> frozenset[str]:
+    """The columns whose values are days since 1970; on an agreed scale they are not."""
+    columns = () if schema is None or schema.scaling == "agreed" else schema.columns or ()
+    return frozenset(column.name for column in columns if column.kind == "date")
 
 
 def _centers(centers: Array) -> str:

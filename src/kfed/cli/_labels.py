@@ -79,22 +79,32 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
         files.write(output, text.encode(), overwrite=force)
     if output is None and not as_json:
         typer.echo(text, nl=False)
+        if rows.n_empty:
+            note(_empty_text(rows.n_empty))
         return
     facts = {
         "n_rows": len(rows.labels),
         "rows_in_cluster": np.bincount(rows.labels).tolist(),
-        "median_distance": float(np.median(rows.distances)),
+        "median_distance": float(np.nanmedian(rows.distances)) if rows.n_empty < len(rows.labels) else None,
+        "n_empty_rows": rows.n_empty,
     }
     if as_json:
-        each = {} if output else {"labels": rows.labels.tolist(), "distances": rows.distances.tolist()}
+        far = [None if np.isnan(distance) else distance for distance in rows.distances.tolist()]
+        each = {} if output else {"labels": rows.labels.tolist(), "distances": far}
         print_json(facts | each | {"output": None if output is None else str(output)})
         return
     counts = [(str(cluster), f"{count:,}") for cluster, count in enumerate(facts["rows_in_cluster"]) if count]
     say(
         f"{plural(facts['n_rows'], 'new row')} of {escape(rows.path)}",
         table(None, ["cluster", "rows"], counts),
+        *([f"  [yellow]note[/]  {_empty_text(rows.n_empty)}"] if rows.n_empty else []),
         f"  [green]wrote[/]  {escape(str(output))}",
     )
+
+
+def _empty_text(n_rows: int) -> str:
+    has = "has" if n_rows == 1 else "have"
+    return f"{plural(n_rows, 'row')} {has} no filled cell: the cluster says nothing there, and there is no distance"
 
 
 def label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Array) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from kfed._base.array import Array
 from kfed.cli._descriptions import Description, describe
 from kfed.cli._terminal import Json, about, print_json, printable, say, table
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile, read_scale, unscaled
 from kfed.wire import DeviceMessage, Identity, load
+
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 def register(app: typer.Typer) -> None:
@@ -48,8 +52,7 @@ def inspect(
         found = _in_units(found, scale)
     facts = {"file": str(file), "bytes": file.stat().st_size, **found.facts}
     if as_json:
-        shown = np.where(np.isnan(found.centers), None, found.centers)  # type: ignore[call-overload]
-        print_json(facts | {"centers": shown.tolist()} if centers else facts)
+        print_json(facts | {"centers": _told_centers(found)} if centers else facts)
         return
     say(f"[bold]{escape(str(file))}[/] ({facts['bytes']:,} bytes) is {escape(found.title)}")
     say("", "It holds:", *(f"  - {escape(line)}" for line in found.holds))
@@ -67,12 +70,31 @@ def _in_units(found: Description, scale: Path) -> Description:
         return replace(found, centers=unscaled(found.centers, names, agreed))
 
 
+def _told_centers(found: Description) -> list[list[float | None]]:
+    """The centers, with nothing where nothing is told."""
+    pairs = zip(found.centers.tolist(), _is_told(found).tolist(), strict=True)
+    return [[value if told else None for value, told in zip(*pair, strict=True)] for pair in pairs]
+
+
+def _is_told(found: Description) -> Array:
+    is_known = ~np.isnan(found.centers)
+    return is_known if found.is_told is None else is_known & found.is_told
+
+
 def _centers_table(found: Description) -> Table:
     """A table with a line for each feature and a column for each center."""
     n_centers, n_features = found.centers.shape
     names = found.names or [f"feature {position}" for position in range(n_features)]
     lines = [
-        (escape(printable(name)), *(f"{value:.6g}" for value in column.tolist()))
-        for name, column in zip(names, found.centers.T, strict=True)
+        (escape(printable(name)), *(_value(*pair, name in found.dates) for pair in zip(column, told, strict=True)))
+        for name, column, told in zip(names, found.centers.T.tolist(), _is_told(found).T.tolist(), strict=True)
     ]
     return table("Centers", ["", *map(str, range(n_centers))], lines)
+
+
+def _value(value: float, is_told: bool, is_date: bool) -> str:
+    """A value of a center: a date as one, and a dash if nothing is told of it."""
+    if not is_told:
+        return "-"
+    day = _EPOCH + round(value) if is_date else 0
+    return date.fromordinal(day).isoformat() if 0 < day <= date.max.toordinal() else f"{value:.6g}"

@@ -34,7 +34,7 @@ from kfed.device.observed import ROWS_AT_ONCE, ObservedCells, tally
 from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
-from kfed.wire import CommonScale, FeatureSchema, agreed_scale, features_by_column
+from kfed.wire import MAX_VALUE, CommonScale, FeatureSchema, agreed_scale, features_by_column
 
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
@@ -78,6 +78,9 @@ def cluster_columns(
     if privacy is not None:
         how: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state, "device_id": device_id}
         return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
+    largest = float(np.nanmax(np.abs([np.nanmax(values, initial=0), np.nanmin(values, initial=0)])))
+    if not largest <= MAX_VALUE:
+        raise InvalidInputError(f"values must be finite and at most {MAX_VALUE:g} in size, or missing (NaN)")
     scale = own_scale(values, schema)
     cells = ObservedCells.of(values, scale, sample_weight)
     counted = counted_rows(cells.is_there, schema)

@@ -27,21 +27,26 @@ def column_advice(batch: MessageBatch) -> Iterator[Notice]:
     yield from _dominant(batch)
     yield from _left_out(batch)
     messages = [] if batch.details is None else list(filter(_says_columns, batch.details.messages))
-    ranges, flags = list(map(_ranges, messages)), _flags(messages)
+    yield from _flags_beside_numbers(messages, messages)
+    ranges = list(map(_ranges, messages))
     some = range(0, len(messages), max(1, len(messages) // MOST_COMPARED))
-    for message in messages:
-        yield from _flags_beside_numbers(message, flags)
     for own, message in enumerate(messages if batch.n_devices >= FEWEST_DEVICES else messages[:1]):
         yield from _foreign(message, ranges[own], [ranges[other] for other in some if other != own])
 
 
 def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[Notice]:
     """Say which columns of a late device to look at, beside those of the devices that were aggregated."""
-    if batch.details is None or not _says_columns(message):
+    if batch.details is None:
         return []
-    others = list(filter(_says_columns, batch.details.messages))
-    foreign = _foreign(message, _ranges(message), list(map(_ranges, others)))
-    return [*_flags_beside_numbers(message, _flags(others)), *foreign]
+    others = list(batch.details.messages)
+    told = [message] if _says_columns(message) else []
+    return [*_flags_beside_numbers(told, others), *foreign_columns(message, others)]
+
+
+def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[Notice]:
+    """Name the columns of a device that lie far from the same columns of others."""
+    if _says_columns(message):
+        yield from _foreign(message, _ranges(message), [_ranges(other) for other in others if _says_columns(other)])
 
 
 def _foreign(message: DeviceMessage, own_ranges: dict[str, Array], ranges: list[dict[str, Array]]) -> Iterator[Notice]:
@@ -55,23 +60,25 @@ def _foreign(message: DeviceMessage, own_ranges: dict[str, Array], ranges: list[
             )
 
 
-def _flags(messages: list[DeviceMessage]) -> set[str]:
-    """Columns that hold yes or no on some device."""
-    return {column.name for message in messages for column in message.schema.columns or () if column.kind == "flag"}
+def _flags_beside_numbers(messages: list[DeviceMessage], others: list[DeviceMessage]) -> Iterator[Notice]:
+    """Name columns of numbers other than 0 and 1 that are yes or no on other devices."""
+    flags = {column.name for other in others for column in other.schema.columns or () if column.kind == "flag"}
+    for message in messages if flags else []:
+        for name, feature in _numbers(message.schema):
+            if name in flags and _has_other_numbers(message, feature):
+                yield Notice(
+                    "flag beside numbers",
+                    f"column {name!r} of {message.device_id!r} holds numbers other than 0 and 1, and yes or no on "
+                    "another device: is it the same column?",
+                )
 
 
-def _flags_beside_numbers(message: DeviceMessage, flags: set[str]) -> Iterator[Notice]:
-    """Name columns of numbers other than 0 and 1 that are `flags` on other devices."""
+def _has_other_numbers(message: DeviceMessage, feature: int) -> bool:
+    """Whether a center lies outside of 0 to 1."""
     assert message.details is not None
     assert message.details.observed is not None
-    for name, feature in _numbers(message.schema):
-        centers = message.centers[message.details.observed[:, feature] > 0, feature]
-        if name in flags and ((centers < 0) | (centers > 1)).any():
-            yield Notice(
-                "flag beside numbers",
-                f"column {name!r} of {message.device_id!r} holds numbers other than 0 and 1, and yes or no on another "
-                "device: is it the same column?",
-            )
+    centers = message.centers[message.details.observed[:, feature] > 0, feature]
+    return bool(((centers < 0) | (centers > 1)).any())
 
 
 def _says_columns(message: DeviceMessage) -> bool:
@@ -110,7 +117,8 @@ def _numbers(schema: FeatureSchema) -> Iterator[tuple[str, int]]:
 def _is_foreign(own: Array, theirs: Array) -> bool:
     is_apart = own[0] > theirs[:, 1].max() or own[1] < theirs[:, 0].min()
     usual = np.median(np.abs(theirs[:, 2:]), axis=0)
-    ratios = np.abs(own[2:]) / np.maximum(usual, 1e-300)
+    with np.errstate(over="ignore"):  # infinite, where most are 0
+        ratios = np.abs(own[2:]) / np.maximum(usual, 1e-300)
     return bool(is_apart and ((ratios >= FOREIGN) | (ratios <= 1 / FOREIGN)).any())
 
 

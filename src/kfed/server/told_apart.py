@@ -120,7 +120,8 @@ class Groups:
                 break
             one, other = order[here], order[here + step]
             squares = ((centers[one].astype(np.float64) - centers[other]) ** 2).sum(axis=1)
-            ratios = squares / np.maximum(np.minimum(variances[one], variances[other]), 1e-300)
+            with np.errstate(over="ignore"):  # infinite, where neither spreads
+                ratios = squares / np.maximum(np.minimum(variances[one], variances[other]), 1e-300)
             np.minimum.at(nearest, one, ratios)
             np.minimum.at(nearest, other, ratios)
         is_joined = (nearest >= APART**2) & np.isfinite(nearest)

@@ -11,6 +11,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.cells import Cells, from_text
+from kfed.wire import MAX_VALUE
 
 _DAY = 86_400_000.0  # in milliseconds
 
@@ -85,9 +86,9 @@ def as_ids(cells: Sequence[object]) -> tuple[str, ...]:
 
 
 def _number_cells(name: str, column: Any) -> Cells:
-    """Numbers; an infinite one is a fault, and NaN is a missing cell."""
+    """Numbers; one beyond what a message may hold is a fault, and NaN is a missing cell."""
     numbers = _floats(column)
-    bad = np.isinf(numbers)
+    bad = np.abs(numbers) > np.float64(MAX_VALUE)
     return Cells(name, "number", numbers, bad_row=int(bad.argmax()) if bad.any() else None)
 
 

@@ -10,6 +10,7 @@ from datetime import date, datetime
 import numpy as np
 
 from kfed._base.array import Array
+from kfed.wire import MAX_VALUE
 
 ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "."])
 MISSING_WORDS = ABSENT_WORDS | {"none", "nil", "-", "--", "?", "missing"}
@@ -136,14 +137,14 @@ def is_missing_word(word: str) -> bool:
 
 
 def number_in(word: str, decimal: str = ".") -> float:
-    """The number in a cell; NaN if it is not a finite number."""
+    """The number in a cell; NaN if it is not a number, or not one that a message may hold."""
     plain = word.replace(".", "").replace(",", ".") if decimal == "," and _THOUSANDS.fullmatch(word) else word
     plain = plain.replace(",", ".") if decimal == "," else plain
     try:
         number = float(plain)
     except ValueError:
         return np.nan
-    is_other = "_" in plain or not np.isfinite(number)  # Python reads 1_000 as a number; no other program does
+    is_other = "_" in plain or not abs(number) <= MAX_VALUE  # Python reads 1_000 as a number; no other program does
     return np.nan if is_other else number
 
 

@@ -81,7 +81,10 @@ class CsvReader(TableReader):
             return "is empty"
         if _DECIMAL_COMMA.fullmatch(cell):
             return "holds a decimal comma"
-        return "is NaN or infinite" if _is_not_finite(cell) else "holds text"
+        number = _as_float(cell)
+        if number is None:
+            return "holds text"
+        return "is too large" if np.isfinite(number) else "is NaN or infinite"
 
     def _by_arrow(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Cells]:
         module = arrow()
@@ -265,8 +268,8 @@ def _null_words() -> list[str]:
     return sorted({way(word) for word in MISSING_WORDS for way in ways})
 
 
-def _is_not_finite(cell: str) -> bool:
+def _as_float(cell: str) -> float | None:
     try:
-        return not np.isfinite(float(cell))
+        return None if "_" in cell else float(cell)
     except ValueError:
-        return False
+        return None

@@ -19,6 +19,7 @@ from kfed._base.averages import means_by_label
 from kfed.device import LocalClustering
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
+from kfed.site.indexed import with_index
 from kfed.site.read import read_columns, read_table
 from kfed.site.table import Table
 from kfed.wire import DeviceMessage, Identity, KfedFile, Notice
@@ -51,6 +52,8 @@ class LocalFile(KfedFile):
         How many bits a number of a center has in the message, if centers are rounded.
     refined : str, optional
         The fingerprint of the global clusters that a second message was made about.
+    index : pandas.Index, optional
+        That of the data frame that was clustered: then labels are a series with it. It is not kept in the file.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class LocalFile(KfedFile):
     min_cluster_size: int | None = None
     bits: int | None = None
     refined: str | None = None
+    index: Any = None
 
     def __post_init__(self) -> None:
         checks.device_id(self.device_id)
@@ -98,8 +102,8 @@ class LocalFile(KfedFile):
         """The message that this device sends."""
         return self.clustering.to_message(self.device_id, bits=self.bits)
 
-    def labels(self, clusters: Aggregation | Identity, refine: Array | None = None) -> Array:
-        """Global cluster of every row, (n_rows,).
+    def labels(self, clusters: Aggregation | Identity, refine: Array | None = None) -> Any:
+        """Global cluster of every row, (n_rows,); with the index of the data frame, if they came from one of pandas.
 
         Parameters
         ----------
@@ -110,11 +114,10 @@ class LocalFile(KfedFile):
         """
         if refine is not None:
             self.check_same_rows(refine)
-        if isinstance(clusters, Aggregation):
-            return self.clustering.induced_labels(clusters.answer(self.to_message()), refine=refine)
-        if clusters.device_id != self.device_id:
-            raise InvalidInputError(f"expected the identity of {self.device_id!r}; got that of {clusters.device_id!r}")
-        return self.clustering.induced_labels(clusters, refine=refine)
+        answer = clusters.answer(self.to_message()) if isinstance(clusters, Aggregation) else clusters
+        if answer.device_id != self.device_id:
+            raise InvalidInputError(f"expected the identity of {self.device_id!r}; got that of {answer.device_id!r}")
+        return with_index(self.clustering.induced_labels(answer, refine=refine), self.index)
 
     def labels_csv(self, labels: Array) -> str:
         """Write `labels` as CSV: a line for each row, with its name and its cluster."""

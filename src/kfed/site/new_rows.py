@@ -33,7 +33,8 @@ class LabelledRows:
     labels : array of int, shape (n_rows,)
         The nearest cluster of each row.
     distances, next_distances : arrays of shape (n_rows,)
-        How far each row is from the center of its cluster, and from the next nearest (infinite if there is none).
+        How far each row is from the center of its cluster, and from the next nearest (infinite if there is none). NaN
+        for a row without any filled cell, which says nothing of its cluster.
     """
 
     path: str
@@ -42,6 +43,11 @@ class LabelledRows:
     labels: Array
     distances: Array
     next_distances: Array
+
+    @property
+    def n_empty(self) -> int:
+        """Rows without any filled cell."""
+        return int(np.isnan(self.distances).sum())
 
     def labels_csv(self, *, with_distances: bool = False) -> str:
         """A line for each row, with its name and its cluster."""
@@ -65,7 +71,7 @@ class LabelledRows:
         if not with_distances:
             return ["cluster"], ([label] for label in self.labels.tolist())
         numbers = zip(self.labels.tolist(), self.distances.tolist(), self.next_distances.tolist(), strict=True)
-        rounded = ([label, f"{near:.6g}", f"{other:.6g}"] for label, near, other in numbers)
+        rounded = ([label, _rounded(near), _rounded(other)] for label, near, other in numbers)
         return ["cluster", "distance", "next_distance"], rounded
 
 
@@ -101,14 +107,20 @@ def label_rows(
         values = rows.values
     with about(path):
         found = distances(clusters, values)
+    found[np.isnan(values).all(axis=1)] = np.nan
+    labels = np.nan_to_num(found).argmin(axis=1)
     return LabelledRows(
         path=os.fspath(path),
         row_names=range(len(found)) if rows.row_ids is None else rows.row_ids,
         id_column=id_column,
-        labels=found.argmin(axis=1),
+        labels=labels,
         distances=found.min(axis=1),
         next_distances=np.partition(found, 1, axis=1)[:, 1] if found.shape[1] > 1 else np.full(len(found), np.inf),
     )
+
+
+def _rounded(distance: float) -> str:
+    return "" if np.isnan(distance) else f"{distance:.6g}"
 
 
 def _on_agreed_scale(values: Array, schema: FeatureSchema) -> Array:

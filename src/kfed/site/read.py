@@ -23,6 +23,7 @@ from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
+from kfed.site.indexed import index_of
 from kfed.site.kinds import agreed_columns, describe, encode
 from kfed.site.notices import about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
@@ -132,6 +133,7 @@ def read_columns(
         columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
     known = _known_kinds(schema, kinds or {}, choice.features, _name(path))
+    known |= dict.fromkeys(levels, "category")
     as_text = [name for name, kind in known.items() if kind == "category"]
     cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
     _check_rows(cells, _name(path))
@@ -152,7 +154,7 @@ def read_columns(
     values = encode(cells, schema)
     names = tuple(column.name for column in schema.columns or ())
     table = Table(values, names, reader.has_header, schema=schema, notices=(*notices, *_repeated(cells, id_column)))
-    return _with_rows(table, cells, choice)
+    return _with_rows(replace(table, index=index_of(path)), cells, choice)
 
 
 def read_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[str, ...]:

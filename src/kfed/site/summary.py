@@ -138,10 +138,21 @@ def _summary(column: Column, values: Any, weights: Any, min_cluster_size: int) -
     if np.count_nonzero(is_there) < POOLED * min_cluster_size:
         nothing = (0.0,) * values.shape[1]
         return ColumnSummary(column, 0.0, nothing, nothing)
-    known, own = values[is_there], weights[is_there]
+    known, own = _without_rare(values[is_there], min_cluster_size), weights[is_there]
     means = own @ known / own.sum()
     variances = own @ (known - means) ** 2 / own.sum()
     return ColumnSummary(column, float(own.sum()), tuple(means.tolist()), tuple(variances.tolist()))
+
+
+def _without_rare(values: Any, min_cluster_size: int) -> Any:
+    """A column of 0 and 1 that too few rows have one of, as if none had it; any other column as it is."""
+    is_one = values == 1
+    if not (is_one | (values == 0)).all() or values.shape[1] > 1:
+        return values
+    n_ones = int(np.count_nonzero(is_one))
+    if 0 < n_ones < min_cluster_size:
+        return np.zeros_like(values)
+    return np.ones_like(values) if 0 < len(values) - n_ones < min_cluster_size else values
 
 
 def _restored(facts: Any) -> ColumnSummary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,8 @@ class Table:
         cells.
     notices : tuple of Notice
         What a user should know about the columns.
+    index : pandas.Index or None
+        That of the data frame that the rows came from.
     """
 
     values: Array
@@ -50,6 +53,7 @@ class Table:
     weights: Array | None = None
     schema: FeatureSchema | None = None
     notices: tuple[Notice, ...] = ()
+    index: Any = None
 
     @property
     def columns(self) -> tuple[str, ...] | None:
