@@ -9,13 +9,16 @@ READY := $(VENV)/.ready
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
+# What runs with the lowest versions that are allowed: the core, and nothing that needs an extra.
+LOWEST := $(addprefix tests/test_,device.py server.py message.py identity.py laws.py site.py robust.py certificate.py estimator.py)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow flower check format bench scale reproduce clean
+.PHONY: help demo test cover slow flower check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
-demo: $(READY) ## Set up and run the main job: digits on 100 simulated devices, one round
+demo: $(VENV)/.demo ## Set up and run the main job: digits on 100 simulated devices, one round
 	$(BIN)/kfed demo
 
 test: $(READY) ## Set up and run the tests
@@ -40,6 +43,9 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+browser: ## Build what a browser gets at /join, after a change to it (needs Node; what is built is committed)
+	src/kfed/coordinator/browser/build
+
 bench: ARGS ?= --markdown docs/benchmarks.md
 bench: PICTURE ?= $(if $(filter docs/benchmarks.md,$(ARGS)),docs/images/scaling.png)
 bench: $(READY) ## Measure speed against competitors (ten minutes), into docs/benchmarks.md; or ARGS="W1 S1 --quick"
@@ -53,12 +59,43 @@ scale: $(READY) ## Measure what one device costs, and compute what a million wou
 reproduce: $(READY) ## Run all experiments (about an hour), into docs/reproduction.md
 	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md
 
+expect: $(READY) ## Run the quick presets with three seeds, and write down the verdicts that all of them have
+	for seed in 0 1 2; do $(BIN)/kfed reproduce all --quick --seed $$seed --output build/expected/$$seed || exit 1; done
+	$(BIN)/python -m kfed.experiments.expected write tests/expected_verdicts.json build/expected/0 build/expected/1 build/expected/2
+
+docs: $(READY) ## Build the documentation site, into build/site
+	rm -rf build/site
+	PYTHONPATH=src:. $(BIN)/sphinx-build -q -W --keep-going -j 2 -d build/docs-cache docs build/site
+	$(BIN)/python docs/check_site.py build/site
+
+docs-serve: docs ## Build the site, and serve it on http://127.0.0.1:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
+
+wheel: ## Build wheel and source archive, check them, and try the wheel in an environment that has nothing else
+	$(PYTHON) -m venv build/packaging
+	build/packaging/bin/python -m pip install --quiet --disable-pip-version-check build twine check-wheel-contents
+	rm -rf dist && build/packaging/bin/python -m build > build/packaging.log || (cat build/packaging.log; exit 1)
+	build/packaging/bin/twine check --strict dist/*
+	build/packaging/bin/check-wheel-contents dist/*.whl
+	$(PYTHON) packaging/try_wheel.py dist/*.whl
+
+lowest: ## Run the core tests with the lowest versions that are allowed
+	$(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable ".[plots,join,parquet]" pandas polars pytest hypothesis
+	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -m "not slow" $(LOWEST)
+
+
 clean: ## Remove what was set up or built
 	rm -rf $(VENV) $(VENV)-flower build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.demo: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[plots]"
 	@touch $@
 
 $(VENV)-flower/.ready: pyproject.toml constraints-flower.txt

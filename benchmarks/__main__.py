@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks speed``, ``scaling`` and ``scale``."""
+"""The command line: ``python -m benchmarks speed``, ``soak``, ``scaling``, ``scale`` and ``groups``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks import groups as grouped
 from benchmarks import run
 from benchmarks import scale as scales
 from benchmarks import scaling as curves
+from benchmarks import soak as soaks
 from benchmarks.figures import Figure
 from kfed import KFedError
 
@@ -42,11 +44,24 @@ def speed(
     """Measure kfed and its competitors on the same work in the same run."""
     figures = run.run(names or [], quick=quick)
     if markdown is not None:
-        markdown.write_text(f"{run.as_markdown(figures)}\n", encoding="utf-8")
-    if as_json:
-        typer.echo(run.as_json(figures))
-    else:
-        Console(highlight=False, emoji=False, soft_wrap=True).print(_table(figures))
+        soaked = soaks.section_of(markdown.read_text(encoding="utf-8")) if markdown.exists() else ""
+        markdown.write_text(soaks.with_section(f"{run.as_markdown(figures)}\n", soaked), encoding="utf-8")
+    _print(figures, as_json)
+
+
+@app.command()
+def soak(
+    minutes: Annotated[float, typer.Option(metavar="N", min=0.1, help="How long.")] = 20,
+    rate: Annotated[int, typer.Option(metavar="N", min=1, help="Messages a second.")] = 200,
+    markdown: Page = None,
+    as_json: Json = False,
+) -> None:
+    """Run a coordinator for many minutes: devices come, replace their messages, leave, and somebody watches."""
+    figures = soaks.soak(minutes, rate, lambda words: typer.echo(words, err=True))
+    if markdown is not None:
+        section = "\n".join(["", *soaks.ABOUT, "", *run.table(figures), ""])
+        markdown.write_text(soaks.with_section(markdown.read_text(encoding="utf-8"), section), encoding="utf-8")
+    _print(figures, as_json)
 
 
 @app.command()
@@ -64,6 +79,16 @@ def scale(quick: Quick = False, markdown: Page = None, as_json: Json = False) ->
 
 
 @app.command()
+def groups(quick: Quick = False, markdown: Page = None) -> None:
+    """Train in groups of clients, and see whether there is a warning where these do not matter. Needs PyTorch."""
+    page = grouped.page(list(grouped.trained(quick)), list(grouped.judged(quick)))
+    if markdown is not None:
+        markdown.write_text(page, encoding="utf-8")
+    else:
+        Console().print(Markdown(page))
+
+
+@app.command()
 def scaling(
     picture: Annotated[Path, typer.Option(metavar="FILE", help="The picture to write.")] = Path("scaling.png"),
     quick: Quick = False,
@@ -74,6 +99,13 @@ def scaling(
     curves.save_picture(measured, picture)
     if as_json:
         typer.echo(json.dumps([one.facts() for one in measured], indent=2))
+
+
+def _print(figures: list[Figure], as_json: bool) -> None:
+    if as_json:
+        typer.echo(run.as_json(figures))
+    else:
+        Console(highlight=False, emoji=False, soft_wrap=True).print(_table(figures))
 
 
 def _table(figures: list[Figure]) -> Table:

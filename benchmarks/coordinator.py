@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 
 from benchmarks import load
@@ -26,24 +27,25 @@ N_CLUSTERS = 100
 N_CONNECTIONS = 64
 RATE = 1_500
 NAME = "coordinator"
+SECRET = {"Kfed-Device-Secret": "s" * 32}
 
 
 def coordinator(quick: bool) -> Iterator[Figure]:
     """Accept 10,000 devices, serve late ones, and aggregate a million centers while others come."""
     n_devices, n_centers = (2_000, 100_000) if quick else (10_000, 1_000_000)
-    with tempfile.TemporaryDirectory(prefix="kfed-bench-") as folder, _serving(Path(folder), "load.db") as service:
+    with tempfile.TemporaryDirectory(prefix="kfed-bench-") as folder, serving(Path(folder), "load.db") as service:
         yield from _accepting(service, n_devices)
         yield from _late(service)
     with tempfile.TemporaryDirectory(prefix="kfed-bench-") as folder:
         token_hash = _fill(Path(folder) / "full.db", n_centers)
-        with _serving(Path(folder), "full.db", token_hash) as service:
+        with serving(Path(folder), "full.db", token_hash) as service:
             yield from _aggregating(service, n_centers)
 
 
-def _accepting(service: _Service, n_devices: int) -> Iterator[Figure]:
+def _accepting(service: Service, n_devices: int) -> Iterator[Figure]:
     """As fast as they are answered, then at half the rate that is asked for."""
     service.create("full", n_clusters=N_CLUSTERS)
-    sent = _messages(n_devices, "device")
+    sent = messages(n_devices, "device")
     requests = service.puts("full", sent)
     used = service.processor_seconds()
     at_once = load.send(service.port, requests, N_CONNECTIONS)
@@ -54,21 +56,21 @@ def _accepting(service: _Service, n_devices: int) -> Iterator[Figure]:
     kept = service.ask("GET", "/v1/federations/full")["n_devices"] / n_devices
     accepted = at_once.statuses.get(201, 0)
     yield Figure(NAME, "share of messages there", kept, 1, True, f"{accepted:,} of {n_devices:,} acknowledged as new")
-    paced = load.send(service.port, service.puts("full", _messages(n_devices // 2, "paced")), N_CONNECTIONS, RATE / 2)
+    paced = load.send(service.port, service.puts("full", messages(n_devices // 2, "paced")), N_CONNECTIONS, RATE / 2)
     detail = f"p50 {paced.percentile(50):.1f} ms at {paced.rate:.0f} a second"
     yield Figure(NAME, "p99 at half that rate, ms", paced.percentile(99), 250, False, detail)
 
 
-def _late(service: _Service) -> Iterator[Figure]:
+def _late(service: Service) -> Iterator[Figure]:
     """One after the other, once there are clusters."""
     service.ask("POST", "/v1/federations/full/aggregate", {})
     headers = {"Accept": "application/octet-stream"}
-    late = load.send(service.port, service.puts("full", _messages(500, "late"), headers), 1)
+    late = load.send(service.port, service.puts("full", messages(500, "late"), headers), 1)
     detail = f"k={N_CLUSTERS}, d={N_FEATURES}; p99 {late.percentile(99):.1f} ms"
     yield Figure(NAME, "identity of a late device, p50 in ms", late.percentile(50), 10, False, detail)
 
 
-def _aggregating(service: _Service, n_centers: int) -> Iterator[Figure]:
+def _aggregating(service: Service, n_centers: int) -> Iterator[Figure]:
     """Devices that come while a million stored centers are aggregated."""
     seconds: list[float] = []
 
@@ -77,7 +79,7 @@ def _aggregating(service: _Service, n_centers: int) -> Iterator[Figure]:
         service.ask("POST", "/v1/federations/full/aggregate", {})
         seconds.append(time.perf_counter() - started)
 
-    requests = iter(service.puts("full", _messages(20_000, "meanwhile")))
+    requests = iter(service.puts("full", messages(20_000, "meanwhile")))
     worker = threading.Thread(target=aggregate)
     worker.start()
     latencies: list[float] = []
@@ -92,7 +94,7 @@ def _aggregating(service: _Service, n_centers: int) -> Iterator[Figure]:
         yield Figure(NAME, "peak memory over the centers", service.peak_bytes() / size, 3, False, detail)
 
 
-def _messages(n_devices: int, prefix: str, seed: int = 0) -> list[DeviceMessage]:
+def messages(n_devices: int, prefix: str, seed: int = 0) -> list[DeviceMessage]:
     """Messages of devices that know a few of many clusters, k^(z)=4, d=64, in single precision."""
     rng = np.random.default_rng([seed, *prefix.encode()])
     means = 5 * np.random.default_rng(seed).standard_normal((N_CLUSTERS, N_FEATURES), np.float32)
@@ -118,7 +120,7 @@ def _fill(path: Path, n_centers: int) -> str:
     federation = store.add_federation(Federation(0, "full", schema, N_CLUSTERS, "paper", hashed(token), 0.0))
     assert federation is not None
     for part in range(n_centers // N_LOCAL_CLUSTERS // 1_000):
-        store.put([_arrival(federation, message) for message in _messages(1_000, f"stored-{part}")])
+        store.put([_arrival(federation, message) for message in messages(1_000, f"stored-{part}")])
     store.close()
     return token
 
@@ -138,11 +140,12 @@ def _arrival(federation: Any, message: DeviceMessage) -> Any:
     )
 
 
-class _Service:
+class Service:
     """A coordinator as a program of its own, and what to say to it."""
 
     def __init__(self, process: subprocess.Popen[str], url: str, admin_token: str) -> None:
         self._process, self._admin_token = process, admin_token
+        self._admin = {"Authorization": f"Bearer {admin_token}"}
         self._url = url
         self.port = int(url.rsplit(":", 1)[1])
         self.join_tokens: dict[str, str] = {}
@@ -159,15 +162,27 @@ class _Service:
         terms = {"name": name, "n_features": N_FEATURES, "n_clusters": n_clusters}
         self.join_tokens[name] = self.ask("POST", "/v1/federations", terms)["join_token"]
 
-    def puts(self, name: str, sent: Sequence[DeviceMessage], headers: dict[str, str] | None = None) -> list[bytes]:
-        """The requests of devices."""
-        rights = {"Authorization": f"Bearer {self.join_tokens[name]}", "Kfed-Device-Secret": "s" * 32}
-        return [
-            load.put(
-                f"/v1/federations/{name}/devices/{one.device_id}/message", one.to_bytes(), rights | (headers or {})
-            )
-            for one in sent
-        ]
+    def puts(
+        self, name: str, sent: Sequence[DeviceMessage], headers: dict[str, str] | None = None, query: str = ""
+    ) -> list[bytes]:
+        """The requests of devices that send their messages."""
+        rights = {"Authorization": f"Bearer {self.join_tokens[name]}", **SECRET, **(headers or {})}
+        paths = [f"/v1/federations/{name}/devices/{one.device_id}/message{query}" for one in sent]
+        return [load.request("PUT", path, rights, one.to_bytes()) for path, one in zip(paths, sent, strict=True)]
+
+    def as_device(self, name: str, method: str, device_id: str, tail: str = "") -> bytes:
+        """A request of a device about itself."""
+        return load.request(method, f"/v1/federations/{name}/devices/{device_id}{tail}", SECRET)
+
+    def look(self, path: str) -> bytes:
+        """A request of whoever watches."""
+        return load.request("GET", path, self._admin)
+
+    @contextmanager
+    def events(self) -> Iterator[Iterator[str]]:
+        """The lines of events, as a page gets them."""
+        with httpx.stream("GET", f"{self._url}/v1/events", headers=self._admin, timeout=60) as answer:
+            yield answer.iter_lines()
 
     def processor_seconds(self) -> float:
         """How long the service has computed; 0 where the system does not say."""
@@ -179,15 +194,22 @@ class _Service:
 
     def peak_bytes(self) -> int:
         """The most memory that the service has used; 0 where the system does not say."""
+        return self._memory("VmHWM:")
+
+    def memory_bytes(self) -> int:
+        """The memory that the service uses now; 0 where the system does not say."""
+        return self._memory("VmRSS:")
+
+    def _memory(self, line: str) -> int:
         try:
             status = Path(f"/proc/{self._process.pid}/status").read_text()
         except OSError:
             return 0
-        return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+        return 1024 * int(status.partition(line)[2].split()[0])
 
 
 @contextmanager
-def _serving(folder: Path, store: str, join_token: str | None = None) -> Iterator[_Service]:
+def serving(folder: Path, store: str, join_token: str | None = None) -> Iterator[Service]:
     """``kfed serve`` on a free port."""
     command = [sys.executable, "-c", "from kfed.cli import main; main()", "serve", "--port", "0", "--json"]
     files = ["--store", str(folder / store), "--admin-token-file", str(folder / "admin.token")]
@@ -195,7 +217,7 @@ def _serving(folder: Path, store: str, join_token: str | None = None) -> Iterato
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
         said = "".join(line for line in _until(lines, "}\n"))
-        service = _Service(process, json.loads(said)["url"], (folder / "admin.token").read_text().strip())
+        service = Service(process, json.loads(said)["url"], (folder / "admin.token").read_text().strip())
         if join_token is not None:
             service.join_tokens["full"] = join_token
         try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 Result = TypeVar("Result")
+
+CLOSED, MOST_TRIES = 0, 3
 
 
 @dataclass(frozen=True)
@@ -20,16 +22,16 @@ class Load:
     Attributes
     ----------
     statuses : dict of int to int
-        How many answers had each status.
+        How many answers had each status; `CLOSED` is a connection that was closed without one.
     seconds : float
         From the first request to the last answer.
     latencies : sequence of float
-        Seconds that each request waited for its answer, counted from when it was due.
+        Seconds that each request waited for its answer, in the order of requests, counted from when it was due.
     """
 
     statuses: dict[int, int]
     seconds: float
-    latencies: Sequence[float]
+    latencies: list[float]
 
     def percentile(self, share: float) -> float:
         """Milliseconds in which this percentage of requests was answered."""
@@ -41,9 +43,9 @@ class Load:
         return len(self.latencies) / self.seconds
 
 
-def put(path: str, body: bytes, headers: dict[str, str]) -> bytes:
+def request(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
     """A request as it goes over the wire."""
-    lines = [f"PUT {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
@@ -56,7 +58,7 @@ def send(port: int, requests: Sequence[bytes], n_connections: int, rate: float |
     port : int
         Of a coordinator on this machine.
     requests : sequence of bytes
-        See `put`.
+        See `request`.
     n_connections : int
         Requests that may be under way at once.
     rate : float, optional
@@ -76,33 +78,38 @@ def _run(work: Callable[[], asyncio.Future[Result] | object]) -> Load:
 
 
 async def _send(port: int, requests: Sequence[bytes], n_connections: int, rate: float | None) -> Load:
-    statuses: dict[int, int] = {}
-    latencies: list[float] = []
+    found = Load({}, 0.0, [0.0] * len(requests))
     started = time.perf_counter()
     queue = enumerate(requests)
     async with asyncio.TaskGroup() as group:
         for _ in range(n_connections):
-            group.create_task(_connection(port, queue, started, rate, statuses, latencies))
-    return Load(statuses, time.perf_counter() - started, latencies)
+            group.create_task(_connection(port, queue, started, rate, found))
+    return replace(found, seconds=time.perf_counter() - started)
 
 
 async def _connection(
-    port: int,
-    queue: Iterator[tuple[int, bytes]],
-    started: float,
-    rate: float | None,
-    statuses: dict[int, int],
-    latencies: list[float],
+    port: int, queue: Iterator[tuple[int, bytes]], started: float, rate: float | None, found: Load
 ) -> None:
-    """One device after the other, over one connection."""
+    """One device after the other, over one connection; one that was closed is opened again, as devices do."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for number, request in queue:
         due = time.perf_counter() if rate is None else started + number / rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        writer.write(request)
-        head = await reader.readuntil(b"\r\n\r\n")
-        await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0]))
-        latencies.append(time.perf_counter() - due)
-        status = int(head[9:12])
-        statuses[status] = statuses.get(status, 0) + 1
+        for _ in range(MOST_TRIES):
+            try:
+                status = await _answer(reader, writer, request)
+                break
+            except (asyncio.IncompleteReadError, ConnectionError):
+                status = CLOSED
+                found.statuses[CLOSED] = found.statuses.get(CLOSED, 0) + 1
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        found.latencies[number] = time.perf_counter() - due
+        found.statuses[status] = found.statuses.get(status, 0) + 1
     writer.close()
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> int:
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0]))
+    return int(head[9:12])

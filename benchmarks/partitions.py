@@ -1,21 +1,19 @@
-"""Devices on a Dask cluster: twenty thousand of them in Parquet files, on two worker processes and in one process."""
+"""Devices on a Dask cluster: four thousand of them in Parquet files, on two worker processes and in one process."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.figures import Figure
+from benchmarks.rivals import Rival, cluster_of, costs_of, peak_bytes, rivals
 from kfed._base import pool
 from kfed._base.array import Array
-from kfed.errors import MissingExtraError
 
 NAME = "dask"
 N_FEATURES = 16
@@ -27,23 +25,26 @@ COLUMNS = [f"x{i}" for i in range(N_FEATURES)]
 
 
 def partitions(quick: bool) -> Iterator[Figure]:
-    """Cluster 10 million rows of 20,000 devices of unequal sizes; a tenth of them if `quick`."""
-    n_devices, n_rows = (2_000, 1_000_000) if quick else (20_000, 10_000_000)
+    """Cluster 2 million rows of 4,000 devices of unequal sizes, beside k-means on all rows; a tenth if `quick`."""
+    n_devices, n_rows = (400, 200_000) if quick else (4_000, 2_000_000)
     with tempfile.TemporaryDirectory(prefix="kfed-bench-") as folder:
         sizes = _sizes(n_devices, n_rows)
         _write(Path(folder), sizes)
         here, expected = _timed(lambda: _clustered(folder))
-        with _cluster(1) as client:
+        with cluster_of(1) as client:
             start = client.run(time.process_time)
             alone, _ = _timed(lambda: _clustered(folder, client))
             cpu_alone = _busiest(start, client.run(time.process_time))
-        with _cluster(N_WORKERS) as client:
-            before, start = max(client.run(_peak_bytes).values()), client.run(time.process_time)
+        with cluster_of(N_WORKERS) as client:
+            before, start = max(client.run(peak_bytes).values()), client.run(time.process_time)
             own = time.process_time()
             together, found = _timed(lambda: _clustered(folder, client))
             own = time.process_time() - own
             cpu_together = _busiest(start, client.run(time.process_time))
-            peak = max(client.run(_peak_bytes).values())
+            peak = max(client.run(peak_bytes).values())
+        ours = Rival("k-FED on two workers", together, expected.cluster_centers, peak)
+        others = list(rivals(folder, COLUMNS, N_CLUSTERS))
+        costs = costs_of(folder, COLUMNS, [ours, *others])
     same = float(found.to_bytes() == expected.to_bytes())
     shape = f"{n_devices:,} devices of {sizes.min()} to {sizes.max():,} rows, {sizes.sum():,} rows, d={N_FEATURES}"
     yield Figure(NAME, "share of answers of one process", same, 1, True, shape)
@@ -63,20 +64,13 @@ def partitions(quick: bool) -> Iterator[Figure]:
         )
         yield Figure(NAME, "worker memory for the work over all rows", (peak - before) / rows, 0.5, False, detail)
 
-
-@contextmanager
-def _cluster(n_workers: int) -> Iterator[Any]:
-    """Processes with one thread each, ready to work."""
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise MissingExtraError("this benchmark needs Dask: pip install 'kfed[dask]'") from error
-    with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        client.run(_warm)
-        yield client
+    for rival, cost in zip(others, costs[1:], strict=True):
+        detail = f"k-FED {ours.in_words(costs[0])}; {rival.name} {rival.in_words(cost)}"
+        yield Figure(NAME, f"cost over that of {rival.name}", costs[0] / cost, 1.05, False, detail)
+        yield Figure(NAME, f"times as fast as {rival.name}", rival.seconds / ours.seconds, 0.1, True)
+        if peak:
+            measure = f"memory of a process over that of {rival.name}"
+            yield Figure(NAME, measure, peak / max(rival.peak, 1), 1, False)
 
 
 def _clustered(folder: str, client: Any = None) -> Any:
@@ -117,18 +111,3 @@ def _write(folder: Path, sizes: Array) -> None:
         points = means[kinds] + rng.standard_normal((len(devices), N_FEATURES), np.float32)
         frame = pd.DataFrame(points, columns=COLUMNS).assign(device=first + devices)
         frame.to_parquet(folder / f"part-{first:06}.parquet", index=False)
-
-
-def _warm() -> None:
-    """Import on a worker what the work imports: that is start-up, not work."""
-    for name in ("pandas", "pyarrow.dataset", "pyarrow.parquet", "kfed.adapters.dask"):
-        import_module(name)
-
-
-def _peak_bytes() -> int:
-    """The most memory that this process has used; 0 where the system does not say."""
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return 0
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0])

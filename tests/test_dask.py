@@ -16,7 +16,7 @@ pd = pytest.importorskip("pandas")
 import dask.dataframe as dd  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
-from kfed.adapters import _partition  # noqa: E402
+from kfed.adapters import cluster_frame  # noqa: E402
 from kfed.adapters.dask import PartitionWarning, cluster_partitions  # noqa: E402
 
 COLUMNS = [f"x{i}" for i in range(6)]
@@ -136,6 +136,16 @@ def test_by_way_of_regions_separated_rows_get_the_same_clusters(client, table):
     assert len(pairs) == N_CLUSTERS == rows["cluster"].nunique()
 
 
+@pytest.mark.parametrize("fan_in", [None, 12])
+def test_every_cluster_rests_on_as_many_devices_as_are_asked_for(table, fan_in):
+    stray = table[table["sensor"] == table["sensor"].iloc[0]].assign(sensor="zz", **dict.fromkeys(COLUMNS, 900.0))
+    stray[COLUMNS[0]] += np.arange(len(stray)) / 100
+    frame = dd.from_pandas(pd.concat([table, stray]).set_index("sensor", drop=False), npartitions=3, sort=True)
+    alone, together = (clustered(frame, None, rule="robust", fan_in=fan_in, min_devices=least) for least in (1, 2))
+    assert fan_in or np.abs(alone.cluster_centers).max() > 800
+    assert np.abs(together.cluster_centers).max() < 800
+
+
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_mid_run_changes_nothing(client, table, tmp_path):
     expected, labels = in_one_process(table)
@@ -192,7 +202,7 @@ def close_when_busy(client, cluster, folder):
 
 def test_a_bad_device_is_named_and_the_rest_goes_on(client, table):
     bad = table.copy()
-    bad.loc[bad.index[bad["sensor"] == "sensor-03"][:2], "x1"] = np.nan
+    bad.loc[bad.index[bad["sensor"] == "sensor-03"][:2], "x1"] = -np.inf
     bad.loc[bad.index[bad["sensor"] == "sensor-05"][0], "x0"] = np.inf
     bad.loc[bad.index[bad["sensor"] == "sensor-07"][:4], "sensor"] = None
     with pytest.warns(PartitionWarning, match="'sensor-03'.*finite.*'sensor-05'"):
@@ -210,7 +220,7 @@ def test_a_bad_device_is_named_and_the_rest_goes_on(client, table):
 
 
 def test_no_value_of_a_row_is_in_the_report_of_a_bad_device(table):
-    bad = table.assign(x2=table["x2"].where(table.index != 3, np.nan))
+    bad = table.assign(x2=table["x2"].where(table.index != 3, np.inf))
     with pytest.warns(PartitionWarning) as said:
         result = clustered(frame_of(bad, 2), None)
     told = str(said[0].message) + str(result.skipped)
@@ -244,12 +254,11 @@ def test_partitions_without_rows_are_passed_over(client, table):
 
 
 def test_only_messages_leave_a_partition(table):
-    plan = _partition.PartitionPlan("sensor", tuple(COLUMNS), np.dtype(float), N_LOCAL, 3, True, 0)
-    report = _partition.partition_messages(table, plan)
-    for payload in report.messages:
+    sent = cluster_frame(table, "sensor", COLUMNS, N_LOCAL)["message"]
+    for payload in sent:
         message = kfed.DeviceMessage.from_bytes(payload)
         assert message.counts.min() >= 3
-    everything = b"".join(report.messages)
+    everything = b"".join(sent)
     assert not any(row.tobytes() in everything for row in table[COLUMNS].to_numpy())
 
 
@@ -262,7 +271,9 @@ def test_only_messages_leave_a_partition(table):
         ({"columns": "x0"}, "must be a list"),
         ({"columns": ["x0", "x0"]}, "distinct"),
         ({"columns": ["x0", "sensor"]}, "device column"),
-        ({"columns": ["x0", "note"]}, "must be numbers; 'note'"),
+        ({"columns": ["x0", "note"], "as_is": True}, "must be numbers; 'note'"),
+        ({"missing": "guess"}, "missing must be one of"),
+        ({"privacy": kfed.Privacy(epsilon=1.0, radius=1.0), "as_is": False}, "privacy is for numbers as they are"),
         ({"label_column": "kind"}, "label_column"),
         ({"n_local_clusters": 0}, "n_local_clusters"),
         ({"frame_or_path": 3}, "Dask frame, a path or a URL"),

@@ -22,9 +22,13 @@ class FakeNodes:
 
     def __init__(self, messages):
         self.messages, self.asked, self.answers = messages, set(), {}
-        self.failed, self.repeated, self.labelled, self.clusters = {}, {}, {}, {}
-        self.is_waiting_for_labels = False
+        self.failed, self.repeated, self.labelled, self.clusters, self.sizes = {}, {}, {}, {}, {}
+        self.question, self.is_slow = None, False
         self._new = []
+
+    @property
+    def is_waiting_for_labels(self):
+        return self.is_slow and len(self.labelled) < len(self.answers)
 
     def ask_new(self):
         self._new += sorted(self.messages.keys() - self.asked)
@@ -36,7 +40,8 @@ class FakeNodes:
 
     def tell(self, answers):
         self.answers |= {node: identity for node, (_, identity) in answers.items()}
-        self.labelled |= dict.fromkeys(answers, 30)
+        if not self.is_slow:
+            self.labelled |= dict.fromkeys(answers, 30)
 
     def fail(self, node, reason):
         self.failed[node] = reason
@@ -82,6 +87,43 @@ def test_a_node_that_sends_another_message_than_before_is_refused_logged_and_nam
     assert outcome.aggregation == kfed.Aggregation.load(finished.output)
 
 
+def test_nodes_have_until_the_deadline_to_label_their_rows(monkeypatch):
+    """As long as they were given to cluster them; a fixed time is too short for some."""
+    now = [0.0]
+    monkeypatch.setattr(flower_round.time, "monotonic", lambda: now[0])
+    nodes = FakeNodes({node: message_of(node) for node in range(3)})
+    nodes.is_slow = True
+
+    def sleep(seconds):
+        now[0] += 1.0
+        if now[0] > 30:
+            nodes.labelled |= dict.fromkeys(nodes.answers, 30)
+
+    monkeypatch.setattr(flower_round.time, "sleep", sleep)
+    assert run_over(nodes, Settings(3, deadline=60.0)).labelled == dict.fromkeys(range(3), 30)
+    assert run_over(FakeNodes({node: message_of(node) for node in range(3)}), Settings(3)).failed == {}
+
+
+def test_a_node_that_never_labels_its_rows_does_not_hold_up_the_round(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(flower_round.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(flower_round.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + 1.0))
+    nodes = FakeNodes({node: message_of(node) for node in range(3)})
+    nodes.is_slow = True
+    assert run_over(nodes, Settings(3, deadline=60.0)).labelled == {}
+    assert 60 <= now[0] < 70
+
+
 def test_without_a_message_there_is_no_round():
     with pytest.raises(kfed.EngineError, match="0 were asked, 0 failed"):
         run_over(FakeNodes({}), Settings(3, deadline=0.05))
+
+
+def test_a_round_can_ask_for_several_nodes_behind_every_cluster():
+    messages = {node: message_of(node) for node in range(12)}
+    messages[12] = kfed.DeviceMessage("12", [[900.0, 900.0]], [2**53])
+    outcome = run_over(FakeNodes(messages), Settings(3, rule="robust", min_devices=2, deadline=1.0))
+    assert outcome.aggregation.min_devices == 2
+    assert np.abs(outcome.aggregation.cluster_centers).max() < 20
+    with pytest.raises(kfed.InvalidInputError, match="min_devices must be a whole number of at least 1; got 0"):
+        Settings(3, min_devices=0)

@@ -51,7 +51,7 @@ def test_cluster_ids_must_be_whole_numbers_below_the_number_of_clusters(ids):
         kfed.Identity("a", ids, [[0.0], [1.0]])
 
 
-@pytest.mark.parametrize("centers", [[0.0], [[np.nan]], [[np.inf]], [["a"]], [[0.0], [0.0, 1.0]], None])
+@pytest.mark.parametrize("centers", [[0.0], [[np.nan, 0.0]], [[np.inf]], [["a"]], [[0.0], [0.0, 1.0]], None])
 def test_cluster_centers_must_be_finite_rows(centers):
     with pytest.raises(kfed.InvalidInputError):
         kfed.Identity("a", [], centers)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from worlds import few_examples
+from worlds import few_examples, same_partition
 
 
 @dataclass
@@ -170,3 +170,18 @@ def test_missclass_lb_local_means_of_two_clusters_are_farther_apart_than_those_o
             assert apart <= 4 * unit + network.rounding
         else:
             assert apart >= 6 * unit - network.rounding
+
+
+@given(networks(min_clusters=2))
+@few_examples
+def test_center_init_the_first_centers_are_one_of_each_cluster_and_the_theorem_names_every_center_right(network):
+    needed = {pair: 10 * np.sqrt(network.m0) * network.inactive_scale for pair in combinations(network.means, 2)}
+    needed |= {pair: max(needed[pair], network.device_separation(*pair, 100.0)) for pair in network.active_pairs()}
+    network = network.just_separated(needed)
+    messages, targets = [], []
+    for z in network.held:
+        found = local_centers(network, z)
+        messages.append(kfed.DeviceMessage(f"{z:03d}", list(found.values()), [10] * len(found)))
+        targets += found
+    result = kfed.aggregate(messages, len(network.means), n_jobs=1)
+    assert same_partition(result.center_labels, np.array(targets))

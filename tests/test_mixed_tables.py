@@ -349,6 +349,12 @@ def test_a_column_that_is_empty_at_one_site_is_no_obstacle(write):
         assert [len(one.labels(result)) for one in own] == [3, 3, 3]
 
 
+def test_columns_that_are_empty_at_a_site_do_not_make_its_rows_incomplete(write):
+    rows = "".join(f"{i % 7},{i % 5},,,\n" for i in range(40))
+    kept = cluster_file(write("x,y,a,b,c\n" + rows), 1, "a")
+    assert kept.to_message().counts.tolist() == [40]
+
+
 def test_a_column_may_be_called_like_a_kind(write):
     message = sites_of(write, "number,category\n1,2\n3,4\n")[0].to_message()
     assert kfed.DeviceMessage.from_bytes(message.to_bytes()).schema.names == ("number", "category")

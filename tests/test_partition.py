@@ -122,6 +122,61 @@ def test_gather_undoes_the_split(world, seed):
     np.testing.assert_array_equal(split.gather(split.of(classes)), classes)
 
 
+@given(class_worlds(), seeds, st.sampled_from([1e-3, 0.1, 1.0, 100.0]))
+def test_dirichlet_uses_every_row_once_and_no_device_is_empty(world, seed, alpha):
+    classes, n_devices, _ = world
+    split = partition.dirichlet(classes, n_devices, alpha, seed)
+    assert_sound(split, len(classes))
+    assert (split.n_devices, len(split.unused)) == (n_devices, 0)
+    assert same(split, partition.dirichlet(classes, n_devices, alpha, seed))
+
+
+def class_shares(split, classes):
+    """Share of the rows of each class on each device, (n_devices, n_classes)."""
+    held = np.array([np.bincount(classes[own], minlength=classes.max() + 1) for own in split.rows])
+    return held / held.sum(axis=0)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 2.0, 20.0])
+def test_shares_of_a_class_have_the_moments_of_a_dirichlet_distribution(alpha):
+    """Mean 1/Z, and variance (1/Z)(1 - 1/Z) / (Z alpha + 1)."""
+    classes = np.repeat(np.arange(300), 400)
+    shares = class_shares(partition.dirichlet(classes, 5, alpha), classes)
+    assert shares.mean() == pytest.approx(0.2)
+    assert shares.var() == pytest.approx(0.2 * 0.8 / (5 * alpha + 1), rel=0.12)
+
+
+@given(st.integers(1, 300), st.data(), seeds, st.sampled_from([1e-3, 0.5, 100.0]))
+def test_quantity_skew_spreads_every_row_and_no_device_is_empty(n_points, data, seed, alpha):
+    n_devices = data.draw(st.integers(1, n_points))
+    split = partition.quantity_skew(n_points, n_devices, alpha, seed)
+    assert_sound(split, n_points)
+    assert len(split.unused) == 0
+
+
+def test_a_small_concentration_makes_sizes_unequal():
+    spread = [np.ptp(partition.quantity_skew(10_000, 20, alpha).sizes) for alpha in (0.1, 1.0, 1000.0)]
+    assert spread[0] > 2 * spread[1] > 8 * spread[2]
+
+
+@given(st.integers(0, 1000), st.floats(0, 1))
+def test_feature_shift_gives_every_device_as_many_rows(seed, strength):
+    points = np.random.default_rng(seed).normal(size=(90, 3))
+    split = partition.feature_shift(points, 7, strength, seed)
+    assert_sound(split, 90)
+    assert np.ptp(split.sizes) <= 1
+
+
+def test_the_stronger_the_feature_shift_the_more_devices_differ():
+    points = np.random.default_rng(0).normal(size=(2000, 4))
+    spreads = [
+        np.std([own.mean(axis=0) for own in partition.feature_shift(points, 10, strength).of(points)], axis=0).sum()
+        for strength in (0.0, 0.3, 0.6, 1.0)
+    ]
+    assert spreads == sorted(spreads)
+    assert spreads[-1] > 5 * spreads[0]
+
+
 def test_other_seeds_give_other_splits():
     classes = np.repeat(np.arange(4), 30)
     for make in (
@@ -146,6 +201,10 @@ CLASSES = np.repeat(np.arange(4), 5)
         (lambda: partition.iid(5, 6), "n_devices must be at most 5, the number of rows; got 6"),
         (lambda: partition.power_law(5, 6), "n_devices must be at most 5"),
         (lambda: partition.natural(CLASSES, n_devices=5), "n_devices must be at most 4"),
+        (lambda: partition.dirichlet(CLASSES, 4, 0.0), "alpha must be a finite number greater than zero; got 0"),
+        (lambda: partition.dirichlet(CLASSES, 21, 1.0), "n_devices must be at most 20"),
+        (lambda: partition.quantity_skew(5, 2, -1.0), "alpha must be"),
+        (lambda: partition.feature_shift(np.eye(4), 2, 1.5), "strength must be from 0 to 1; got 1.5"),
         (lambda: partition.iid(5, 0), "n_devices must be a whole number of at least 1"),
         (lambda: partition.iid(5, 2).of(np.zeros((6, 2))), "points must have 5 rows; got 6"),
         (lambda: partition.natural(CLASSES[:-1], min_points=5).gather([]), "must be on a device; 4 are on none"),

@@ -82,4 +82,4 @@ def test_the_page_of_the_documentation_has_tables_that_hold_and_pictures_beside_
 
 
 def test_the_tally_counts_claims_and_skipped_experiments(outcomes):
-    assert tally(outcomes) == "3 claims: 2 reproduced, 0 exceeded, 1 not reproduced; experiments skipped: 1"
+    assert tally(outcomes) == "3 claims of the paper: 2 reproduced, 1 not reproduced; experiments skipped: 1"

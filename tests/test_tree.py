@@ -220,3 +220,60 @@ def test_settings_that_make_no_tree_are_refused(options, match):
 def test_what_is_no_message_is_refused():
     with pytest.raises(kfed.InvalidInputError, match="got a str"):
         kfed.aggregate_tree(["hello"], 1)
+
+
+def with_a_liar(n_devices=60, n_clusters=3):
+    """Devices with two of three clusters each, and one that makes up a cluster of its own with absurd counts."""
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0]])
+    sent = [
+        kfed.DeviceMessage(f"{i:03}", places[[i % 3, (i + 1) % 3]] + rng.normal(size=(2, 2)) / 9, [30, 30], [9.0, 9.0])
+        for i in range(n_devices)
+    ]
+    return places, [*sent, kfed.DeviceMessage("liar", [[900.0, 900.0]], [2**53], [0.0])]
+
+
+def test_with_min_devices_no_device_makes_a_cluster_of_a_tree_alone():
+    places, sent = with_a_liar()
+    together, alone = (kfed.aggregate_tree(sent, 3, fan_in=10, rule="robust", min_devices=n) for n in (2, 1))
+    gaps = np.linalg.norm(together.cluster_centers[:, None] - places, axis=2)
+    assert gaps.min(axis=0).max() < 1
+    assert np.abs(alone.cluster_centers).max() > 800
+    with pytest.raises(kfed.InvalidInputError, match="min_devices of a tree takes rule='robust'"):
+        kfed.aggregate_tree(sent, 3, fan_in=10, min_devices=2)
+
+
+def test_the_last_few_devices_are_no_region_of_their_own():
+    places, sent = with_a_liar(30)
+    lonely = [kfed.DeviceMessage(name, [[at, at]], [9], [1.0]) for name, at in {"x": 500.0, "y": -500.0}.items()]
+    regions = {}
+    result = kfed.aggregate_tree(
+        [*sent[:30], *lonely], 3, fan_in=10, rule="robust", min_devices=2, keep=regions.__setitem__
+    )
+    assert [region.messages.n_devices for region in regions.values()] == [10, 10, 12]
+    assert np.linalg.norm(result.cluster_centers[:, None] - places, axis=2).min(axis=0).max() < 1
+
+
+def test_a_region_has_as_many_clusters_as_rest_on_enough_devices():
+    at = [[0.0], [0.1], [9.0], [9.1], [20.0], [30.0]]
+    sent = [kfed.DeviceMessage(f"{i}", [place], [9], [1.0]) for i, place in enumerate(at)]
+    rest = [kfed.DeviceMessage(f"late {i}", [place], [9], [1.0]) for i, place in enumerate(3 * at[:4])]
+    regions = {}
+    result = kfed.aggregate_tree([*sent, *rest], 4, fan_in=6, rule="robust", min_devices=2, keep=regions.__setitem__)
+    assert all(region.devices_in_cluster.min() >= 2 for region in regions.values())
+    assert regions["region 0.0"].n_clusters < 4
+    assert result.n_clusters == 4
+
+
+def test_what_was_set_aside_is_not_passed_on():
+    _, sent = with_a_liar()
+    result = kfed.aggregate(sent, 3, rule="robust", min_devices=2)
+    assert len(result.set_aside) == 1
+    spoken = result.to_message("region")
+    assert spoken.n_points == 60 * 60
+    assert np.abs(spoken.centers).max() < 30
+
+
+def test_min_devices_of_a_tree_must_be_a_number():
+    with pytest.raises(kfed.InvalidInputError, match="min_devices must be a whole number of at least 1; got 0"):
+        kfed.aggregate_tree([], 3, min_devices=0)

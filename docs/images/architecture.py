@@ -14,7 +14,7 @@ PROJECT = HERE.parents[1] / "pyproject.toml"
 WORDS = {
     "cli": "parse, call one function, render",
     "experiments": "the paper's tables and figures",
-    "adapters": "Dask and Flower",
+    "adapters": "Dask, Spark, Ray, Flower",
     "coordinator": "the server as a service",
     "baselines": "what k-FED is compared with",
     "federated": "one model per cluster, on PyTorch",
@@ -23,6 +23,7 @@ WORDS = {
     "separation": "the theorem on data",
     "datasets": "data for simulations",
     "metrics": "cost and accuracy",
+    "results": "tidy tables",
     "simulate": "a whole round on one machine",
     "site": "tables, and the file that a site keeps",
     "device": "Algorithm 1: points become a few centers",

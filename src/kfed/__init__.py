@@ -17,7 +17,7 @@ of Dennis, Li and Smith, "Heterogeneity for the Win: One-Shot Federated Clusteri
 from typing import TYPE_CHECKING, Any
 
 from kfed._version import __version__ as __version__
-from kfed.device import LocalClustering, Privacy, cluster_device, cluster_fleet
+from kfed.device import LocalClustering, Privacy, cluster_device, cluster_fleet, refine_device
 from kfed.errors import (
     AggregationWarning,
     CorruptFileError,
@@ -45,6 +45,7 @@ from kfed.server import (
     KChoice,
     KComparison,
     aggregate,
+    aggregate_refined,
     aggregate_tree,
     choose_n_clusters,
     compare_k,
@@ -88,11 +89,13 @@ __all__ = [
     "UnknownDeviceError",
     "VersionError",
     "aggregate",
+    "aggregate_refined",
     "aggregate_tree",
     "choose_n_clusters",
     "cluster_device",
     "cluster_fleet",
     "compare_k",
+    "refine_device",
     "separation_report",
 ]
 

@@ -54,7 +54,8 @@ class Caller:
         self.join = {}
 
     def create(self, name="clinics", **terms):
-        terms = {"n_features": 2, "n_clusters": 4, **terms}
+        """Create a federation; tests look at all centers, unless they say otherwise."""
+        terms = {"n_features": 2, "n_clusters": 4, "min_devices_shown": 1, **terms}
         answer = self.http.post("/v1/federations", json={"name": name, **terms}, headers=self.admin)
         assert answer.status_code == 201, answer.text
         self.join[name] = {"Authorization": f"Bearer {answer.json()['join_token']}"}

@@ -265,3 +265,17 @@ def test_a_message_written_by_another_program_is_the_same_message(caller):
     caller.wait_until("aggregated")
     again = caller.put(sent)
     assert (again.status_code, again.json()) == (200, caller.identity("a"))
+
+
+def test_a_device_that_was_not_aggregated_leaves_or_is_replaced_without_a_look_at_the_others(caller, monkeypatch):
+    sent = messages(4)
+    before = caller.create_aggregated(sent)
+    settled, settle = [], Aggregator.settle
+    monkeypatch.setattr(Aggregator, "settle", lambda self, job: settled.append(job) or settle(self, job))
+    caller.put(message("late"))
+    assert caller.put(message("late", seed=1), replace=True).status_code == 200
+    assert caller.remove("late").status_code == 200
+    assert not settled
+    assert caller.show()["version"] == before["version"]
+    assert caller.remove(sent[0].device_id).json()["version"] == before["version"] + 1
+    assert len(settled) == 1

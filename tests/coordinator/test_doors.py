@@ -15,7 +15,9 @@ import pytest
 from coordinators import KFED, Caller, message
 
 from consoles import run
-from kfed.coordinator.http import HostNames
+from kfed.coordinator import security
+from kfed.coordinator.core import service as core_service
+from kfed.coordinator.http import HostNames, rights
 from kfed.coordinator.store import Store
 
 VIEWS = ["/v1/federations", "/v1/federations/clinics", "/v1/federations/clinics/picture", "/metrics"]
@@ -148,11 +150,46 @@ def test_wrong_tokens_are_logged_and_limited_and_right_ones_still_work(caller, c
     assert caller.http.post("/v1/federations/clinics/close", headers=caller.admin).status_code == 200
 
 
+def record_reads(monkeypatch):
+    """What is read of the store, as SQL; a list that grows."""
+    reads, read = [], Store._read
+    monkeypatch.setattr(Store, "_read", lambda self, query: reads.append(str(query)) or read(self, query))
+    return reads
+
+
+def test_whether_a_device_exists_is_told_neither_by_the_answer_nor_by_the_work(store_caller, monkeypatch):
+    caller = store_caller
+    caller.create()
+    caller.put(message("there"))
+    caller.put(message("open"), secret=None)
+    reads, compared, compare = record_reads(monkeypatch), [], security.matches
+    for module in (rights, core_service):
+        monkeypatch.setattr(module, "matches", lambda *pair: compared.append(pair[0]) or compare(*pair))
+    wrong = {"Authorization": "Bearer " + "x" * 32}
+    tries = [
+        ("GET", "/identity", {"Kfed-Device-Secret": "x" * 24}),
+        ("DELETE", "", {"Kfed-Device-Secret": "x" * 24}),
+        ("GET", "/identity", wrong),
+        ("GET", "/terms", wrong),
+        ("PUT", "/message", wrong),
+        ("DELETE", "", caller.join["clinics"]),
+    ]
+    for method, tail, headers in tries:
+        seen = set()
+        for device_id in ("there", "open", "nobody"):
+            reads.clear(), compared.clear()
+            answer = caller.http.request(method, caller.path(device_id) + tail, headers=headers)
+            seen.add((answer.status_code, answer.text, tuple(reads), len(compared)))
+        assert len(seen) == 1, (method, tail)
+        [(status, _, read, _)] = seen
+        assert status == 403
+        assert not any("kfed_devices.message" in query for query in read)
+
+
 def test_the_store_is_read_alike_whether_or_not_a_federation_exists(store_caller, monkeypatch):
     store_caller.create()
     store_caller.put(message("a"))
-    reads, device = [], Store.device
-    monkeypatch.setattr(Store, "device", lambda self, *which: reads.append(which) or device(self, *which))
+    reads = record_reads(monkeypatch)
     answers = {}
     for name in ("clinics", "klinics"):
         for device_id in ("a", "b", "a%00b", "a%07b"):

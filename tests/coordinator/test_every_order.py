@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from sqlalchemy import create_engine, func, select, text
 
 import kfed
-from kfed.coordinator.core import Clusters, Coordinator, Proofs, answer_if_ready, registry, service
+from kfed.coordinator.core import Clusters, Coordinator, Proofs, labels_if_ready, registry, service
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import new_token
 from kfed.coordinator.store import Store, schema, transactions
@@ -225,7 +225,7 @@ class Federated(RuleBasedStateMachine):
         for device_id, variant in self.stored.items():
             found = self.running.run(self.coordinator.device(self.live, device_id))
             assert found.message == sent(device_id, variant).to_bytes()
-            assert (answer_if_ready(clusters, sent(device_id, variant)) is None) == (self.aggregated is None)
+            assert (labels_if_ready(clusters, sent(device_id, variant)) is None) == (self.aggregated is None)
         assert (clusters is None) == (self.aggregated is None)
         if clusters is not None:
             result = expected(frozenset(self.aggregated.items()))

@@ -9,6 +9,7 @@ import ssl
 import stat
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -381,18 +382,71 @@ def test_a_password_of_the_database_is_in_no_output(postgres_address, tmp_path, 
 # Encryption -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certificate")
-    command = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    )
+def made_certificate(folder, name):
+    """A key and a certificate for this name or address, signed by itself."""
+    folder.mkdir(exist_ok=True)
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=kfed"
     files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
     try:
-        subprocess.run([*command.split(), *files], check=True, capture_output=True)
+        subprocess.run([*command.split(), "-addext", f"subjectAltName={name}", *files], check=True, capture_output=True)
     except FileNotFoundError:
         pytest.skip("openssl is not installed")
     return folder
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    return made_certificate(tmp_path_factory.mktemp("certificate"), "IP:127.0.0.1")
+
+
+class Impostor:
+    """Listens with a certificate of its own, and keeps what it is told behind it."""
+
+    def __init__(self, certificate):
+        self.heard = []
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self):
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            connection.settimeout(5)
+            try:
+                with self._context.wrap_socket(connection, server_side=True) as encrypted:
+                    self.heard.append(encrypted.recv(2**16))
+            except OSError:
+                connection.close()
+
+    def stop(self):
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+
+
+@pytest.mark.parametrize(
+    ("name", "trusted", "why"),
+    [("IP:127.0.0.1", "own", "not trusted"), ("DNS:other.example", "its", "mismatch")],
+)
+def test_nothing_is_said_to_who_does_not_present_the_right_certificate(
+    url, folder, certificate, tmp_path, name, trusted, why
+):
+    theirs = made_certificate(tmp_path / "impostor", name)
+    authority = certificate if trusted == "own" else theirs
+    impostor = Impostor(theirs)
+    started = time.monotonic()
+    said = run(*join_arguments(impostor.url, "north", "--no-wait", "--cafile", authority / "cert.pem"), code=1)
+    impostor.stop()
+    assert why in said
+    assert time.monotonic() - started < 60  # it is not tried again for minutes
+    assert not b"".join(impostor.heard)
+    assert not Path("north.ticket").exists()
 
 
 def test_a_device_verifies_who_it_talks_to_and_no_token_or_stack_is_in_the_log(serve, folder, certificate):

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from coordinators import ADMIN, Caller, message, messages
+from coordinators import ADMIN, MEANS, Caller, message, messages
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -23,6 +23,7 @@ def browser():
 def open_page(browser):
     """Open pages; none of them may complain, or ask anything of another machine."""
     complaints, asked, pages = [], [], []
+    expected = {"401", "403"}
 
     def open_one(url, **options):
         page = browser.new_page(**options)
@@ -34,10 +35,11 @@ def open_page(browser):
         pages.append(page)
         return page
 
+    open_one.expected = expected
     yield open_one
     for page in pages:
         page.close()
-    assert not [text for text in complaints if "401" not in text and "403" not in text]
+    assert not [text for text in complaints if not any(status in text for status in expected)]
     assert asked
     assert all(url.startswith(("http://127.0.0.1", "data:")) for url in asked)
 
@@ -66,6 +68,16 @@ def test_it_shows_a_federation_and_keeps_up_by_itself(socket_caller, open_page):
     assert "a-late-one joined late" in page.get_by_role("status").last.inner_text()
 
 
+def test_it_says_what_to_look_at_and_on_how_many_devices_clusters_rest(socket_caller, open_page):
+    sent = [*messages(6), message("liar", (0,), means=MEANS + 900)]
+    page = open_page(socket_caller.http.base_url)
+    socket_caller.create_aggregated(sent, min_devices=2, min_devices_shown=3)
+    [notice] = [one["text"] for one in socket_caller.show()["notices"] if one["code"] == "other scale"]
+    assert "'liar'" in notice
+    page.get_by_role("list", name="What to look at").get_by_text(notice).wait_for()
+    page.get_by_text("clusters of 2 devices or more · devices see centers that rest on 3 devices or more").wait_for()
+
+
 def test_it_says_how_to_begin_where_there_is_nothing(socket_caller, open_page):
     page = open_page(socket_caller.http.base_url)
     page.get_by_role("heading", name="Nothing to show yet").wait_for()
@@ -81,6 +93,8 @@ def test_it_is_used_by_keyboard_alone(socket_caller, open_page):
     focused = "document.activeElement.textContent"
     page.keyboard.press("Tab")
     assert page.evaluate(focused) == "Skip to the federation"
+    page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "Sign in"
     page.keyboard.press("Tab")
     assert page.evaluate(focused).startswith("alpha")
     page.keyboard.press("Tab")
@@ -101,8 +115,10 @@ def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(socket_ca
     assert page.locator("html").get_attribute("lang") == "en"
     unnamed = "nodes => nodes.filter((node) => !node.getAttribute('aria-label')).length"
     assert page.locator("[role=img]").evaluate_all(unnamed) == 0
-    assert page.locator("[role=img]").count() == 4
-    assert page.get_by_role("columnheader").all_inner_texts() == ["Device", "Arrived", "Centers", "Bytes"]
+    page.get_by_role("img", name="Stability and silhouette for 2 to 5 clusters").wait_for()
+    assert page.locator("[role=img]").count() == 5
+    devices = page.get_by_role("region", name="Devices as they arrive")
+    assert devices.get_by_role("columnheader").all_inner_texts() == ["Device", "Arrived", "Centers", "Bytes"]
 
 
 CONTRAST = """
@@ -151,6 +167,10 @@ def test_where_others_can_reach_it_it_takes_the_admin_token(run_server, tmp_path
     page.get_by_label("Admin token").fill(ADMIN)
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="hidden-one").wait_for()
+    kept = page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie, location.href])")
+    assert ADMIN not in kept + page.content()
+    page.reload()  # which forgets the token
+    page.get_by_role("heading", name="A token is required").wait_for()
 
 
 def test_a_link_works_once_and_shows_without_letting_touch(run_server, tmp_path, open_page):
@@ -193,3 +213,10 @@ def test_a_name_that_is_markup_is_text(socket_caller, open_page):
 def test_the_api_is_described_for_people(socket_caller, open_page):
     page = open_page(socket_caller.http.base_url.join("/docs"))
     page.get_by_role("heading", name="PUT /v1/federations/{name}/devices/{device_id}/message").wait_for()
+    create = page.locator("section").filter(has=page.get_by_role("heading", name="POST /v1/federations", exact=True))
+    said = create.inner_text()
+    for part in ("Idempotency-Key", "n_clusters", "at most 1,000,000", "curl -X POST", "-d '{", "409", "422", "429"):
+        assert part in said
+    document = socket_caller.http.get("/openapi.json").json()
+    n_calls = sum(map(len, document["paths"].values()))
+    assert page.locator("#api section").count() == page.locator("#index li").count() == n_calls

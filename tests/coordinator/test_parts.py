@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from kfed.coordinator.core import Clock, Clusters, Committer, answer_if_ready, stable_ids
+from kfed.coordinator.core import Clock, Clusters, Committer, ShownClusters, labels_if_ready, stable_ids
 from kfed.coordinator.federation import Admission, Federation, Tally, is_due, judge
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.security import hashed, matches, new_token
-from kfed.coordinator.store import Arrival, Store
+from kfed.coordinator.store import Arrival, Departure, Store
 from kfed.wire import FeatureSchema
 
 FEDERATION = Federation(1, "clinics", FeatureSchema(2), 4, "paper", b"", 0.0)
@@ -51,17 +51,17 @@ def test_clusters_come_back_from_their_bytes():
     clusters, _ = clusters_of(sent, version=2, made_at=1.5)
     again = Clusters.from_bytes(clusters.to_bytes())
     for one in sent:
-        assert again.answer(one) == clusters.answer(one)
+        assert ShownClusters(again, 2).answer_if_ready(one) == ShownClusters(clusters, 2).answer_if_ready(one)
     assert (again.version, again.last_sequence, again.made_at) == (2, 5, 1.5)
     assert again.sequences.tolist() == [1, 2, 3, 4, 5]
 
 
 def told(answering, sent):
-    """What a device is told: an identity, or that it was aggregated with another message."""
+    """What a device is told: an identity, or nothing if it was aggregated with another message."""
     try:
         return answering.answer(sent)
-    except kfed.DuplicateDeviceError as error:
-        return str(error)
+    except kfed.DuplicateDeviceError:
+        return None
 
 
 @given(seed=st.integers(0, 1000), n_devices=st.integers(2, 9), data=st.data())
@@ -72,9 +72,9 @@ def test_a_coordinator_answers_every_message_as_an_aggregation_in_one_process_do
     changed = message(same.device_id, (2, 3), seed=seed + 1)
     late = message("late", (0, 1, 2, 3), seed=seed)
     for one in (same, changed, late, kfed.DeviceMessage.from_bytes(same.to_bytes())):
-        assert told(clusters, one) == told(result, one)
-    assert answer_if_ready(clusters, changed) is None
-    assert answer_if_ready(None, same) is None
+        assert ShownClusters(clusters, 1).answer_if_ready(one) == told(result, one)
+    assert labels_if_ready(clusters, changed) is None
+    assert labels_if_ready(None, same) is None
 
 
 def test_a_message_is_known_by_what_it_says_and_not_by_how_it_was_written():
@@ -179,15 +179,45 @@ def test_a_batch_knows_what_came_before_in_the_same_batch(store):
     assert store.tally(1).n_devices == 1
 
 
-def test_what_the_database_refuses_is_kept_by_nobody_and_said_to_all(store):
-    put, failing = store.put, threading.Event()
+def test_devices_that_come_and_go_together_are_committed_together_and_judged_in_order(store):
+    store.put([arrival("a"), arrival("b")])
+    changes = [
+        Departure(1, "a"),
+        Departure(1, "a"),
+        arrival("a", 1),
+        arrival("c"),
+        Departure(1, "c"),
+        arrival("b"),
+        Departure(2, "b"),
+    ]
+    sizes = []
 
-    def refuse(arrivals):
+    async def run():
+        committer = Committer(store, sizes.append)
+        done = [committer.put(one) if isinstance(one, Arrival) else committer.remove(one) for one in changes]
+        answers = await asyncio.gather(*done)
+        await committer.close()
+        return answers
+
+    left, again, back, new, gone, repeated, elsewhere = asyncio.run(run())
+    assert (left.sequence, again, back.sequence) == (1, None, 3)
+    assert (new.sequence, gone.sequence, repeated.admission, elsewhere) == (4, 4, Admission.REPEATED, None)
+    assert store.device(1, "a").message == message("a", seed=1).to_bytes()
+    with store.reading(1) as reading:
+        assert reading.sequences() == {"a": 3, "b": 2}
+    assert store.tally(1).n_devices == 2
+    assert len(sizes) <= 2
+
+
+def test_what_the_database_refuses_is_kept_by_nobody_and_said_to_all(store):
+    change, failing = store.change_devices, threading.Event()
+
+    def refuse(changes):
         if failing.is_set():
             raise StoreUnavailableError("on purpose")
-        return put(arrivals)
+        return change(changes)
 
-    store.put = refuse
+    store.change_devices = refuse
 
     async def run():
         committer = Committer(store)

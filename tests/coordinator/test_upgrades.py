@@ -1,5 +1,6 @@
 """Stores of other versions, damaged stores, and backups."""
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -9,14 +10,18 @@ import pytest
 from coordinators import Caller, message, messages
 from sqlalchemy import create_engine, inspect, text
 from test_parts import arrival
+from test_table_federations import table
 from typer.testing import CliRunner
 
 from kfed.cli import app
-from kfed.coordinator.store import Store, backup, restore
+from kfed.coordinator.store import Store, backup, migrations, restore
 from kfed.errors import InvalidInputError
 
 DATA = Path(__file__).parent / "data"
-ADDED_LATER = ("invited_only", "max_count", "max_value", "min_devices", "max_epsilon", "by_column")
+ADDED_LATER = (
+    *("invited_only", "max_count", "max_value", "min_devices", "max_epsilon", "by_column"),
+    *("min_devices_shown", "rounds"),
+)
 OLD_STORES = sorted(DATA.glob("store-version-*.sqlite"))
 
 
@@ -58,12 +63,41 @@ def test_every_store_that_was_ever_written_opens_and_is_then_like_a_new_one(run_
     assert tables_of(path) == tables_of(str(tmp_path / "new.db"))
 
 
+def fill(caller):
+    """What the fixture of a version holds: devices that were aggregated, tables, a late one, and an invitation."""
+    caller.create_aggregated([message(device_id) for device_id in "abcd"], n_clusters=2, min_devices=2)
+    tables = [table(device_id, groups) for device_id, groups in {"t": (0, 1), "u": (1, 2), "v": (2, 3)}.items()]
+    names = ["age", "dose", "ward"]
+    caller.create_aggregated(tables, "tables", n_features=3, feature_names=names, by_column=True)
+    assert caller.put(table("late", (0, 3)), "tables").status_code == 201
+    invited = {"device_id": "e"}
+    caller.http.post("/v1/federations/clinics/invitations", json=invited, headers=caller.admin).raise_for_status()
+
+
+def test_there_is_a_fixture_of_the_present_version_that_later_ones_must_open(run_app, tmp_path):
+    """If this fails, a step was added: set KFED_WRITE_FIXTURE and run it once, before the next release."""
+    path = DATA / f"store-version-{migrations.LATEST}.sqlite"
+    if "KFED_WRITE_FIXTURE" in os.environ and not path.exists():
+        fill(Caller(run_app(str(tmp_path / "new.db"))))
+        run_app(str(tmp_path / "other.db"))  # which closes the first
+        with closing(sqlite3.connect(tmp_path / "new.db")) as made:
+            made.execute("VACUUM INTO ?", [str(path)])
+    caller = Caller(run_app(str(shutil.copy(path, tmp_path / "old.db"))))
+    assert caller.identity("late", "tables")["state"] == "aggregated"
+    assert caller.show("tables")["n_aggregated"] == 3
+    assert caller.show()["min_devices"] == 2
+    invited = caller.http.get("/v1/federations/clinics/invitations", headers=caller.admin).json()
+    assert [one["device_id"] for one in invited] == ["e"]
+    assert caller.remove("u", "tables").status_code == 200
+    assert caller.show("tables")["n_aggregated"] == 2
+
+
 def test_a_store_without_a_version_gets_one_in_either_database(store_address):
     Store(store_address).close()
     fresh = tables_of(store_address)
     execute(
         store_address,
-        "DROP TABLE kfed_invitations",
+        *(f"DROP TABLE kfed_{name}" for name in ("invitations", "second_messages", "cluster_names")),
         *(f"ALTER TABLE kfed_federations DROP COLUMN {name}" for name in ADDED_LATER),
         "DELETE FROM kfed_counters WHERE name = 'schema'",
     )

@@ -1,6 +1,8 @@
 """The batched engine gives what a plain loop gives, from any checkpoint, and says what is wrong."""
 
+import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +14,17 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 import kfed  # noqa: E402
-from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized  # noqa: E402
+from kfed._base import files  # noqa: E402
+from kfed.federated import (  # noqa: E402
+    FedAvg,
+    KFedPowerOfChoice,
+    PowerOfChoice,
+    RandomSelection,
+    _speed,
+    fit_global,
+    fit_ifca,
+    fit_personalized,
+)
 from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._local import LocalSteps, Share, train_locally  # noqa: E402
 from kfed.federated._stack import Stack, average, cross_entropy  # noqa: E402
@@ -22,6 +34,15 @@ SETTINGS = FedAvg(rounds=5, clients_per_round=5, local_steps=4, batch_size=16, l
 
 def perceptron():
     return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.last = torch.nn.LSTM(1, 4, batch_first=True), torch.nn.Linear(4, 2)
+
+    def forward(self, inputs):
+        return self.last(self.lstm(inputs[:, :, None])[0][:, -1])
 
 
 def linear():
@@ -55,6 +76,21 @@ def test_batched_equals_the_plain_loop(local_steps, batch_size, clip_norm, weigh
     np.testing.assert_allclose(*losses, rtol=1e-4)
 
 
+def normed():
+    return torch.nn.Sequential(
+        torch.nn.Linear(3, 8),
+        torch.nn.BatchNorm1d(8, track_running_stats=False),
+        torch.nn.ReLU(),
+        torch.nn.Linear(8, 2),
+    )
+
+
+def test_batched_equals_the_plain_loop_where_rows_of_a_batch_share_statistics():
+    devices = fleet(6, n_rows=lambda i: 3 + 9 * i)
+    batched, plain = (fit_global(devices, normed, replace(SETTINGS, batched=batched)) for batched in (True, False))
+    assert_same(batched, plain, tolerance=1e-4)
+
+
 def test_batched_equals_the_plain_loop_with_several_models_a_device(mixed):
     batched = fit_personalized(mixed, 2, perceptron, SETTINGS, n_local_clusters=2)
     plain = fit_personalized(mixed, 2, perceptron, replace(SETTINGS, batched=False), n_local_clusters=2)
@@ -78,6 +114,161 @@ def test_one_round_is_the_weighted_mean_of_a_textbook_loop(two_kinds):
             mean[name] = mean[name] + values.detach() * len(targets) / n_all
     for name, values in parameters(fit_global(two_kinds, perceptron, training)).items():
         torch.testing.assert_close(values[0], mean[name], rtol=1e-5, atol=1e-6)
+
+
+def textbook(devices, rounds, optimizer, server=None, proximal=0.0, steps=3):
+    """FedAvg on all rows of all devices, by hand."""
+    parameters = {n: v[0].clone() for n, v in Stack.of(perceptron, 1, seed=0).parameters.items()}
+    server = server and server(list(parameters.values()))
+    n_all = sum(len(targets) for _, targets in devices.values())
+    for _ in range(rounds):
+        mean = {name: torch.zeros_like(values) for name, values in parameters.items()}
+        for inputs, targets in devices.values():
+            model = perceptron()
+            model.load_state_dict(parameters)
+            local = optimizer(model.parameters())
+            for _ in range(steps):
+                local.zero_grad()
+                loss = torch.nn.functional.cross_entropy(model(torch.tensor(inputs)), torch.tensor(targets))
+                near = sum((values - parameters[name]).square().sum() for name, values in model.named_parameters())
+                (loss + proximal / 2 * near).backward()
+                local.step()
+            for name, values in model.named_parameters():
+                mean[name] += values.detach() * len(targets) / n_all
+        for name, values in parameters.items():
+            values.grad = values - mean[name]
+            if server is None:
+                values.copy_(mean[name])
+        if server is not None:
+            server.step()
+    return parameters
+
+
+ADAM, MOMENTUM = partial(torch.optim.Adam, lr=0.05), partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize(
+    ("seam", "by_hand"),
+    [
+        ({"optimizer": torch.optim.Adam, "learning_rate": 0.05}, {"optimizer": ADAM}),
+        ({"optimizer": partial(torch.optim.SGD, momentum=0.9)}, {"optimizer": MOMENTUM}),
+        ({"proximal": 2.0}, {"proximal": 2.0}),
+        ({"server_optimizer": partial(torch.optim.Adam, lr=0.02)}, {"server": partial(torch.optim.Adam, lr=0.02)}),
+        ({"server_optimizer": partial(torch.optim.SGD, lr=0.7)}, {"server": partial(torch.optim.SGD, lr=0.7)}),
+    ],
+    ids=["Adam", "momentum", "proximal", "server Adam", "server rate"],
+)
+def test_optimizers_and_the_proximal_term_give_what_a_loop_by_hand_gives(two_kinds, seam, by_hand, batched):
+    training = FedAvg(4, local_steps=3, batch_size=10_000, batched=batched, **({"learning_rate": 0.1} | seam))
+    expected = textbook(two_kinds, 4, **({"optimizer": partial(torch.optim.SGD, lr=0.1)} | by_hand))
+    for name, values in parameters(fit_global(two_kinds, perceptron, training)).items():
+        torch.testing.assert_close(values[0], expected[name], rtol=1e-4, atol=1e-4)
+
+
+def test_a_server_optimizer_goes_on_from_a_checkpoint_and_leaves_models_alone_that_nobody_trained(two_kinds, tmp_path):
+    path = tmp_path / "run.kfed"
+    training = replace(SETTINGS, clients_per_round=1, rounds=8, server_optimizer=partial(torch.optim.Adam, lr=0.1))
+    whole = fit_personalized(two_kinds, 2, perceptron, training)
+    fit_personalized(two_kinds, 2, perceptron, replace(training, rounds=5), checkpoint=path)
+    assert_same(fit_personalized(two_kinds, 2, perceptron, training, checkpoint=path), whole)
+    with pytest.raises(kfed.InvalidInputError, match="other settings; delete it"):
+        fit_personalized(two_kinds, 2, perceptron, replace(training, server_optimizer=torch.optim.SGD), checkpoint=path)
+    seen = []
+    fit_personalized(
+        two_kinds,
+        2,
+        perceptron,
+        training,
+        observe=lambda round, stack: seen.append(stack.parameters["0.weight"].clone()) and {},
+    )
+    for record, before, after in zip(whole.history[1:], seen, seen[1:], strict=False):
+        idle = 1 - record.models[0]
+        assert torch.equal(before[idle], after[idle])
+
+
+class Unknown(torch.optim.SGD):
+    """An optimizer that nobody has looked at."""
+
+
+def test_an_optimizer_that_may_mix_numbers_trains_device_by_device(two_kinds):
+    training = replace(SETTINGS, optimizer=Unknown, batched="auto")
+    assert_same(
+        fit_global(two_kinds, perceptron, training), fit_global(two_kinds, perceptron, replace(SETTINGS, batched=False))
+    )
+    with pytest.raises(kfed.InvalidInputError, match="use batched=False"):
+        fit_global(two_kinds, perceptron, replace(training, batched=True))
+
+
+def test_the_fastest_way_is_taken_and_kept():
+    slow_batch = {(False, 1): 1.0, (True, 1): 2.0, (False, 4): 0.5, (True, 4): 0.5}
+    for times, expected in (
+        (slow_batch, (False, 4)),
+        (slow_batch | {(True, 1): 0.3}, (True, 1)),
+        (slow_batch | {(False, 4): 4.6}, (False, 1)),  # threads that fight with other work
+        (slow_batch | {(True, 1): 0.95, (False, 4): 0.95}, (False, 1)),  # too little gain
+    ):
+        assert pretended(times) == expected
+
+
+def pretended(times):
+    """The way that is taken where steps take these times."""
+    now, threads = [0.0], [4]
+
+    def step(batched):
+        now[0] += times[batched, threads[0]]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_speed.time, "perf_counter", lambda: now[0])
+        patch.setattr(torch, "get_num_threads", lambda: threads[0])
+        patch.setattr(torch, "set_num_threads", lambda number: threads.__setitem__(0, number))
+        return tuple(_speed.fastest(object(), "auto", None, step, can_batch=True))
+
+
+def test_a_model_that_cannot_be_batched_is_trained_all_the_same_by_default(two_kinds):
+    models = fit_global(two_kinds, Recurrent, SETTINGS)
+    assert_same(models, fit_global(two_kinds, Recurrent, replace(SETTINGS, batched=False)))
+
+
+def test_any_dataset_is_a_device(two_kinds):
+    class Rows(torch.utils.data.Dataset):
+        def __init__(self, pair):
+            self.pair = pair
+
+        def __len__(self):
+            return len(self.pair[1])
+
+        def __getitem__(self, row):
+            return self.pair[0][row], int(self.pair[1][row])
+
+    plain = fit_global(two_kinds, perceptron, SETTINGS)
+    tensors = {n: torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y)) for n, (x, y) in two_kinds.items()}
+    for devices in (tensors, {name: Rows(pair) for name, pair in two_kinds.items()}):
+        assert_same(fit_global(devices, perceptron, SETTINGS), plain)
+        assert plain.evaluate(devices).accuracy == plain.evaluate(two_kinds).accuracy
+    with pytest.raises(kfed.InvalidInputError, match=r"'a' must give pairs"):
+        fit_global({"a": torch.utils.data.TensorDataset(torch.ones(3, 3))}, perceptron)
+
+
+def test_a_look_at_each_round_may_end_the_training(two_kinds, tmp_path):
+    path, seen = tmp_path / "run.kfed", []
+
+    def on_round(round, models):
+        seen.append(models.evaluate(two_kinds).accuracy)
+        return {"accuracy": seen[-1], "stop": round == 2}
+
+    for fit in (
+        fit_global,
+        lambda devices, factory, training, **options: fit_ifca(devices, 2, factory, training, **options),
+        lambda devices, factory, training, **options: fit_personalized(devices, 2, factory, training, **options),
+    ):
+        seen.clear()
+        models = fit(two_kinds, perceptron, SETTINGS, on_round=on_round, observe=lambda round, stack: {"seen": 1.0})
+        assert [record.observed for record in models.history] == [{"seen": 1.0, "accuracy": a} for a in seen]
+        assert len(models.history) == 3
+    stopped = fit_global(two_kinds, perceptron, SETTINGS, on_round=lambda round, models: round == 1, checkpoint=path)
+    assert len(stopped.history) == 2
+    assert len(fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path).history) == 2  # it stays stopped
 
 
 def test_the_same_seed_gives_the_same_parameters_and_another_does_not(two_kinds):
@@ -108,6 +299,18 @@ def test_a_device_trains_the_same_whoever_else_is_there(two_kinds, batched):
     alone = train_locally(stack, data, shares[5:6], steps, round=3)
     for name, values in alone.parameters.items():
         torch.testing.assert_close(values[0], together.parameters[name][5])
+
+
+def test_devices_that_are_drawn_by_size_are_averaged_evenly(two_kinds):
+    sizes = [len(targets) for _, targets in two_kinds.values()]
+
+    def fit(selection, weighting):
+        return fit_global(two_kinds, perceptron, replace(SETTINGS, weighting=weighting), selection=selection)
+
+    for selection in (PowerOfChoice(sizes, 6), KFedPowerOfChoice(sizes, [0, 1] * 4, 6), RandomSelection(8, sizes)):
+        assert_same(fit(selection, "auto"), fit(selection, "devices"))
+    assert_same(fit(RandomSelection(8), "auto"), fit(RandomSelection(8), "points"))
+    assert_same(fit(None, "auto"), fit(None, "points"))
 
 
 def test_a_stopped_run_goes_on_to_the_same_parameters(two_kinds, tmp_path):
@@ -175,6 +378,50 @@ def test_a_checkpoint_of_another_run_is_refused_and_left_alone(two_kinds, tmp_pa
     assert path.read_bytes() == before
 
 
+def swapped(devices):
+    return {name: (inputs, 1 - targets) for name, (inputs, targets) in devices.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda call: call | {"devices": swapped(call["devices"])}, "other data; delete it"),
+        (lambda call: call | {"features": lambda inputs: -inputs[:, :1] + inputs[:, 1:2]}, "other clusters; delete it"),
+        (lambda call: call | {"training": replace(call["training"], loss=other_way)}, "other loss; delete it"),
+        (lambda call: call | {"selection": PowerOfChoice(range(1, 9), 5)}, "selection, selection settings; delete it"),
+        (lambda call: call | {"selection": RandomSelection(8, seed=5)}, "other selection settings; delete it"),
+    ],
+    ids=["data", "features", "loss", "selection", "seed of the selection"],
+)
+def test_a_checkpoint_of_other_data_clusters_loss_or_selection_is_refused_by_name(two_kinds, tmp_path, change, said):
+    call = {"devices": two_kinds, "n_clusters": 2, "model_factory": perceptron, "training": SETTINGS}
+    call |= {"checkpoint": tmp_path / "run.kfed"}
+    fit_personalized(**call)
+    with pytest.raises(kfed.InvalidInputError, match=said):
+        fit_personalized(**change(call))
+    assert len(fit_personalized(**call).history) == SETTINGS.rounds
+
+
+def other_way(outputs, targets):
+    return cross_entropy(outputs, 1 - targets)
+
+
+def test_a_checkpoint_of_version_1_is_still_read(two_kinds, tmp_path):
+    path = tmp_path / "run.kfed"
+    whole = fit_global(two_kinds, perceptron, SETTINGS)
+    fit_global(two_kinds, perceptron, replace(SETTINGS, rounds=3), checkpoint=path)
+    arrays, facts = files.decode(path.read_bytes())
+    run = {name: facts["run"][name] for name in ("settings", "plan", "selection", "sizes", "shapes")}
+    known = "clients_per_round local_steps batch_size learning_rate final_learning_rate shared_rounds weighting "
+    known += "clip_norm n_loss_rows seed"
+    run["settings"] = {name: run["settings"][name] for name in known.split()}
+    path.write_bytes(files.encode(arrays, facts | {"version": 1, "run": run}))
+    assert_same(fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path), whole)
+    path.write_bytes(files.encode(arrays, facts | {"version": 1, "run": run | {"plan": "by label"}}))
+    with pytest.raises(kfed.InvalidInputError, match="other plan; delete it"):
+        fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path)
+
+
 def test_a_file_that_is_no_checkpoint_is_named(two_kinds, tmp_path):
     path = tmp_path / "run.kfed"
     path.write_bytes(b"nothing of the kind")
@@ -235,14 +482,6 @@ def test_frozen_parameters_are_not_trained_and_not_sent(two_kinds):
 
 
 def test_a_recurrent_model_trains_device_by_device(two_kinds):
-    class Recurrent(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.lstm, self.last = torch.nn.LSTM(1, 4, batch_first=True), torch.nn.Linear(4, 2)
-
-        def forward(self, inputs):
-            return self.last(self.lstm(inputs[:, :, None])[0][:, -1])
-
     models = fit_global(two_kinds, Recurrent, replace(SETTINGS, batched=False))
     assert np.isfinite([record.loss for record in models.history]).all()
 
@@ -303,11 +542,60 @@ def test_a_loss_that_is_a_mean_is_refused(two_kinds):
         {"shared_rounds": -1},
         {"shared_rounds": 4, "rounds": 4},
         {"batch_size": 1.5},
+        {"batched": "perhaps"},
+        {"proximal": -0.1},
+        {"threads": 0},
+        {"device": "nowhere"},
     ],
 )
 def test_settings_are_checked_when_they_are_made(wrong):
     with pytest.raises(kfed.InvalidInputError, match=next(iter(wrong))):
         FedAvg(**wrong)
+
+
+def binary_loss(outputs, targets):
+    targets = targets.float().view(outputs.shape)
+    return torch.nn.functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none").view(len(targets))
+
+
+def binary_loss_of_chances(outputs, targets):
+    return torch.nn.functional.binary_cross_entropy(outputs[:, 0], targets.float(), reduction="none")
+
+
+@pytest.mark.parametrize(
+    ("last", "loss"),
+    [
+        ((), binary_loss),
+        ((torch.nn.Flatten(0),), binary_loss),
+        ((torch.nn.Sigmoid(),), binary_loss_of_chances),
+    ],
+    ids=["a logit in a column", "a logit", "a chance"],
+)
+def test_one_output_for_two_classes_is_judged_as_two_outputs_are(last, loss):
+    devices = fleet(4, kinds_of=lambda i: [0])
+    training = FedAvg(rounds=20, batched=False, loss=loss)
+    one = fit_global(devices, lambda: torch.nn.Sequential(torch.nn.Linear(3, 1), *last), training).evaluate(devices)
+    two = fit_global(devices, linear, replace(training, loss=cross_entropy)).evaluate(devices)
+    assert one.accuracy == pytest.approx(two.accuracy, abs=0.03)
+    assert one.accuracy > 0.95
+
+
+def test_counts_with_one_output_have_no_accuracy():
+    devices = [(np.ones((4, 2)), [0, 1, 2, 3])]
+    training = FedAvg(rounds=1, loss=lambda outputs, targets: (outputs[:, 0] - targets) ** 2)
+    assert np.isnan(fit_global(devices, lambda: torch.nn.Linear(2, 1), training).evaluate(devices).accuracy)
+
+
+def test_models_survive_pickling(two_kinds):
+    for models in (
+        fit_global(two_kinds, perceptron, SETTINGS),
+        fit_ifca(two_kinds, 2, perceptron, SETTINGS),
+        fit_personalized(two_kinds, 2, perceptron, SETTINGS),
+    ):
+        again = pickle.loads(pickle.dumps(models))
+        assert again.history == models.history
+        inputs = two_kinds["device-3"][0]
+        torch.testing.assert_close(again.predict("device-3", inputs), models.predict("device-3", inputs))
 
 
 def test_other_losses_than_classes_can_be_trained():

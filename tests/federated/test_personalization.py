@@ -11,7 +11,7 @@ import kfed  # noqa: E402
 from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized  # noqa: E402
 from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._plans import ByLabel  # noqa: E402
-from kfed.federated.personalization import cluster_once  # noqa: E402
+from kfed.federated.groups import cluster_once  # noqa: E402
 
 TRAINING = FedAvg(rounds=80, clients_per_round=5, batch_size=20, learning_rate=0.3)
 MODEL_BYTES = (3 * 2 + 2) * 4
@@ -66,12 +66,14 @@ def test_a_device_without_rows_of_a_cluster_neither_gets_nor_trains_its_model(tw
 def test_kfed_sends_one_model_a_round_where_ifca_sends_all(two_kinds):
     personal, ifca = fit_personalized(two_kinds, 2, linear, TRAINING), fit_ifca(two_kinds, 2, linear, TRAINING)
     one = fit_global(two_kinds, linear, TRAINING)
-    clustering = personal.clustering.communication
+    clustering, looking = personal.clustering.communication, personal.worth.communication
     assert clustering.rounds == 1
     assert clustering.bytes_up == sum(
         len(local.to_message(name).to_bytes()) for name, local in personal.clustering.local.items()
     )
-    assert personal.communication.bytes_down - clustering.bytes_down == one.communication.bytes_down
+    assert looking.bytes_down > 8 * MODEL_BYTES
+    found = clustering.bytes_down + looking.bytes_down
+    assert personal.communication.bytes_down - found == one.communication.bytes_down
     assert ifca.communication.bytes_down == 2 * one.communication.bytes_down
     assert ifca.communication.bytes_up == one.communication.bytes_up == 80 * 5 * MODEL_BYTES
 
@@ -81,6 +83,15 @@ def test_ifca_finds_the_two_kinds_and_says_how_many_models_are_in_use(two_kinds)
     assert ifca.n_models_in_use == 2
     assert ifca.evaluate(fleet(8, seed=1)).accuracy > 0.97
     assert len({ifca.choices[f"device-{i}"] for i in range(0, 8, 2)}) == 1
+
+
+def test_ifca_never_chooses_a_model_that_was_not_trained():
+    """Its first loss may be the lowest where training spoils all others, as a rate that is too high does."""
+    training = FedAvg(rounds=3, clients_per_round=2, learning_rate=500.0)
+    ifca = fit_ifca(fleet(8), 6, linear, training)
+    trained = {model for record in ifca.history for model in record.models}
+    assert set(ifca.choices.values()) <= trained
+    assert ifca.n_models_in_use <= len(trained) < 6
 
 
 def test_ifca_chooses_by_training_data_alone(two_kinds):

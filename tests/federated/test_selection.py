@@ -97,9 +97,50 @@ def test_larger_clients_are_candidates_more_often():
     assert 0.95 < np.mean(chosen) < 1.0
 
 
-def test_a_client_whose_loss_is_not_known_is_worth_a_look():
-    chosen = PowerOfChoice([1, 1, 1], n_candidates=3).select(0, 1, losses=[5.0, np.nan, 1.0])
-    assert chosen.tolist() == [1]
+@pytest.mark.parametrize("loss", [np.nan, np.inf, -np.inf])
+def test_a_client_whose_loss_is_not_finite_comes_last(loss):
+    selection = PowerOfChoice([1, 1, 1], n_candidates=3)
+    assert selection.select(0, 2, losses=[5.0, loss, 1.0]).tolist() == [0, 2]
+    assert selection.select(0, 3, losses=[5.0, loss, 1.0]).tolist() == [0, 1, 2]
+
+
+def test_ties_are_broken_evenly_and_the_same_way_each_time():
+    for selection in selections([10] * 20, [i % 2 for i in range(20)], n_candidates=20)[2:]:
+        picked = [selection.select(round, 2, losses=np.ones(20)) for round in range(400)]
+        assert np.array_equal(picked, [selection.select(round, 2, losses=np.ones(20)) for round in range(400)])
+        counts = np.bincount(np.concatenate(picked), minlength=20)
+        assert counts.min() > 15  # 40 each on average
+        assert counts.max() < 80
+
+
+@given(worlds(), st.integers(0, 1000))
+def test_only_available_clients_are_asked_and_picked(world, seed):
+    sizes, clusters, losses, n_candidates, n, round = world
+    rng = np.random.default_rng(seed)
+    there = np.sort(rng.choice(len(sizes), rng.integers(1, len(sizes) + 1), replace=False))
+    mask = np.isin(np.arange(len(sizes)), there)
+    for selection in selections(sizes, clusters, n_candidates):
+        asked = []
+        chosen = selection.select(round, n, lambda c, asked=asked: asked.extend(c) or losses[c], available=there)
+        assert len(chosen) == min(n, len(there))
+        assert set(chosen) | set(asked) <= set(there)
+        assert np.array_equal(chosen, selection.select(round, n, losses, available=mask))
+        everyone = selection.select(round, n, losses, available=range(len(sizes)))
+        assert np.array_equal(everyone, selection.select(round, n, losses))
+
+
+def test_a_mapping_of_clusters_is_read_by_its_clients():
+    losses = [0.1, 0.9, 0.4, 0.8]
+    plain = KFedPowerOfChoice([10] * 4, [0, 1, 0, 1], 4).select(0, 2, losses=losses)
+    by_name = KFedPowerOfChoice(dict.fromkeys("abcd", 10), {"d": 1, "c": [0], "b": 1, "a": 0}, 4)
+    by_position = KFedPowerOfChoice([10] * 4, {3: 1, 2: 0, 1: 1, 0: 0}, 4)
+    assert by_name.select(0, 2, losses=losses).tolist() == plain.tolist() == [1, 2]
+    assert by_position.select(0, 2, losses=losses).tolist() == [1, 2]
+
+
+def test_a_selection_says_whether_it_draws_by_size():
+    by_size = [selection.draws_by_size for selection in selections([1, 2], [0, 1], n_candidates=1)]
+    assert by_size == [False, True, True, True]
 
 
 @pytest.mark.parametrize(
@@ -111,6 +152,11 @@ def test_a_client_whose_loss_is_not_known_is_worth_a_look():
         (lambda: PowerOfChoice([1, 1], 1).select(0, 1), "losses must be given"),
         (lambda: PowerOfChoice([1, 1], 1).select(0, 1, losses=[1.0]), r"losses must have shape \(2,\)"),
         (lambda: KFedPowerOfChoice([1, 1], [0], 1), "one entry for each of 2 clients; got 1"),
+        (lambda: KFedPowerOfChoice([1, 1], {"a": 0, "b": 1}, 1), "clusters must have the keys of sizes"),
+        (lambda: KFedPowerOfChoice({"a": 1, "b": 1}, {"a": 0, "c": 1}, 1), "clusters must have the keys of sizes"),
+        (lambda: RandomSelection(3).select(0, 1, available=[]), "at least one client; got none"),
+        (lambda: RandomSelection(3).select(0, 1, available=[3]), "available must hold positions from 0 to 2"),
+        (lambda: RandomSelection(3).select(0, 1, available=[True]), "or be a mask of 3 clients"),
     ],
 )
 def test_what_cannot_be_is_refused(make, said):

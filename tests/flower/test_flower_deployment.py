@@ -1,5 +1,6 @@
 """k-FED on a real Flower network of processes, with TLS and node authentication: one dies, one lies, one is late."""
 
+import json
 import re
 import shutil
 
@@ -37,6 +38,18 @@ class Mischief(type(app)):
 
 app = Mischief(app)
 """
+
+
+NOTING = """
+
+def noting(strategy, path):
+    def note(server_round, arrays):
+        Path(path).write_text(json.dumps(strategy.selected))
+
+    return note
+"""
+
+N_ROUNDS = 12
 
 
 def points_of(i):
@@ -93,6 +106,48 @@ def test_a_network_that_loses_a_node_and_hears_a_liar_labels_the_rest_and_serves
     assert f"node {ids['liar']} is left out: its reply holds no valid message of this node" in said
     assert f"node {ids['victim']} has not replied yet" in said
     assert f"node {ids['late']} was served late" in said
+
+
+def test_a_training_that_loses_a_node_ends_and_a_node_that_comes_late_trains_within_two_rounds(network, tmp_path):
+    pytest.importorskip("torch", reason="needs kfed[federated]")
+    app, output, noted = tmp_path / "app", tmp_path / "found.json", tmp_path / "rounds.json"
+    shutil.copytree(ROOT / "examples" / "flower-training", app)
+    server = app / "kfed_training" / "server_app.py"
+    server.write_text(
+        server.read_text().replace(
+            "num_rounds=rounds)", f"num_rounds=rounds, evaluate_fn=noting(strategy, {str(noted)!r}))"
+        )
+        + NOTING
+    )
+    partitions = {"one": 0, "two": 1, "three": 4, "late": 5}  # turned by no, one, no and one quarter
+    network.start_superlink()
+    ids = {name: network.register(name) for name in partitions}
+
+    def start(name):
+        network.start_node(name, **{"partition-id": partitions[name], "num-partitions": 8})
+
+    for name in ("one", "two", "three"):
+        start(name)
+    wait_for(lambda: network.log("superlink").count("Activated node_id") == 3, 120, "three nodes")
+    training = {"methods": "clustered", "n_clusters": 2, "min_nodes": 3, "rounds": N_ROUNDS, "most_rows": 60}
+    network.run(app, **training, output=str(output))
+
+    def rounds():
+        """The nodes that were sent a model, round by round, as far as the training has come."""
+        return json.loads(noted.read_text()) if noted.exists() else []
+
+    wait_for(lambda: len(rounds()) >= 2, 240, "the second round")
+    network.kill("two")
+    start("late")
+    wait_for(lambda: network.log("superlink").count("Activated node_id") == 4, 120, "the late node")
+    n_before = len(rounds())
+    wait_for(output.exists, 400, "the end of the training")
+    assert len(rounds()) == N_ROUNDS
+    assert set(rounds()[-1]) == {ids["one"], ids["three"], ids["late"]}
+    first = next(number for number, nodes in enumerate(rounds()) if ids["late"] in nodes)
+    assert first <= n_before + 2  # the round that it came in was already sent
+    clusters = json.loads(output.read_text())["clusters"]
+    assert clusters[str(ids["one"])] == clusters[str(ids["three"])] != clusters[str(ids["two"])]
 
 
 def test_the_deployment_of_the_readme_labels_the_rows_of_every_node(home, tmp_path):

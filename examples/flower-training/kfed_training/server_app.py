@@ -38,9 +38,9 @@ def strategy_of(method: str, outcome: Outcome, n_train: int, **options: int) -> 
     if method == "global":
         return FedAvg(**options)
     if method == "clustered":
-        return ClusteredFedAvg(outcome.clusters, **options)
+        return ClusteredFedAvg(outcome, **options)
     nodes = sorted(outcome.clusters)
-    sizes = [outcome.labelled[node] for node in nodes]
+    sizes = [outcome.sizes[node] for node in nodes]
     groups = [outcome.clusters[node] for node in nodes]
     selections = {
         "random": RandomSelection(len(nodes)),

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from kfed._base.array import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Verdict = Literal["reproduced", "exceeded", "not reproduced"]
+Verdict = Literal["not reproduced", "direction only", "reproduced", "exceeded"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""From the worst to the best."""
 
 
 @dataclass(frozen=True)
@@ -142,13 +144,14 @@ class ImageFile:
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim of the paper beside what was measured."""
+    """One claim beside what was measured; the paper's, or one of ours that goes beyond it."""
 
     claim: str
     paper: str
     ours: str
     verdict: Verdict
     reason: str = ""
+    is_ours: bool = False
 
 
 @dataclass(frozen=True)

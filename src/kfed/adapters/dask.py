@@ -7,40 +7,42 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from kfed._base import checks, random, text
-from kfed._base.progress import progress_bar
-from kfed.adapters._partition import PartitionPlan, PartitionReport, Skipped, device_names, labelled, partition_messages
+from kfed._base import checks, text
+from kfed._base.array import Array
+from kfed._base.report import Report
+from kfed.adapters._arrow import as_arrow, check_new, check_there, named_codes, with_numbers
+from kfed.adapters._dask_tasks import Client, active_client, check_memory, dask, dd, frozen, run
+from kfed.adapters._partition import (
+    PartitionPlan,
+    PartitionWarning,
+    Skipped,
+    check_kinds,
+    is_number,
+    labels,
+    reports,
+)
+from kfed.adapters.analysis import Unlike, cluster_report, unlike_others
+from kfed.adapters.frames import skipped_in, warn_of
 from kfed.device import MIN_CLUSTER_SIZE, Privacy
-from kfed.errors import EngineError, InvalidInputError, MissingExtraError
-from kfed.server import Aggregation, aggregate, aggregate_tree
+from kfed.errors import InvalidInputError
+from kfed.server import Aggregation, OwnRule, aggregate, aggregate_tree
 from kfed.wire import DeviceMessage
 
-try:
-    import dask
-    import dask.dataframe as dd
-    from distributed import CancelledError, Client, KilledWorker, get_client
-    from distributed.client import FutureCancelledError
-    from distributed.comm.core import CommClosedError
-except ImportError as error:  # pragma: no cover
-    raise MissingExtraError("kfed.adapters.dask needs Dask: pip install 'kfed[dask]'") from error
+__all__ = ["PartitionWarning", "PartitionedAggregation", "Skipped", "cluster_partitions"]
 
-_LOST = (CancelledError, FutureCancelledError, CommClosedError, KilledWorker, TimeoutError)
-
-ROW_NUMBER = "__kfed_row__"
-"""Helper column of rows that are moved: where each stood before, so that a device keeps the order of its rows."""
+ROW_NUMBER, PLACE = "__kfed_row__", "__kfed_place__"
+"""Helper columns of rows that are moved: where each stood before, so that a device keeps the order of its rows, and the
+number of its device."""
 
 MAX_ROWS = 2**40
 """Rows that a partition may have."""
-
-
-class PartitionWarning(UserWarning):
-    """Rows were moved between partitions, or devices were left out."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,6 +61,14 @@ class PartitionedAggregation(Aggregation):
     labelled: Any
     skipped: tuple[Skipped, ...]
 
+    def report(self, title: str, n_unlike: int = 10) -> Report:
+        """What the clusters are, and which devices are unlike all others; see `kfed.adapters.analysis`."""
+        return cluster_report(self, title, n_unlike)
+
+    def unlike_others(self) -> list[Unlike]:
+        """The devices, those first whose rows lie farthest from the rows of all others."""
+        return unlike_others(self)
+
 
 def cluster_partitions(
     frame_or_path: Any,
@@ -68,12 +78,15 @@ def cluster_partitions(
     n_clusters: int | None = None,
     client: Client | None = None,
     *,
-    rule: str = "default",
+    rule: str | OwnRule = "default",
+    min_devices: int | None = None,
     fan_in: int | None = None,
     random_state: int = 0,
     min_cluster_size: int = MIN_CLUSTER_SIZE,
     measure_deviation: bool = True,
     label_column: str = "cluster",
+    as_is: bool | None = None,
+    missing: str = "observed",
     privacy: Privacy | None = None,
 ) -> PartitionedAggregation:
     """Cluster the rows of a partitioned table by device, in one round.
@@ -82,7 +95,8 @@ def cluster_partitions(
     ----------
     frame_or_path : dask.dataframe.DataFrame, path or URL
         The table, or Parquet files that Dask reads (any fsspec URL). If rows of a device are in several partitions,
-        they are brought together first, and a `PartitionWarning` says so.
+        they are brought together first, and a `PartitionWarning` says so. All columns are read, as `labelled` has them:
+        select those that you need first.
     device_column : str
         Column with the device of each row.
     columns : sequence of str
@@ -93,8 +107,10 @@ def cluster_partitions(
         Number of global clusters, k; found from the messages by default, but needed with `fan_in`.
     client : distributed.Client, optional
         The Dask cluster to use; by default the active one, or the threads of this process.
-    rule : {"default", "paper", "pooled", "robust"}
+    rule : str or callable
         As in `kfed.aggregate`.
+    min_devices : int, optional
+        Devices that every cluster must rest on, see `kfed.aggregate`, or with `fan_in` `kfed.aggregate_tree`.
     fan_in : int, optional
         Aggregate by way of regions of this many devices, see `kfed.aggregate_tree`: for more devices than messages fit
         in memory.
@@ -104,6 +120,8 @@ def cluster_partitions(
         As in `kfed.cluster_device`.
     label_column : str
         Name of the new column of labels.
+    as_is, missing
+        As in `kfed.adapters.cluster_frame`; by default, numbers are taken as they are if all columns hold numbers.
     privacy : kfed.Privacy, optional
         What is promised for the rows of each device, see `kfed.cluster_device`. If Dask repeats a task, as when a
         worker is lost, that is a second release.
@@ -116,7 +134,7 @@ def cluster_partitions(
     Raises
     ------
     EngineError
-        If the Dask cluster is lost.
+        If the Dask cluster is lost, or a device does not fit into the memory of a worker.
 
     Warns
     -----
@@ -139,30 +157,34 @@ def cluster_partitions(
     (0, 2)
     """
     frame = frame_or_path if isinstance(frame_or_path, dd.DataFrame) else _read(frame_or_path)
-    _check_columns(frame, device_column, columns, label_column)
-    plan = PartitionPlan(
+    plan = PartitionPlan.checked(
         device_column,
-        tuple(columns),
-        _dtype(frame, columns),
-        None if n_local_clusters is None else checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters"),
-        checks.positive_integer(min_cluster_size, "min_cluster_size"),
-        measure_deviation,
-        random.as_seed(random_state),
-        privacy,
+        columns,
+        n_local_clusters,
+        random_state=random_state,
+        min_cluster_size=min_cluster_size,
+        measure_deviation=measure_deviation,
+        as_is=True if as_is is None else as_is,
+        missing=missing,
+        privacy=privacy,
     )
-    frame = _with_whole_devices(frame, device_column, client := client or _active_client())
+    check_there(frame._meta, [device_column])
+    check_new(frame._meta, label_column)
+    plan = _for_columns(plan, frame._meta, as_is)
+    client = client or active_client()
+    frame = _with_whole_devices(frozen(frame), device_column, client)
     skipped: list[Skipped] = []
     messages = _messages(frame, plan, client, skipped)
     try:
         if fan_in is None:
-            result = aggregate(messages, n_clusters, rule=rule)
+            result = aggregate(messages, n_clusters, rule=rule, min_devices=min_devices)
         else:
             k = checks.positive_integer(n_clusters, "n_clusters")
-            result = aggregate_tree(messages, k, fan_in=fan_in, rule=rule)
+            result = aggregate_tree(messages, k, fan_in=fan_in, rule=rule, min_devices=min_devices)
     finally:
-        _warn_of(skipped)
-    rows = _labelled(frame, plan, result, label_column)
+        warn_of(skipped)
     own = {field.name: getattr(result, field.name) for field in fields(result)}
+    rows = _labelled(frame, plan, result, label_column)
     return PartitionedAggregation(**own, labelled=rows, skipped=tuple(skipped))
 
 
@@ -175,126 +197,100 @@ def _read(path: str | os.PathLike[str]) -> Any:
     return dd.read_parquet(os.fspath(path))
 
 
-def _check_columns(frame: Any, device_column: str, columns: Sequence[str], label_column: str) -> None:
-    if isinstance(columns, str) or not len(columns):
-        raise InvalidInputError("columns must be a list of at least one column name")
-    checks.feature_names(columns, len(columns))
-    there = list(map(str, frame.columns))
-    missing = [name for name in (device_column, *columns) if name not in there]
-    if missing:
-        raise InvalidInputError(
-            f"column not found: {text.listed(list(map(repr, missing)))}; the columns are {text.listed(there)}"
-        )
-    if device_column in columns:
-        raise InvalidInputError(f"columns must not include the device column {device_column!r}")
-    if label_column in there:
-        raise InvalidInputError(f"label_column must be a new name; the table already has {label_column!r}")
+def _for_columns(plan: PartitionPlan, meta: Any, as_is: bool | None) -> PartitionPlan:
+    """Settle whether numbers are taken as they are, by the types of all columns."""
+    kinds = as_arrow(meta, plan.columns)
+    objects = any(meta.dtypes[name].kind == "O" for name in plan.columns)  # an empty table does not show their type
+    numbers = not objects and all(map(is_number, kinds.schema.types))
+    plan = replace(plan, as_is=numbers or plan.privacy is not None) if as_is is None else plan
+    check_kinds(kinds, plan)
+    return plan
 
 
-def _dtype(frame: Any, columns: Sequence[str]) -> np.dtype[Any]:
-    """Single precision if all columns are in it, else double."""
-    for name in columns:
-        if getattr(frame.dtypes[name], "kind", "O") not in "fiub":
-            raise InvalidInputError(
-                f"columns must be numbers; {name!r} has dtype {frame.dtypes[name]}: encode it as numbers first"
-            )
-    return np.dtype(np.float32 if all(frame.dtypes[name] == np.float32 for name in columns) else np.float64)
+class _Found(NamedTuple):
+    """The devices of a partition."""
+
+    n_rows: dict[str, int]
+    n_bytes: int
+
+
+def _devices(frame: Any, device_column: str) -> _Found:
+    codes, names = named_codes(frame, device_column)
+    counts = np.bincount(codes[codes >= 0], minlength=len(names)).tolist()
+    return _Found(dict(zip(names, counts, strict=True)), int(frame.memory_usage(deep=True).sum()))
 
 
 def _with_whole_devices(frame: Any, device_column: str, client: Client | None) -> Any:
     """Bring together the rows of devices that span partitions; all other rows stay where they are."""
-    parts = frame[device_column].to_delayed()
-    names = [name for found in _run(device_names, parts, client, "finding devices") for name in found]
-    seen: set[str] = set()
-    spanning = {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
+    found: list[_Found] = list(run(_devices, frame.to_delayed(), client, "finding devices", device_column))
+    n_partitions = Counter(name for part in found for name in part.n_rows)
+    spanning = sorted(name for name, count in n_partitions.items() if count > 1)
+    _check_memory(found, set(spanning), client)
     if not spanning:
         return frame
     warnings.warn(
-        f"{len(spanning):,} of {len(seen):,} devices have rows in several partitions "
-        f"({text.listed(sorted(spanning))}), so those rows are shuffled; a table partitioned by {device_column!r} "
+        f"{len(spanning):,} of {len(n_partitions):,} devices have rows in several partitions "
+        f"({text.listed(spanning)}), so those rows are shuffled; a table partitioned by {device_column!r} "
         "needs no shuffle",
         PartitionWarning,
         stacklevel=3,
     )
-    staying = frame.map_partitions(_rows_staying, device_column, spanning, meta=frame._meta)
-    meta = frame._meta.assign(**{ROW_NUMBER: np.int64(0)})
-    moving = frame.map_partitions(_rows_moving, device_column, spanning, meta=meta).shuffle(on=device_column)
-    return dd.concat([staying, moving.map_partitions(_in_order, meta=frame._meta)])
+    places = dask.delayed({name: place for place, name in enumerate(spanning)})
+    staying = frame.map_partitions(_rows_staying, device_column, places, meta=frame._meta)
+    meta = frame._meta.assign(**{ROW_NUMBER: np.int64(0), PLACE: np.int64(0)})
+    moving = frame.map_partitions(_rows_moving, device_column, places, meta=meta).shuffle(on=PLACE)
+    return frozen(dd.concat([staying, moving.map_partitions(_in_order, meta=frame._meta)]))
 
 
-def _rows_staying(frame: Any, device_column: str, spanning: set[str]) -> Any:
-    return frame[~frame[device_column].astype(str).isin(spanning)]
+def _check_memory(found: Sequence[_Found], spanning: set[str], client: Client | None) -> None:
+    """Raise if a partition, or a device whose rows come together, cannot fit into a worker."""
+    largest = max(found, key=lambda part: part.n_bytes)
+    check_memory(client, "a partition", sum(largest.n_rows.values()), largest.n_bytes)
+    totals: Counter[str] = Counter()
+    for part in found:
+        totals.update({name: n_rows for name, n_rows in part.n_rows.items() if name in spanning})
+    if totals:
+        (name, n_rows), *_ = totals.most_common(1)
+        all_rows = sum(sum(part.n_rows.values()) for part in found)
+        check_memory(client, f"device {name!r}", n_rows, n_rows * sum(part.n_bytes for part in found) / all_rows)
 
 
-def _rows_moving(frame: Any, device_column: str, spanning: set[str], partition_info: Any = None) -> Any:
+def _places(frame: Any, device_column: str, places: dict[str, int]) -> Array:
+    """The number of each row's device among those that are moved, (n_rows,); -1 if it stays."""
+    codes, names = named_codes(frame, device_column)
+    return np.array([*(places.get(name, -1) for name in names), -1])[codes]
+
+
+def _rows_staying(frame: Any, device_column: str, places: dict[str, int]) -> Any:
+    return frame[_places(frame, device_column, places) < 0]
+
+
+def _rows_moving(frame: Any, device_column: str, places: dict[str, int], partition_info: Any = None) -> Any:
     """Rows of the devices that span partitions, numbered as they stand in the whole table."""
     before = MAX_ROWS * partition_info["number"] if partition_info else 0
-    numbered = frame.assign(**{ROW_NUMBER: before + np.arange(len(frame))})
-    return numbered[numbered[device_column].astype(str).isin(spanning)]
+    own = _places(frame, device_column, places)
+    return frame.assign(**{ROW_NUMBER: before + np.arange(len(frame)), PLACE: own})[own >= 0]
 
 
 def _in_order(frame: Any) -> Any:
-    return frame.sort_values(ROW_NUMBER, kind="stable").drop(columns=ROW_NUMBER)
+    return frame.sort_values(ROW_NUMBER, kind="stable").drop(columns=[ROW_NUMBER, PLACE])
 
 
 def _messages(
     frame: Any, plan: PartitionPlan, client: Client | None, skipped: list[Skipped]
 ) -> Iterator[DeviceMessage]:
     """Messages of all devices, partition by partition; those left out are added to `skipped`."""
-    parts = frame[[plan.device_column, *plan.columns]].to_delayed()
     if client is None:
         plan = replace(plan, n_jobs=None)  # partitions come one after the other, and get all threads
-    report: PartitionReport
-    for report in _run(partition_messages, parts, client, "clustering partitions", plan):
-        skipped.extend(report.skipped)
-        yield from map(DeviceMessage.from_bytes, report.messages)
-
-
-def _run(
-    function: Any, parts: Sequence[Any], client: Client | None, description: str, *arguments: Any
-) -> Iterator[Any]:
-    """Yield ``function(part, *arguments)`` in the order of the parts, each computed where the part lies."""
-    shared = [dask.delayed(argument) for argument in arguments]
-    tasks = [dask.delayed(function, pure=False)(part, *shared) for part in parts]
-    alone = (task.compute(scheduler="synchronous") for task in tasks)
-    with progress_bar(description, len(tasks)) as advance:
-        for result in alone if client is None else _gathered(client, tasks):
-            yield result
-            advance(1)
-
-
-def _active_client() -> Client | None:
-    try:
-        return get_client()
-    except ValueError:  # there is none
-        return None
-
-
-def _gathered(client: Client, tasks: list[Any]) -> Iterable[Any]:
-    """Results of a cluster one by one, each forgotten there when it is here. A worker that is lost is replaced."""
-    done = 0
-    try:
-        futures = client.compute(tasks)
-        while futures:
-            yield futures.pop(0).result()
-            done += 1
-    except _LOST as error:
-        raise EngineError(
-            f"lost the Dask cluster {client} after {done} of {len(tasks)} partitions ({type(error).__name__}); nothing "
-            "was written: start a cluster and run it again"
-        ) from error
-
-
-def _warn_of(skipped: list[Skipped]) -> None:
-    if skipped:
-        reasons = [f"{one.device_id!r}: {one.reason}" for one in skipped]
-        warnings.warn(
-            f"devices left out: {len(skipped):,} ({text.listed(reasons)}); `skipped` lists all of them",
-            PartitionWarning,
-            stacklevel=3,
-        )
+    for found in run(reports, frame.to_delayed(), client, "clustering partitions", plan):
+        skipped.extend(skipped_in(found))
+        yield from (DeviceMessage.from_bytes(one.message) for one in found if one.message is not None)
 
 
 def _labelled(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_column: str) -> Any:
     meta = frame._meta.assign(**{label_column: np.zeros(0, np.int64)}).astype({label_column: "Int64"})
-    return frame.map_partitions(labelled, plan, dask.delayed(clusters), label_column, meta=meta)
+    return frame.map_partitions(_with_labels, plan, dask.delayed(clusters), label_column, meta=meta)
+
+
+def _with_labels(frame: Any, plan: PartitionPlan, clusters: Aggregation, label_column: str) -> Any:
+    return with_numbers(frame, label_column, *labels(frame, plan, clusters))

@@ -12,10 +12,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging import INFO, WARNING
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from kfed._base import checks
 from kfed.errors import EngineError, InvalidInputError, KFedError
@@ -38,30 +38,37 @@ class Settings:
     output : path, optional
         File to write the aggregation to. If it exists, the round is over: nodes that reply until the quorum or the
         deadline, and during the watch, are answered from it, see `kfed.Aggregation.answer`.
-    rule : {"default", "paper", "pooled", "robust"}
-        As in `kfed.aggregate`.
+    rule : {"default", "paper", "pooled", "robust"}, optional
+        As in `kfed.aggregate`; by default its default, or the robust one where nodes are grouped by their updates.
+    min_devices : int, optional
+        Nodes that every cluster must rest on, see `kfed.aggregate`.
     min_nodes : int
         Least number of nodes to ask before a quorum counts.
     quorum : float
         Share of the nodes asked that is enough to go on; a node that failed counts as having replied.
     deadline : float
-        Seconds after which the round goes on with the messages that arrived.
+        Seconds after which the round goes on with the messages that arrived, and seconds to wait afterwards for nodes
+        to say that they labelled their rows.
     watch : float
         Seconds to serve late nodes afterwards; ``math.inf`` means until the run is stopped.
     """
 
     n_clusters: int
     output: str | os.PathLike[str] | None = None
-    rule: str = "default"
+    rule: str | None = None
     min_nodes: int = 2
     quorum: float = 1.0
     deadline: float = 60.0
     watch: float = 0.0
+    min_devices: int | None = None
 
     def __post_init__(self) -> None:
         checks.positive_integer(self.n_clusters, "n_clusters")
         checks.positive_integer(self.min_nodes, "min_nodes")
-        checks.one_of(self.rule, ["default", "paper", "pooled", "robust"], "rule")
+        if self.rule is not None:
+            checks.one_of(self.rule, ["default", "paper", "pooled", "robust"], "rule")
+        if self.min_devices is not None:
+            checks.positive_integer(self.min_devices, "min_devices")
         if not 0 < self.quorum <= 1:
             raise InvalidInputError(f"quorum must be above 0 and at most 1; got {self.quorum!r}")
 
@@ -80,11 +87,15 @@ class Outcome:
     repeated : tuple of int
         Nodes that replied more than once; the first reply counts.
     labelled : dict of int to int
-        Number of rows that each node labelled.
+        Number of rows that each node said it labelled; not in it are nodes that have not said so by the deadline.
+    sizes : dict of int to int
+        Number of rows that each node that was answered has by its message, without those that it withheld.
     clusters : dict of int to int
         The cluster of most rows of each node, judged by its message; an argument of `ClusteredFedAvg`.
     late : tuple of int
         Nodes that were answered after the aggregation.
+    question : object
+        What nodes were asked, beside the message; later ones are asked the same.
     """
 
     aggregation: Aggregation
@@ -93,6 +104,8 @@ class Outcome:
     labelled: dict[int, int]
     clusters: dict[int, int]
     late: tuple[int, ...]
+    sizes: dict[int, int] = field(default_factory=dict)
+    question: Any = field(default=None, repr=False)
 
 
 class Nodes(Protocol):
@@ -103,6 +116,8 @@ class Nodes(Protocol):
     repeated: dict[int, None]
     labelled: dict[int, int]
     clusters: dict[int, int]
+    sizes: dict[int, int]
+    question: Any
 
     @property
     def is_waiting_for_labels(self) -> bool:
@@ -126,12 +141,12 @@ def run_over(nodes: Nodes, settings: Settings, stop: Callable[[], bool] = lambda
     if settings.output is not None and Path(settings.output).exists():
         result = Aggregation.load(settings.output)
         log(INFO, "k-FED: serving %d clusters from %s", result.n_clusters, settings.output)
-        late = list(_served(nodes, result, _gathered(nodes, settings).items()))
+        late = list(served(nodes, result, _gathered(nodes, settings).items()))
     else:
         result, late = _aggregate(_gathered(nodes, settings), nodes, settings), []
-    late += _watch(nodes, result, settings.watch, stop)
-    clusters, labelled = dict(nodes.clusters), dict(nodes.labelled)
-    return Outcome(result, dict(nodes.failed), tuple(nodes.repeated), labelled, clusters, tuple(late))
+    late += _watch(nodes, result, settings, stop)
+    about = {name: dict(getattr(nodes, name)) for name in ("failed", "labelled", "clusters", "sizes")}
+    return Outcome(result, repeated=tuple(nodes.repeated), late=tuple(late), question=nodes.question, **about)
 
 
 def _gathered(nodes: Nodes, settings: Settings) -> dict[int, DeviceMessage]:
@@ -162,7 +177,10 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: Nodes, settings: Settings
             f"no node sent a usable message within {settings.deadline:g} s ({len(nodes.asked)} were asked, "
             f"{len(nodes.failed)} failed: {dict(nodes.failed)})"
         )
-    result = Aggregation.of(MessageBatch.of(found.values()), settings.n_clusters, settings.rule, None, None)
+    rule = settings.rule or ("default" if nodes.question is None else "robust")
+    result = Aggregation.of(
+        MessageBatch.of(found.values()), settings.n_clusters, rule, min_devices=settings.min_devices
+    )
     for warning in result.warnings:
         log(WARNING, "k-FED: %s", warning)
     if settings.output is not None:
@@ -173,7 +191,7 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: Nodes, settings: Settings
     return result
 
 
-def _served(nodes: Nodes, result: Aggregation, came: Iterable[tuple[int, DeviceMessage]]) -> Iterator[int]:
+def served(nodes: Nodes, result: Aggregation, came: Iterable[tuple[int, DeviceMessage]]) -> Iterator[int]:
     """Answer nodes after the aggregation; one whose message was changed since is refused, and named as failed."""
     for node, message in came:
         try:
@@ -185,12 +203,12 @@ def _served(nodes: Nodes, result: Aggregation, came: Iterable[tuple[int, DeviceM
             yield node
 
 
-def _watch(nodes: Nodes, result: Aggregation, seconds: float, stop: Callable[[], bool]) -> Iterator[int]:
+def _watch(nodes: Nodes, result: Aggregation, settings: Settings, stop: Callable[[], bool]) -> Iterator[int]:
     """Serve nodes as they come, and wait until those that were answered have labelled their rows."""
-    ends = time.monotonic() + seconds
-    patience = time.monotonic() + max(seconds, 20 * POLL_SECONDS)
+    ends = time.monotonic() + settings.watch
+    patience = ends + settings.deadline
     while not stop():
-        yield from _served(nodes, result, nodes.replies())
+        yield from served(nodes, result, nodes.replies())
         if time.monotonic() >= ends and (not nodes.is_waiting_for_labels or time.monotonic() >= patience):
             return
         if time.monotonic() < ends:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from logging import WARNING
+from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.common import log
 from flwr.serverapp import Grid, ServerApp
 
 from kfed.adapters.flower_round import Outcome, Settings, run_over
-from kfed.adapters.flower_words import CLUSTER, IDENTITY, RECORD
+from kfed.adapters.flower_words import ARRAYS, CLUSTER, CONFIG, IDENTITY, RECORD
 from kfed.errors import InvalidInputError, KFedError
 from kfed.wire import DeviceMessage, Identity
 
@@ -30,19 +31,53 @@ def server_app(settings: Settings, on_end: Callable[[Outcome], object] | None = 
     return app
 
 
-def run_round(grid: Grid, settings: Settings, stop: Callable[[], bool] = lambda: False) -> Outcome:
+def run_round(
+    grid: Grid,
+    settings: Settings,
+    stop: Callable[[], bool] = lambda: False,
+    *,
+    arrays: ArrayRecord | None = None,
+    config: ConfigRecord | None = None,
+) -> Outcome:
     """Run one round of k-FED over the nodes of a grid, then serve late ones until `stop()` or for `watch` seconds.
+
+    Parameters
+    ----------
+    grid, settings, stop
+        The nodes; see `Settings`; ends the watch early.
+    arrays : ArrayRecord, optional
+        The first model. If it is given, nodes are grouped by what they learn from it: each calls the train function of
+        its app once, and sends the update as one short point, see `kfed.federated.update_point`.
+    config : ConfigRecord, optional
+        What that train function gets as its configuration, as in the first round of a training.
 
     Raises
     ------
     EngineError
         If no node sent a message that can be used before the deadline.
     """
-    return run_over(_GridNodes(grid), settings, stop)
+    question = None if arrays is None else Question(arrays, config or ConfigRecord({"server-round": 1}))
+    return run_over(GridNodes(grid, question=question), settings, stop)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The model that nodes are asked to learn from, and where their train function looks for it."""
+
+    arrays: ArrayRecord
+    config: ConfigRecord
+    arrays_key: str = "arrays"
+    config_key: str = "config"
+    weighted_by: str = "num-examples"
+
+    def records(self) -> dict[str, ArrayRecord | ConfigRecord]:
+        """What a node is sent."""
+        keys = {"arrays-key": self.arrays_key, "config-key": self.config_key, "weighted-by": self.weighted_by}
+        return {ARRAYS: self.arrays, CONFIG: self.config, RECORD: ConfigRecord(dict(keys))}
 
 
 @dataclass
-class _GridNodes:
+class GridNodes:
     """Nodes of a Flower grid: who was asked, who replied, who failed, and which questions are still open."""
 
     grid: Grid
@@ -51,6 +86,8 @@ class _GridNodes:
     repeated: dict[int, None] = field(default_factory=dict)
     labelled: dict[int, int] = field(default_factory=dict)
     clusters: dict[int, int] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+    question: Question | None = None
     _questions: dict[str, int] = field(default_factory=dict)
     _answers: dict[str, int] = field(default_factory=dict)
 
@@ -63,15 +100,17 @@ class _GridNodes:
         """Ask nodes that were not there before to cluster their points."""
         new = sorted(set(self.grid.get_node_ids()) - self.asked)
         self.asked |= set(new)
-        self._questions |= self._push({node: (CLUSTER, ConfigRecord()) for node in new})
+        asked = {RECORD: ConfigRecord()} if self.question is None else self.question.records()
+        self._questions |= self._push(dict.fromkeys(new, (CLUSTER, asked)))
 
     def tell(self, answers: Mapping[int, tuple[DeviceMessage, Identity]]) -> None:
         """Send each node the answer to its message."""
         said = {}
         for node, (message, identity) in answers.items():
-            said[node] = (IDENTITY, ConfigRecord({"identity": identity.to_bytes()}))
+            said[node] = (IDENTITY, {RECORD: ConfigRecord({"identity": identity.to_bytes()})})
             if len(identity):
                 self.clusters[node] = int(np.bincount(identity.cluster_ids, weights=message.counts).argmax())
+                self.sizes[node] = round(float(message.counts.sum()))
         self._answers |= self._push(said)
 
     def replies(self) -> Iterator[tuple[int, DeviceMessage]]:
@@ -98,11 +137,11 @@ class _GridNodes:
         self.repeated[node] = None
         log(WARNING, "k-FED: node %d replied more than once; the first reply counts", node)
 
-    def _push(self, said: dict[int, tuple[str, ConfigRecord]]) -> dict[str, int]:
+    def _push(self, said: Mapping[int, tuple[str, Mapping[str, Any]]]) -> dict[str, int]:
         """Send a message to each node; return the node of each message id. A node that cannot be reached fails."""
         messages = [
-            Message(RecordDict({RECORD: record}), dst_node_id=node, message_type=f"{MessageType.QUERY}.{action}")
-            for node, (action, record) in said.items()
+            Message(RecordDict(dict(records)), dst_node_id=node, message_type=f"{MessageType.QUERY}.{action}")
+            for node, (action, records) in said.items()
         ]
         pushed = set(self.grid.push_messages(messages)) if messages else set()
         sent = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}

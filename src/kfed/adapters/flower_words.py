@@ -6,5 +6,11 @@ CLUSTER, IDENTITY = "cluster", "identity"
 RECORD = "kfed"
 """The record of a message with its content, and of a node's state with its local clustering."""
 
+ARRAYS = "kfed-arrays"
+"""The record of a question with the model to learn from, where nodes are grouped by what they learn."""
+
+CONFIG = "kfed-config"
+"""The record of such a question with the configuration of the training."""
+
 LABELS = "kfed-labels"
 """The record of a node's state with the global cluster of each of its points."""

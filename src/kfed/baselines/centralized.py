@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from kfed._base import checks, files
-from kfed.baselines.pooling import PooledClusters, pool
+from kfed.baselines.pooling import CountedClusters, pool
 from kfed.simulate import Communication
 
 
 @dataclass(frozen=True, eq=False)
-class Centralized(PooledClusters):
+class Centralized(CountedClusters):
     """Result of pooling, and what was sent for it: all rows up, the labels down."""
-
-    sent: Communication
 
 
 def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_init: int = 1) -> Centralized:

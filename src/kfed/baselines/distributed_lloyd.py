@@ -68,9 +68,14 @@ def distributed_lloyd(
     >>> [round(step.cost) for step in done.steps], done.sent.rounds
     ([89, 89], 3)
     """
+    centers, sent = _first_centers(pool(devices), n_clusters, np.random.default_rng(seed))
+    return lloyd_rounds(devices, centers, sent, max_rounds)
+
+
+def lloyd_rounds(devices: Sequence[Any], centers: Array, sent: Communication, max_rounds: int) -> DistributedLloyd:
+    """Run Lloyd over the network from these centers, which took what was `sent`."""
     pooled, ends = pool(devices), np.cumsum([points.shape[0] for points in devices])[:-1]
-    centers, sent = _first_centers(pooled, n_clusters, np.random.default_rng(seed))
-    norms = _squared_norm(pooled)
+    n_clusters, norms = len(centers), _squared_norm(pooled)
     steps: list[Step] = []
     before = np.empty(0)
     with one_blas_thread():

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kfed.errors import DuplicateDeviceError
+from kfed.server import OwnRule
 from kfed.simulate import Round
 
 OneRound = Round
@@ -19,7 +20,7 @@ def one_round(
     device_ids: Sequence[str],
     seed: int,
     *,
-    rule: str = "paper",
+    rule: str | OwnRule = "paper",
 ) -> Round:
     """Run Algorithm 1 on every device and Algorithm 2 on what they send, and induce the labels.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
+from kfed.simulate import Communication
 
 
 def pool(devices: Sequence[Any]) -> Any:
@@ -32,3 +33,10 @@ class PooledClusters:
 
     centers: Array = field(repr=False)
     labels: Array = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedClusters(PooledClusters):
+    """Clusters of the points of all devices, and what was sent for them."""
+
+    sent: Communication

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,8 +18,10 @@ from kfed.cli import (
     inspect,
     invitations,
     join,
+    refine,
     report,
     reproduce,
+    results,
     schema,
     server,
     site,
@@ -31,7 +33,6 @@ app = typer.Typer(
     name="kfed",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -40,6 +41,7 @@ for module in (
     demo,
     site,
     server,
+    refine,
     inspect,
     schema,
     diagnose,
@@ -49,10 +51,35 @@ for module in (
     backup,
     federation,
     invitations,
+    results,
     join,
     reproduce,
 ):
     module.register(app)
+
+PANELS = {
+    "At a site": ("device", "label", "inspect", "join", "leave", "refine", "summarize"),
+    "Where messages meet": ("aggregate", "assign", "agree", "diagnose", "report", "export"),
+    "A coordinator": ("serve", "federation", "coordinator"),
+    "To see and to study": ("demo", "reproduce"),
+}
+"""Who uses which command, in the order of `kfed --help`."""
+
+
+def _grouped() -> None:
+    """Put every command into its panel."""
+    panels = {command: panel for panel, commands in PANELS.items() for command in commands}
+    registered: list[Any] = [*app.registered_commands, *app.registered_groups]
+    for info in registered:
+        info.rich_help_panel = panels[_name(info)]
+    app.registered_commands.sort(key=lambda info: list(panels).index(_name(info)))
+
+
+def _name(info: Any) -> str:
+    return str(info.name or (info.callback or info.typer_instance.info.callback).__name__)
+
+
+_grouped()
 
 
 def _print_version(wanted: bool) -> None:

@@ -73,6 +73,8 @@ def _(message: DeviceMessage) -> Description:
             "schema": message.schema.facts(),
             "fingerprint": message.schema.fingerprint,
             "n_rows_left_out": None if message.details is None else message.details.n_left_out,
+            "rounding": None if message.rounding is None else float(message.rounding.max(initial=0)),
+            "refines": None if message.details is None else message.details.refines,
         },
         message.centers,
         message.feature_names,
@@ -113,8 +115,11 @@ def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
             yield f"nothing about {plural(hidden, 'average')} with too few filled cells behind it"
     if details.scatter is not None:
         yield "how all rows together spread in every direction: their scatter, as --moments asked for"
-    if details.codes is not None:
-        yield f"each center rounded to {8 * details.codes.itemsize} bits a number"
+    if details.codes is not None and message.rounding is not None:
+        most = float(message.rounding.max(initial=0))
+        yield f"each center rounded to {8 * details.codes.itemsize} bits a number: it may be off by {most:.2g} at most"
+    if details.cluster_ids is not None:
+        yield f"the shared cluster of each group ({plural(len(details.cluster_ids), 'group')}): a second message"
     if details.n_left_out:
         yield f"how many rows are in none of these groups: {details.n_left_out:,}"
 
@@ -166,12 +171,13 @@ def _(identity: Identity) -> Description:
         [
             f"the name of the device: {identity.device_id!r}",
             f"the shared cluster of each group that it sent ({plural(len(identity), 'group')})",
-            f"{_centers(identity.cluster_centers)}, those of the shared clusters",
+            f"{_centers(identity.cluster_centers[identity.shown])}, those of the shared clusters",
         ],
         [
             "any row",
             "names or counts of other devices",
             "their centers, except where a cluster is that of one device alone",
+            *_not_shown(identity),
         ],
         [],
         {
@@ -180,9 +186,15 @@ def _(identity: Identity) -> Description:
             "n_clusters": identity.n_clusters,
             "n_features": identity.n_features,
             "cluster_ids": identity.cluster_ids.tolist(),
+            "shown": identity.shown.tolist(),
         },
         identity.cluster_centers,
     )
+
+
+def _not_shown(identity: Identity) -> list[str]:
+    n_hidden = int((~identity.shown).sum())
+    return [f"{plural(n_hidden, 'center')} of clusters that too few devices are behind"] if n_hidden else []
 
 
 @describe.register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,29 @@ from kfed.cli._terminal import note, plural, print_json, say, table
 from kfed.errors import KFedError
 from kfed.server import Aggregation
 from kfed.site import LabelledRows, LocalFile, is_table_name
-from kfed.wire import Identity
+from kfed.wire import Identity, Notice
+
+
+def tell_of(notices: Iterable[Notice]) -> None:
+    """Say what to look at, on stderr."""
+    for notice in notices:
+        note(f"warning: {notice.text}")
 
 
 def write_labels(
-    kept: LocalFile, answer: Aggregation | Identity, labels: Array, output: Path, *, force: bool, as_json: bool
+    kept: LocalFile,
+    answer: Aggregation | Identity,
+    labels: Array,
+    output: Path,
+    notices: Sequence[Notice] = (),
+    *,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write the labels to a CSV file that only its owner can read, and say how many rows are in which cluster."""
     files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
     facts = label_facts(kept, answer, labels) | {"output": str(output)}
+    facts["warnings"] = [notice._asdict() for notice in notices]
     print_json(facts) if as_json else say(*_label_text(facts))
 
 

@@ -38,6 +38,23 @@ Patience = Annotated[
 ]
 
 
+def _bits(text: str) -> int:
+    if text not in ("8", "16"):
+        raise typer.BadParameter(f"must be 8 or 16; got {text!r}")
+    return int(text)
+
+
+Bits = Annotated[
+    Any,
+    typer.Option(
+        "--bits",
+        metavar="8|16",
+        parser=_bits,
+        help="Round centers to so many bits a number, for a smaller message; it says how far they may be off.",
+    ),
+]
+
+
 def column_names(text: str) -> list[str]:
     """Split a list of columns at its commas; a name with a comma is in quotes."""
     return next(csv.reader([text]), [])
@@ -122,6 +139,7 @@ class SiteOptions:
         ),
     ] = False
     float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False
+    bits: Bits = None
     epsilon: Annotated[
         float | None,
         typer.Option(metavar="E", help="Make the message differentially private; 1 is a strong promise, 0.1 stronger."),
@@ -216,6 +234,7 @@ class SiteOptions:
             moments=self.moments,
             dtype=np.float32 if self.float32 else None,
             privacy=privacy,
+            bits=self.bits,
         )
 
 

@@ -6,13 +6,18 @@ from collections.abc import Iterable, Iterator
 from functools import singledispatch
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 
 from kfed._base.report import Block, Conclusion, Findings, Notes, Paragraph, Report, TextTable
 from kfed.cli._terminal import table
 
+NO_BREAK = "\u00a0"
+MOST_FOR_WORDS = 30
+"""Columns of the terminal that words get where numbers need the rest."""
+
 _COLORS = {True: "green", False: "yellow", None: "cyan"}
-_VERDICT_COLORS = {"reproduced": "green", "exceeded": "green", "not reproduced": "red"}
+_VERDICT_COLORS = {"exceeded": "green", "reproduced": "green", "direction only": "yellow", "not reproduced": "red"}
 
 
 def on_terminal(blocks: Iterable[Block]) -> Iterator[Any]:
@@ -60,8 +65,32 @@ def _(block: Notes) -> Iterator[Any]:
 def _(block: TextTable) -> Iterator[Any]:
     if not block.has_headings:
         yield ""
-    rows = (tuple(map(escape, row)) for row in block.rows)
-    yield table(escape(block.title) or None, list(map(escape, block.headings)), rows, left=block.n_words)
+    for part in _fitting(block, Console().width):
+        rows = (tuple(map(escape, row)) for row in part.rows)
+        yield table(escape(part.title) or None, list(map(escape, part.headings)), rows, left=part.n_words)
+
+
+def _fitting(block: TextTable, width: int) -> Iterator[TextTable]:
+    """Cut a table whose numbers are wider than the terminal into several, each with the words; no number is broken."""
+    whole = [
+        tuple(cell if at < block.n_words else cell.replace(" ", NO_BREAK) for at, cell in enumerate(row))
+        for row in block.rows
+    ]
+    needs = [
+        max(map(len, [*(row[at] for row in whole), *heading.split(), ""])) + 3
+        for at, heading in enumerate(block.headings)
+    ]
+    kept = max(1, block.n_words)
+    left = width - 1 - sum(min(need, MOST_FOR_WORDS) for need in needs[:kept])
+    parts: list[list[int]] = [[]]
+    for column in range(kept, len(needs)):
+        if parts[-1] and sum(needs[at] for at in (*parts[-1], column)) > left:
+            parts.append([])
+        parts[-1].append(column)
+    for number, part in enumerate(parts):
+        chosen = (*range(kept), *part)
+        rows = tuple(tuple(row[at] for at in chosen) for row in whole)
+        yield TextTable("" if number else block.title, tuple(block.headings[at] for at in chosen), rows, block.n_words)
 
 
 @_rendered.register

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import datetime
 from inspect import Signature, signature
@@ -18,7 +17,8 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed.cli._options import CaFile, Insecure
-from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, plural, print_json, say, table
+from kfed.cli._states import print_state, state_text
+from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, print_json, say, table
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.errors import InvalidInputError
 
@@ -35,7 +35,8 @@ AdminTokenFile = Annotated[
 AdminToken = Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True)]
 
 app = typer.Typer(
-    help="Create, show, aggregate, close and delete federations of a coordinator, and invite devices.",
+    help="Create, show, aggregate, close and delete federations of a coordinator, invite and remove devices, compare "
+    "numbers of clusters, and download what was found.",
     no_args_is_help=True,
 )
 
@@ -57,13 +58,14 @@ def _asking(
 ) -> Ask:
     """A function that sends requests to a coordinator as its administrator."""
 
-    def ask(method: str, *names: str, **options: Any) -> Any:
+    def ask(method: str, *names: str, raw: bool = False, **options: Any) -> Any:
         from kfed.coordinator.client import CLUSTERING_SECONDS, Line
 
         token = admin_token if admin_token is not None else admin_token_file.read_text(encoding="utf-8").strip()
         path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
         with Line(url, cafile=cafile, insecure=insecure, patience=30, timeout=CLUSTERING_SECONDS, tell=note) as line:
-            return line.request(method, path, token=token, **options).json()
+            answer = line.request(method, path, token=token, **options)
+            return answer.content if raw else answer.json()
 
     return ask
 
@@ -137,6 +139,15 @@ def create(
             metavar="N", min=1, help="Devices that every cluster must rest on; centers of fewer are set aside."
         ),
     ] = None,
+    min_devices_shown: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Devices that a cluster must rest on for devices to see its center; 1 shows all.",
+            show_default="3",
+        ),
+    ] = None,
     max_epsilon: Annotated[
         float | None,
         typer.Option(metavar="E", help="Refuse messages that are not differentially private with this epsilon."),
@@ -144,6 +155,10 @@ def create(
     invited_only: Annotated[
         bool, typer.Option("--invited-only", help="Devices join by `kfed federation invite` alone.")
     ] = False,
+    rounds: Annotated[
+        int | None,
+        typer.Option(metavar="1|2", min=1, max=2, help="2 asks devices for a second message, for better clusters."),
+    ] = None,
     join_token_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File for the join token; default NAME.token."),
@@ -177,16 +192,18 @@ def create(
         "max_count": max_count,
         "max_value": max_value,
         "min_devices": min_devices,
+        "min_devices_shown": min_devices_shown,
         "max_epsilon": max_epsilon,
         "by_column": True if columns is not None else None,
         "invited_only": invited_only or None,
+        "rounds": rounds,
     }
     given = {key: value for key, value in terms.items() if value is not None}
     answer = ask("POST", json=given)
     files.write(token_path, f"{answer['join_token']}\n".encode(), overwrite=force, private=True)
     facts = {"federation": answer["federation"], "join_token_file": str(token_path)}
     say_token = f"  [green]wrote[/]  {escape(str(token_path))}  (the join token: hand it to the devices)"
-    print_json(facts) if as_json else say(*_state_text(answer["federation"]), say_token)
+    print_json(facts) if as_json else say(*state_text(answer["federation"]), say_token)
 
 
 @app.command("list")
@@ -213,7 +230,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a federation."""
-    _print(ask("GET", name), as_json)
+    print_state(ask("GET", name), as_json)
 
 
 @app.command()
@@ -224,7 +241,7 @@ def close(
     as_json: Json = False,
 ) -> None:
     """Turn new devices away from a federation; those that have joined are still served."""
-    _print(ask("POST", name, "close"), as_json)
+    print_state(ask("POST", name, "close"), as_json)
 
 
 @app.command()
@@ -241,33 +258,7 @@ def aggregate(
     as_json: Json = False,
 ) -> None:
     """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
-    _print(ask("POST", name, "aggregate", json={"n_clusters": n_clusters}), as_json)
-
-
-def _print(state: dict[str, Any], as_json: bool) -> None:
-    print_json(state) if as_json else say(*_state_text(state))
-
-
-def _state_text(state: dict[str, Any]) -> list[Any]:
-    when = [f"at a quorum of {state['quorum']:,}"] if state["quorum"] else []
-    when += [f"by {time.strftime('%Y-%m-%d %H:%M', time.localtime(state['deadline']))}"] if state["deadline"] else []
-    lines: list[Any] = [
-        f"[bold]{escape(state['name'])}[/]: {state['state']}{', closed' if state['closed'] else ''}; "
-        f"{plural(state['n_devices'], 'device')}, {plural(state['n_centers'], 'center')}, {state['n_bytes']:,} bytes",
-        f"  {plural(state['n_features'], 'feature')}, n_clusters {state['n_clusters']}, rule {state['rule']}; "
-        f"aggregates {' or '.join(when) or 'on request'}",
-    ]
-    if state.get("invited_only"):
-        lines.append("  devices join by invitation")
-    if state["reason"]:
-        lines.append(f"  [green]found[/]  {escape(state['reason'])}")
-    if state["remark"]:
-        what = "damaged" if state["state"] == "damaged" else "not aggregated"
-        lines.append(f"  [yellow]{what}:[/] {escape(state['remark'])}")
-    if state["cluster_sizes"] is not None:
-        rows = [(str(cluster), f"{size:,g}") for cluster, size in enumerate(state["cluster_sizes"])]
-        lines.append(table(None, ["cluster", "points"], rows))
-    return lines
+    print_state(ask("POST", name, "aggregate", json={"n_clusters": n_clusters}), as_json)
 
 
 def _seconds(text: str) -> float:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -47,7 +48,8 @@ def inspect(
         found = _in_units(found, scale)
     facts = {"file": str(file), "bytes": file.stat().st_size, **found.facts}
     if as_json:
-        print_json(facts | {"centers": found.centers.tolist()} if centers else facts)
+        shown = np.where(np.isnan(found.centers), None, found.centers)  # type: ignore[call-overload]
+        print_json(facts | {"centers": shown.tolist()} if centers else facts)
         return
     say(f"[bold]{escape(str(file))}[/] ({facts['bytes']:,} bytes) is {escape(found.title)}")
     say("", "It holds:", *(f"  - {escape(line)}" for line in found.holds))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,13 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._labels import rows_again, write_labels
+from kfed.cli._labels import rows_again, tell_of, write_labels
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
+from kfed.cli._second import send_second
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.site import LocalFile
-from kfed.wire import Identity
+from kfed.wire import Identity, Notice
 
 if TYPE_CHECKING:
     from kfed.coordinator.client import DeviceClient, StillGathering
@@ -96,7 +98,12 @@ def join(
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience, tell=note) as line:
         device = DeviceClient(line, federation, site.name(data), "")
-        kept = before or site.cluster(data, as_is=None if device.takes_tables(join_token) else True)
+        terms = device.terms(join_token)
+        if terms.rounds > 1 and site.epsilon is not None:
+            raise InvalidInputError(
+                "this federation asks for a second message, which is never private; leave out --epsilon"
+            )
+        kept = before or site.cluster(data, as_is=None if terms.takes_tables else True)
         if site.epsilon is not None:  # before it is sent: if that fails, the same release is sent the next time
             files.write(local_path, kept.to_bytes(), private=True)
         with Ticket.for_device(ticket_path, asked, force=force) as ticket:
@@ -106,11 +113,18 @@ def join(
             files.write(local_path, kept.to_bytes(), private=True)
         elif not isinstance(answer, Identity):
             answer = _wait(client, answer, timeout)
+        again = None
+        if terms.rounds > 1 and wait and isinstance(answer, Identity):
+            answer, again = send_second(client, kept, ticket_path, data, site.scale, timeout)
+    notices = [*kept.notices, *client.notices]
+    tell_of(notices)
     if isinstance(answer, Identity) and output is not None:
-        again = rows_again(kept, data if kept.clustering.is_summary else None, site.scale)
-        write_labels(kept, answer, kept.labels(answer, again), output, force=force, as_json=as_json)
+        rows = None if again is None else again.values
+        if kept.clustering.is_summary and rows is None:
+            rows = rows_again(kept, data, site.scale)
+        write_labels(kept, answer, kept.labels(answer, rows), output, notices, force=force, as_json=as_json)
     else:
-        _say_sent(kept, answer, ticket_path, local_path, as_json=as_json)
+        _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)
 
 
 def leave(
@@ -169,10 +183,13 @@ def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -
         answer = asked
 
 
-def _say_sent(kept: LocalFile, answer: Any, ticket: Path, local: Path, *, as_json: bool) -> None:
+def _say_sent(
+    kept: LocalFile, answer: Any, ticket: Path, local: Path, notices: Sequence[Notice], *, as_json: bool
+) -> None:
     state = "aggregated" if isinstance(answer, Identity) else "gathering"
     if as_json:
-        print_json({"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)})
+        facts = {"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)}
+        print_json(facts | {"warnings": [notice._asdict() for notice in notices]})
         return
     later = f"kfed label {quote(str(local))} --clusters {quote(str(ticket))} -o labels.csv"
     words = "there are clusters already" if isinstance(answer, Identity) else answer.in_words

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from kfed._base.report import Findings, TextTable
+from kfed._base.report import Findings, Paragraph, TextTable
 from kfed.cli._report import on_terminal
 from kfed.cli._terminal import Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
@@ -21,11 +21,15 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command(
         epilog="`kfed reproduce --list`\n\n`kfed reproduce table1 --quick`\n\n`kfed reproduce all --report -o results`"
+        "\n\n`kfed reproduce my_experiment.py --report`"
     )(reproduce)
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or `all`.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Experiments, `all`, or Python files with experiments of your own."),
+    ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs, for a first look.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Also write report.html, one file with everything.")] = False,
@@ -38,6 +42,7 @@ def reproduce(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished runs.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write NAME.csv: one line for each run.")] = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce tables and figures of the paper, with its numbers beside ours.
@@ -45,7 +50,7 @@ def reproduce(
     Every finished run is kept in the folder, so an interrupted command continues where it stopped. Data sets are
     looked up in the folder named by `KFED_DATA`, then in the cache, and downloaded if missing.
     """
-    from kfed.experiments import EXPERIMENTS, get
+    from kfed.experiments import EXPERIMENTS, get, tidy
     from kfed.experiments import reproduce as run
 
     if list_all:
@@ -59,9 +64,11 @@ def reproduce(
     outcomes = []
     for outcome in run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything):
         outcomes.append(outcome)
+        if csv:
+            tidy(outcome.results).to_csv(output / f"{outcome.experiment.name}.csv")
         if not as_json:
             say(*_text(outcome))
-    written = _write_pages(outcomes, output / "report.html" if report else None, markdown)
+    written = _write_pages(outcomes, output, report, markdown)
     if as_json:
         print_json([outcome.to_dict() for outcome in outcomes])
     else:
@@ -72,11 +79,27 @@ def _print_list(as_json: bool) -> None:
     from kfed.experiments import EXPERIMENTS
 
     if as_json:
-        about = ("name", "title", "paper", "claim", "data_sets")
+        about = ("name", "title", "paper", "claim", "data_sets", "minutes")
         print_json([{name: getattr(experiment, name) for name in about} for experiment in EXPERIMENTS.values()])
         return
-    rows = tuple((e.name, e.paper, e.claim, ", ".join(e.data_sets) or "nothing") for e in EXPERIMENTS.values())
-    say(*on_terminal([TextTable("", ("name", "paper", "claim", "data sets"), rows, n_words=4)]))
+    for experiment in EXPERIMENTS.values():
+        needs = f"; data: {', '.join(experiment.data_sets)}" if experiment.data_sets else ""
+        say(f"[bold]{experiment.name}[/]  {escape(experiment.title)}  [dim]({_duration(experiment.minutes)}{needs})[/]")
+        say(f"    {escape(experiment.claim)}")
+
+
+def _duration(minutes: tuple[float, float] | None) -> str:
+    """Say how long the quick and the full preset take.
+
+    Examples
+    --------
+    >>> _duration((0.2, 5.0)), _duration(None)
+    ('quick 12 s, full 5 min', 'duration not measured')
+    """
+    if minutes is None:
+        return "duration not measured"
+    quick, full = (f"{60 * own:.0f} s" if own < 1 else f"{own:.0f} min" for own in minutes)
+    return f"quick {quick}, full {full}"
 
 
 def _text(outcome: Any) -> Iterator[Any]:
@@ -90,16 +113,21 @@ def _text(outcome: Any) -> Iterator[Any]:
         yield "[yellow]skipped[/]"
     if outcome.left_out:
         note(f"some runs of {experiment.name} are left out: {outcome.left_out}")
+    if outcome.summary.headline:
+        yield from on_terminal([Paragraph(outcome.summary.headline)])
     for kind in (TextTable, Findings):
         yield from on_terminal(block for block in section.blocks if isinstance(block, kind))
     yield ""
 
 
-def _write_pages(outcomes: list[Any], report: Path | None, markdown: Path | None) -> list[Path]:
-    from kfed.experiments.pages import write_html, write_markdown
+def _write_pages(outcomes: list[Any], folder: Path, report: bool, markdown: Path | None) -> list[Path]:
+    """Write the pages that are asked for; they keep what earlier commands left in the folder."""
+    from kfed.experiments.pages import with_earlier, write_html, write_markdown
 
-    if report is not None:
-        write_html(outcomes, report)
+    page = folder / "report.html" if report else None
+    every = with_earlier(outcomes, folder) if report or markdown else outcomes
+    if page is not None:
+        write_html(every, page)
     if markdown is not None:
-        write_markdown(outcomes, markdown)
-    return [path for path in (report, markdown) if path]
+        write_markdown(every, markdown)
+    return [path for path in (page, markdown) if path]

@@ -15,7 +15,7 @@ from kfed._base.files import write
 from kfed.cli._comparison import aggregate_auto, compare
 from kfed.cli._terminal import Force, Json, about, claim, note, number_range_or_auto, plural, print_json, say, table
 from kfed.errors import InvalidInputError
-from kfed.server import DEFAULT, RULES, Aggregation, Inbox, late_advice, read_messages
+from kfed.server import DEFAULT, RULES, Aggregation, Inbox, aggregate_refined, late_advice, read_messages
 from kfed.server import aggregate as aggregate_messages
 from kfed.wire import DeviceMessage, Identity, load
 
@@ -45,6 +45,7 @@ def register(app: typer.Typer) -> None:
         "`kfed aggregate *.kfed -k 16 --rule robust --min-devices 2`   no site makes a cluster of its own\n\n"
         "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
         "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region, as one device\n\n"
+        "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   after `kfed refine` at the sites\n\n"
         "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and the parent server of the regions\n\n"
         "clusters.kfed holds the centers of all devices. If they should not see those of each other, send each "
         "its identity instead: answers/site7.identity holds only the shared clusters."
@@ -66,6 +67,14 @@ def aggregate(
             parser=number_range_or_auto,
             help="Number of shared clusters; 2-12 compares these numbers and says which one stands out; auto takes the "
             "one that does, or shows the comparison if none does. By default the best of the comparison is taken.",
+        ),
+    ] = None,
+    clusters: Annotated[
+        Path | None,
+        typer.Option(
+            "--clusters",
+            metavar="FILE",
+            help="The messages are second ones, from `kfed refine`, about these clusters: instead of -k.",
         ),
     ] = None,
     output: Annotated[
@@ -120,6 +129,8 @@ def aggregate(
 
     The order of the files does not matter. The same message twice counts once.
     """
+    if (n_clusters is None) == (clusters is None):
+        raise InvalidInputError("give a number of clusters with -k; or, for second messages, --clusters and no -k")
     if plot is not None:
         _check_plot(plot)
     inbox = read_messages(files, skip_bad=skip_bad, max_epsilon=require_epsilon)
@@ -132,9 +143,11 @@ def aggregate(
         message.device_id: _answer_path(identities, message.device_id) for message in inbox.messages if identities
     }
     outputs = [path for path in (output, message, plot) if path is not None]
-    _claim_all(outputs, identities, list(answers.values()), inbox, force=force)
+    _claim_all(outputs, identities, list(answers.values()), [*inbox.paths, *([clusters] if clusters else [])], force)
     how: dict[str, Any] = {"first_device": first_device, "min_devices": min_devices}
-    if n_clusters in ("auto", None):
+    if clusters is not None:
+        result = aggregate_refined(load(clusters, Aggregation), inbox.messages)
+    elif n_clusters in ("auto", None):
         result = aggregate_auto(inbox.messages, rule, plot, sure=n_clusters == "auto", as_json=as_json, **how)
     else:
         result = aggregate_messages(inbox.messages, n_clusters, rule=rule, **how)
@@ -176,8 +189,8 @@ def assign(
     if output is not None:
         write(output, identity.to_bytes(), overwrite=force)
     facts = _assign_facts(late, result, identity, output)
-    for text in facts["warnings"]:
-        note(f"warning: {text}")
+    for warning in facts["warnings"]:
+        note(f"warning: {warning['text']}")
     print_json(facts) if as_json else say(*_assign_text(facts))
 
 
@@ -204,11 +217,11 @@ def _answer_path(folder: Path | None, device_id: str) -> Path:
     return (folder or Path()) / f"{name}.identity"
 
 
-def _claim_all(outputs: list[Path], folder: Path | None, answers: list[Path], inbox: Inbox, *, force: bool) -> None:
+def _claim_all(outputs: list[Path], folder: Path | None, answers: list[Path], inputs: list[Any], force: bool) -> None:
     """Check every output, and that no two have the same name."""
-    claim(outputs, inputs=inbox.paths, force=force)
+    claim(outputs, inputs=inputs, force=force)
     if folder is not None:
-        claim(answers if folder.exists() else [folder], inputs=inbox.paths, force=force)
+        claim(answers if folder.exists() else [folder], inputs=inputs, force=force)
     if len({path.absolute() for path in [*outputs, *answers]}) < len(outputs) + len(answers):
         raise InvalidInputError("every output must have a name of its own; two have the same name")
 
@@ -220,9 +233,10 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
         "n_devices": result.messages.n_devices,
         "n_device_centers": len(result.messages.centers),
         "rule": result.rule,
+        "rounds": result.rounds,
         "min_devices": result.min_devices,
         "k_choice": None if result.k_choice is None else str(result.k_choice),
-        "warnings": list(result.warnings),
+        "warnings": [notice._asdict() for notice in result.notices],
         "cluster_sizes": result.cluster_sizes.tolist(),
         "centers_in_cluster": np.bincount(result.center_labels, minlength=result.n_clusters).tolist(),
         "devices_in_cluster": list(map(len, owners_of)),
@@ -234,9 +248,10 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
 def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
     columns = zip(facts["cluster_sizes"], facts["centers_in_cluster"], facts["devices_in_cluster"], strict=True)
     rows = [(str(cluster), *(f"{value:,}" for value in values)) for cluster, values in enumerate(columns)]
+    again = ", refined by second messages" if facts["rounds"] == 2 else ""
     lines: list[Any] = [
         f"{plural(facts['n_device_centers'], 'center')} of {plural(facts['n_devices'], 'device')} in "
-        f"{plural(facts['n_clusters'], 'cluster')} (rule: {facts['rule']})",
+        f"{plural(facts['n_clusters'], 'cluster')} (rule: {facts['rule']}{again})",
         table(None, ["cluster", "rows", "device centers", "devices"], rows),
         f"  [green]wrote[/]  {escape(facts['output'])}  (for `kfed label` and `kfed assign`)",
     ]
@@ -262,7 +277,7 @@ def _assign_facts(late: DeviceMessage, result: Aggregation, identity: Identity, 
         "cluster_ids": identity.cluster_ids.tolist(),
         "counts": late.counts.tolist(),
         "output": None if output is None else str(output),
-        "warnings": late_advice(result.messages, late) if late.device_id not in result else [],
+        "warnings": [] if late.device_id in result else [one._asdict() for one in late_advice(result.messages, late)],
     }
 
 

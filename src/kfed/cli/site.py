@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base.text import listed
-from kfed.cli._labels import label_facts, rows_again, table_beside, write_labels, write_new_labels
+from kfed.cli._labels import label_facts, rows_again, table_beside, tell_of, write_labels, write_new_labels
 from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, printable, say
@@ -152,7 +152,9 @@ def _ask(path: Path) -> Identity:
 
     ticket = Ticket.load(path)
     with ticket.line(patience=30, tell=note) as line:
-        answer = ticket.client(line).identity()
+        client = ticket.client(line)
+        answer = client.identity()
+    tell_of(client.notices)
     if not isinstance(answer, Identity):
         raise CoordinatorError(f"{answer.in_words}; try again later")
     return answer

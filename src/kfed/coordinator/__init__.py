@@ -9,7 +9,8 @@
 
 Rooms: `http` (routes, rights, limits), `core` (what a coordinator does), `store` (SQL), `client` (needs httpx alone)
 and `page` (what a browser runs). `federation` holds the rules as pure functions; `names`, `problems` and `security` are
-shared. Both ends are installed with the extra ``kfed[coordinator]``; importing this package needs nothing.
+shared. The service is installed with the extra ``kfed[coordinator]``, the client with ``kfed[join]``; importing this
+package needs nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ def requiring_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        who, extra = ("joining", "join") if error.name == "httpx" else ("the coordinator", "coordinator")
         raise MissingExtraError(
-            f"the coordinator needs {error.name}, which is not installed; pip install 'kfed[coordinator]'"
+            f"{who} needs {error.name}, which is not installed; pip install 'kfed[{extra}]'"
         ) from error
 
 

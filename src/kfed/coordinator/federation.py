@@ -20,6 +20,8 @@ MAX_FEATURES = 100_000
 MAX_CENTERS = 1_024
 MAX_DEVICES = 1_000_000
 HEADER_BYTES = 2**16
+MIN_DEVICES_SHOWN = 3
+"""A center of one device is that device's own, and of two, each can tell the other's from it."""
 LEVELS_OF_A_COLUMN = 8
 """Features of a column that a message has room for, on average over the columns of a federation."""
 
@@ -46,6 +48,9 @@ class Federation:
         Largest count of a center, and largest size of a coordinate, that a device may send.
     min_devices : int, optional
         Devices that every cluster must rest on, see `kfed.aggregate`.
+    min_devices_shown : int
+        Devices that a cluster must rest on for its center to be shown to devices; they are told their clusters in any
+        case.
     max_epsilon : float, optional
         Messages must be differentially private, with at most this epsilon.
     by_column : bool
@@ -55,6 +60,8 @@ class Federation:
         Whether new devices are turned away.
     invited_only : bool
         Whether a device joins by an invitation in its name; the join token is not enough.
+    rounds : int
+        1, or 2 if devices are asked for a second message about the clusters, see `kfed.refine_device`.
     """
 
     id: int
@@ -71,10 +78,12 @@ class Federation:
     max_count: float | None = None
     max_value: float | None = None
     min_devices: int | None = None
+    min_devices_shown: int = MIN_DEVICES_SHOWN
     max_epsilon: float | None = None
     by_column: bool = False
     closed: bool = False
     invited_only: bool = False
+    rounds: int = 1
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -87,6 +96,9 @@ class Federation:
         checks.one_of(self.rule, [DEFAULT, *RULES], "rule")
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
+        if self.rounds not in (1, 2) or (self.rounds == 2 and self.max_epsilon is not None):
+            raise InvalidInputError("rounds must be 1 or 2, and 1 if messages must be private: a second one is not")
+        checks.positive_integer(self.min_devices_shown, "min_devices_shown")
         for name in ("deadline", "max_count", "max_value", "max_epsilon"):
             if getattr(self, name) is not None:
                 checks.positive_number(getattr(self, name), name)

@@ -6,5 +6,10 @@ SECRET_HEADER = "kfed-device-secret"
 KEY_HEADER = "Idempotency-Key"
 """The header that tells a request that is repeated from a new one."""
 
+ROUND_HEADER = "kfed-round"
+"""The header of an identity that says how many rounds are behind the clusters."""
+
 BYTES = "application/octet-stream"
 """The media type of messages and identities."""
+NOTICES_HEADER = "Kfed-Notices"
+"""What to look at, in JSON, beside an answer in bytes."""

@@ -11,14 +11,14 @@ download the files; if that fails too, the error says which file to put where.
 """
 
 from kfed.datasets import partition
-from kfed.datasets.images import digits, mnist, mnist_by_writer
-from kfed.datasets.leaf import femnist, leaf_shakespeare
+from kfed.datasets.images import digits, digits_by_writer, mnist, mnist_by_writer
+from kfed.datasets.leaf import femnist, leaf_shakespeare, stream_femnist
 from kfed.datasets.mixtures import Mixture, mixture
 from kfed.datasets.partition import Partition
-from kfed.datasets.shakespeare import shakespeare_lines
+from kfed.datasets.shakespeare import shakespeare, shakespeare_lines, shakespeare_roles
 from kfed.datasets.sources import locate
 from kfed.datasets.table import Dataset
-from kfed.datasets.text import character_features, windows
+from kfed.datasets.text import character_features, letter_features, windows
 
 __all__ = [
     "Dataset",
@@ -26,13 +26,18 @@ __all__ = [
     "Partition",
     "character_features",
     "digits",
+    "digits_by_writer",
     "femnist",
     "leaf_shakespeare",
+    "letter_features",
     "locate",
     "mixture",
     "mnist",
     "mnist_by_writer",
     "partition",
+    "shakespeare",
     "shakespeare_lines",
+    "shakespeare_roles",
+    "stream_femnist",
     "windows",
 ]

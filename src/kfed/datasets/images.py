@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
-from kfed.datasets.sources import locate
+from kfed.datasets.sources import digits_files, locate
 from kfed.datasets.table import Dataset
 from kfed.errors import CorruptFileError
 
@@ -51,6 +51,16 @@ def mnist_by_writer(split: Split = "train") -> Dataset:
     table = read_idx(locate("mnist-writers")[f"qmnist-{split}-labels-idx2-int.gz"])  # (n_digits, 8)
     writers = table[: images.n_points, _WRITER_COLUMN].astype(np.int64)
     return Dataset("MNIST by writer", images.points, images.classes, writers)
+
+
+def digits_by_writer() -> Dataset:
+    """Digits with their writers: those of FEMNIST where it is at hand, otherwise of MNIST; its name says which.
+
+    The digits of both come from NIST's Special Database 19.
+    """
+    from kfed.datasets.leaf import femnist
+
+    return mnist_by_writer() if "mnist" in digits_files() else femnist(n_classes=10)
 
 
 def read_idx(path: Path) -> Array:

@@ -1,31 +1,62 @@
-"""Files in the layout of LEAF (Caldas et al., 2018): FEMNIST and Shakespeare, made by LEAF's own scripts.
+"""LEAF's FEMNIST and Shakespeare (Caldas et al., 2018), from its own JSON files or from TFF's archives.
 
 A folder holds JSON files with ``users``, ``num_samples`` and ``user_data``: for each user ``x``, a list of samples, and
 ``y``, their labels. kfed looks for them in ``femnist/train``, ``femnist/test``, ``shakespeare/train`` and so on.
+FEMNIST is also read from ``tff/emnist_all.sqlite.lzma``. Both are read in a stream: one file or writer at a time.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kfed._base import checks
+from kfed._base.array import Array
+from kfed.datasets import tff
 from kfed.datasets.images import Split
-from kfed.datasets.sources import data_folders, missing
+from kfed.datasets.sources import SOURCES, at_hand, leaf_files, locate, missing
 from kfed.datasets.table import Dataset
 from kfed.datasets.text import character_features
 from kfed.errors import CorruptFileError
 
 
-def femnist(split: Split = "train") -> Dataset:
-    """FEMNIST: 28 x 28 pixels in [0, 1] with ink as 1, as in MNIST (LEAF's files have ink as 0); owners are writers."""
-    samples, classes, owners = _read_all("femnist", split)
-    points = np.float32(1) - np.asarray(samples, np.float32)
-    return Dataset("FEMNIST", points, np.asarray(classes), np.asarray(owners))
+def femnist(split: Split = "train", *, n_classes: int | None = None, n_writers: int | None = None) -> Dataset:
+    """FEMNIST: 28 x 28 pixels in [0, 1] with ink as 1, as in MNIST (LEAF's files have ink as 0); owners are writers.
+
+    Parameters
+    ----------
+    split : {"train", "test"}
+    n_classes : int, optional
+        Keep the first classes only; the first ten are the digits.
+    n_writers : int, optional
+        Stop after so many writers. Only what is kept is ever in memory, beside one file of LEAF's or one writer.
+    """
+    points, classes, owners = [], [], []
+    for writer, pixels, own in islice(stream_femnist(split), n_writers):
+        kept = slice(None) if n_classes is None else own < n_classes
+        points.append(pixels[kept])
+        classes.append(own[kept])
+        owners += [writer] * len(points[-1])
+    return Dataset("FEMNIST", np.concatenate(points), np.concatenate(classes), np.asarray(owners))
+
+
+def stream_femnist(split: Split = "train") -> Iterator[tuple[str, Array, Array]]:
+    """Yield each writer of FEMNIST with pixels, (n_points, 784), and classes, (n_points,)."""
+    found = leaf_files("femnist", checks.one_of(split, ("train", "test"), "split"))
+    if not found and at_hand("tff-femnist"):
+        archive = locate("tff-femnist")[SOURCES["tff-femnist"][0].name]
+        for writer, records in tff.clients(archive, f"all_{split}"):
+            pixels = np.stack([record["pixels"] for record in records])
+            yield writer, np.float32(1) - pixels, np.concatenate([record["label"] for record in records])
+        return
+    for path in found or _missing_files("femnist", split):
+        for writer, x, y in read_users(path):
+            yield writer, np.float32(1) - np.asarray(x, np.float32), np.asarray(y)
 
 
 def leaf_shakespeare(split: Split = "train", *, n_features: int = 4096) -> Dataset:
@@ -38,24 +69,24 @@ def leaf_shakespeare(split: Split = "train", *, n_features: int = 4096) -> Datas
 def _read_all(name: str, split: Split) -> tuple[list[Any], list[Any], list[str]]:
     """Read the samples, labels and users of all files, row by row."""
     samples, classes, owners = [], [], []
-    for path in _files_of(name, checks.one_of(split, ("train", "test"), "split")):
-        for user, x, y in _users(path):
+    for path in leaf_files(name, checks.one_of(split, ("train", "test"), "split")) or _missing_files(name, split):
+        for user, x, y in read_users(path):
             samples += x
             classes += y
             owners += [user] * len(x)
     return samples, classes, owners
 
 
-def _files_of(name: str, split: str) -> list[Path]:
-    for folder in data_folders():
-        found = sorted((folder / name / split).glob("*.json"))
-        if found:
-            return found
+def _missing_files(name: str, split: str) -> list[Path]:
     put = f"what LEAF's data/{name}/preprocess.sh makes (leaf.cmu.edu) as {name}/{split}/*.json"
-    raise missing(f"LEAF's {name}", put, " and cannot be downloaded automatically")
+    if name == "femnist":
+        file = SOURCES["tff-femnist"][0]
+        put += f", or {file.urls[0]} ({file.n_bytes:,} bytes; 4.7 GB unpacked) as {file.folder}/{file.name},"
+    raise missing(f"LEAF's {name}", put, " and is not downloaded unasked")
 
 
-def _users(path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
+def read_users(path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """Yield each user of a JSON file with its samples and their labels."""
     try:
         content = json.loads(path.read_bytes())
         for user, n_samples in zip(content["users"], content["num_samples"], strict=True):

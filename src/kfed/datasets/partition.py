@@ -2,78 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
+from kfed.datasets.skew import dirichlet, feature_shift, quantity_skew
+from kfed.datasets.split import Partition, counted, partition_of, shares
 from kfed.errors import InvalidInputError
+
+__all__ = [
+    "EXPONENT",
+    "Partition",
+    "dirichlet",
+    "feature_shift",
+    "iid",
+    "natural",
+    "power_law",
+    "power_weights",
+    "quantity_skew",
+    "structured",
+    "two_classes",
+]
 
 EXPONENT = 1.5
 """Of power laws: the size of the i-th largest device goes as i^(-1/EXPONENT)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """Which rows each device has. Made by the functions of this file, and checked however it was made.
-
-    Attributes
-    ----------
-    n_points : int
-        Rows of the table that was split.
-    rows : tuple of arrays of int
-        The rows of each device, in ascending order.
-    device_ids : tuple of str
-        A name for each device.
-    """
-
-    n_points: int
-    rows: tuple[Array, ...] = field(repr=False)
-    device_ids: tuple[str, ...] = field(repr=False)
-
-    def __post_init__(self) -> None:
-        empty = [name for name, own in zip(self.device_ids, self.rows, strict=True) if len(own) == 0]
-        if empty or not self.rows:
-            got = f"{empty[0]!r} has none" if empty else "got no devices"
-            raise InvalidInputError(f"every device must have rows; {got}; use fewer devices or more rows")
-        used = np.bincount(np.concatenate(self.rows), minlength=self.n_points)
-        if len(used) > self.n_points or used.max() > 1:
-            raise InvalidInputError(f"every row must be one of {self.n_points:,}, on at most one device")
-
-    @property
-    def n_devices(self) -> int:
-        """Devices, Z."""
-        return len(self.rows)
-
-    @property
-    def unused(self) -> Array:
-        """Rows that no device has."""
-        return np.setdiff1d(np.arange(self.n_points), np.concatenate(self.rows))
-
-    @property
-    def sizes(self) -> Array:
-        """Rows of each device, (n_devices,)."""
-        return np.array([len(own) for own in self.rows])
-
-    def of(self, points: Any) -> list[Any]:
-        """Give each device its rows of a table: one array or sparse matrix a device."""
-        if points.shape[0] != self.n_points:
-            raise InvalidInputError(f"points must have {self.n_points:,} rows; got {points.shape[0]:,}")
-        return [points[own] for own in self.rows]
-
-    def devices(self, points: Any) -> dict[str, Any]:
-        """Give each device its rows of a table, by its name."""
-        return dict(zip(self.device_ids, self.of(points), strict=True))
-
-    def gather(self, values: Sequence[Array]) -> Array:
-        """Put values of each device's rows back in the order of the table; only if every row is used."""
-        if len(self.unused):
-            raise InvalidInputError(f"every row must be on a device; {len(self.unused):,} are on none")
-        order = np.argsort(np.concatenate(self.rows))
-        return np.asarray(np.concatenate(list(values))[order])
 
 
 def iid(n_points: int, n_devices: int, seed: int = 0) -> Partition:
@@ -84,9 +38,9 @@ def iid(n_points: int, n_devices: int, seed: int = 0) -> Partition:
     >>> iid(10, 3).sizes
     array([4, 3, 3])
     """
-    n_points, n_devices = _counts(n_points, n_devices)
+    n_points, n_devices = counted(n_points, n_devices)
     shuffled = np.random.default_rng(seed).permutation(n_points)
-    return _partition(n_points, np.array_split(shuffled, n_devices))
+    return partition_of(n_points, np.array_split(shuffled, n_devices))
 
 
 def power_law(n_points: int, n_devices: int, seed: int = 0, *, exponent: float = EXPONENT) -> Partition:
@@ -97,10 +51,10 @@ def power_law(n_points: int, n_devices: int, seed: int = 0, *, exponent: float =
     >>> power_law(100, 5).sizes
     array([17, 13, 14, 34, 22])
     """
-    n_points, n_devices = _counts(n_points, n_devices)
+    n_points, n_devices = counted(n_points, n_devices)
     rng = np.random.default_rng(seed)
-    sizes = _shares(n_points, rng.permutation(power_weights(n_devices, exponent)))
-    return _partition(n_points, np.split(rng.permutation(n_points), np.cumsum(sizes)[:-1]))
+    sizes = shares(n_points, rng.permutation(power_weights(n_devices, exponent)))
+    return partition_of(n_points, np.split(rng.permutation(n_points), np.cumsum(sizes)[:-1]))
 
 
 def structured(classes: Any, n_devices: int, max_local_clusters: int, seed: int = 0) -> Partition:
@@ -185,18 +139,11 @@ def power_weights(n: int, exponent: float = EXPONENT) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def _counts(n_points: int, n_devices: int) -> tuple[int, int]:
-    checks.positive_integer(n_points, "n_points")
-    if checks.positive_integer(n_devices, "n_devices") > n_points:
-        raise InvalidInputError(f"n_devices must be at most {n_points:,}, the number of rows; got {n_devices:,}")
-    return int(n_points), int(n_devices)
-
-
 def _deal(classes: Any, n_devices: int, per_device: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Number the classes, (n_points,), and choose which each device holds, (n_devices, n_classes)."""
     classes = np.asarray(classes)
     names, codes = np.unique(classes, return_inverse=True)
-    _counts(len(classes), n_devices)
+    counted(len(classes), n_devices)
     if checks.positive_integer(per_device, "max_local_clusters") > len(names):
         raise InvalidInputError(
             f"max_local_clusters (k') must be at most {len(names)}, the number of clusters (k); got {per_device}"
@@ -224,22 +171,7 @@ def _by_class(codes: Array, weights: Array, rng: np.random.Generator) -> Partiti
                 f"a cluster of {len(own):,} rows cannot be on {len(holders):,} devices; "
                 "use fewer devices, or fewer clusters on each"
             )
-        sizes = _shares(len(own), weights[holders, code])
+        sizes = shares(len(own), weights[holders, code])
         for device, part in zip(holders, np.split(own, np.cumsum(sizes)[:-1]), strict=True):
             rows[device].append(part)
-    return _partition(len(codes), [np.concatenate(parts) for parts in rows])
-
-
-def _shares(n_points: int, weights: Array) -> Array:
-    """Whole numbers with sum `n_points`, at least one each, the rest in proportion to weights."""
-    exact = (n_points - len(weights)) * weights / weights.sum()
-    sizes = np.floor(exact).astype(np.int64)
-    most_wronged = np.argsort(sizes - exact, kind="stable")[: n_points - len(weights) - sizes.sum()]
-    sizes[most_wronged] += 1
-    return np.asarray(sizes + 1)
-
-
-def _partition(n_points: int, rows: Sequence[Array]) -> Partition:
-    width = len(str(max(len(rows) - 1, 0)))
-    names = tuple(f"device-{device:0{width}d}" for device in range(len(rows)))
-    return Partition(n_points, tuple(np.sort(own) for own in rows), names)
+    return partition_of(len(codes), [np.concatenate(parts) for parts in rows])

@@ -1,4 +1,7 @@
-"""Shakespeare's plays, one row a line with its role: each role is a device, each window of its text a point."""
+"""Shakespeare's plays by role: each role is a device, each window of its text a point.
+
+The text comes from LEAF's files, from TFF's public archive, or from a table with one row a line.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,19 @@ import gzip
 import io
 import zlib
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from kfed.datasets.sources import locate
+from kfed.datasets import tff
+from kfed.datasets.sources import leaf_files, locate, shakespeare_files
 from kfed.datasets.table import Dataset
 from kfed.datasets.text import character_features, windows
 from kfed.errors import CorruptFileError
 
 WINDOW_LENGTH = 400
+LINES, LINES_FILES = "Shakespeare, table of lines", ("shakespeare-lines",)
 FILE = "shakespeare_lines.csv.gz"
 
 
@@ -42,7 +48,49 @@ def shakespeare_lines(*, window_length: int = WINDOW_LENGTH, n_features: int = 4
         owners += [f"{play}: {speaker}"] * len(pieces)
         plays += [play] * len(pieces)
     points = character_features(texts, n_features=n_features)
-    return Dataset("Shakespeare", points, np.asarray(plays), np.asarray(owners))
+    return Dataset(LINES, points, np.asarray(plays), np.asarray(owners))
+
+
+def shakespeare(*, window_length: int = WINDOW_LENGTH, n_features: int = 4096) -> Dataset:
+    """Load what every role says as `shakespeare_lines` does, from whatever is at hand; its name says from what."""
+    source, roles = shakespeare_roles()
+    if source == LINES:
+        return shakespeare_lines(window_length=window_length, n_features=n_features)
+    pieces = {role: windows(text, window_length) for role, text in roles.items()}
+    texts = [piece for own in pieces.values() for piece in own]
+    owners = np.repeat(list(pieces), list(map(len, pieces.values())))
+    return Dataset(source, character_features(texts, n_features=n_features), None, owners)
+
+
+def shakespeare_roles() -> tuple[str, dict[str, str]]:
+    """What every role says, and where it comes from: LEAF's files, TFF's archive, or the table of lines."""
+    files = shakespeare_files()
+    if not files:
+        return "Shakespeare, LEAF", dict(_leaf_roles())
+    if files == LINES_FILES:
+        every = read_roles(locate("shakespeare-lines")[FILE])
+        return LINES, {f"{play}: {who}": text for (play, who), text in every.items()}
+    archive = locate("tff-shakespeare")["shakespeare.sqlite.lzma"]
+    return "Shakespeare, TFF", _archived_roles(archive)
+
+
+def _leaf_roles() -> Iterator[tuple[str, str]]:
+    """LEAF cuts what a role says into overlapping windows, each with the letter after it."""
+    from kfed.datasets.leaf import read_users
+
+    for path in leaf_files("shakespeare", "train"):
+        for role, samples, following in read_users(path):
+            if samples:
+                yield role, samples[0] + "".join(following)
+
+
+def _archived_roles(archive: Path) -> dict[str, str]:
+    """TFF has contiguous pieces of text, most to train with and the last ones to test with."""
+    spoken: dict[str, list[str]] = defaultdict(list)
+    for split in ("train", "test"):
+        for role, records in tff.clients(archive, split):
+            spoken[role] += [piece.decode() for record in records for piece in record["snippets"]]
+    return {role: " ".join(pieces) for role, pieces in spoken.items()}
 
 
 def read_roles(path: Path) -> dict[tuple[str, str], str]:

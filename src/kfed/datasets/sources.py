@@ -50,6 +50,10 @@ def _qmnist(name: str, sha256: str, n_bytes: int) -> File:
     return File("mnist-writers", name, sha256, n_bytes, (f"{home}/{name}",))
 
 
+def _tff(name: str, sha256: str, n_bytes: int) -> File:
+    return File("tff", name, sha256, n_bytes, (f"https://storage.googleapis.com/tff-datasets-public/{name}",))
+
+
 SOURCES: dict[str, tuple[File, ...]] = {
     "mnist": (
         _mnist(
@@ -81,6 +85,12 @@ SOURCES: dict[str, tuple[File, ...]] = {
             2828775,
         ),
     ),
+    "tff-shakespeare": (
+        _tff("shakespeare.sqlite.lzma", "d3d11fceb9e105439ac6f4d52af6efafed5a2a1e1eb24c5bd2dd54ced242f5c4", 1329828),
+    ),
+    "tff-femnist": (
+        _tff("emnist_all.sqlite.lzma", "c3aaf91b4cf4e69d53d81627ad119eccdc878ff906f68e66063ff10f67faad48", 170507172),
+    ),
 }
 """The files of each data set that has fixed files."""
 
@@ -106,14 +116,45 @@ def locate(name: str, *, progress: bool | None = None) -> dict[str, Path]:
     return {file.name: fetch(file, progress=progress) for file in SOURCES[name]}
 
 
+def at_hand(name: str) -> bool:
+    """Whether the files of a data set need no download."""
+    return all(_here(file) for file in SOURCES[name])
+
+
+def _here(file: File) -> Path | None:
+    """Find one file in the folders, if it is there."""
+    paths = (folder / file.folder / file.name for folder in data_folders())
+    return next((path for path in paths if path.is_file()), None)
+
+
+def leaf_files(name: str, split: str) -> list[Path]:
+    """Find what LEAF's scripts make: the JSON files of a split, in the first folder that has any."""
+    found = (sorted((folder / name / split).glob("*.json")) for folder in data_folders())
+    return next(filter(None, found), [])
+
+
+def digits_files() -> tuple[str, ...]:
+    """What `kfed.datasets.digits_by_writer` reads here: FEMNIST if it is at hand, else MNIST with its writers."""
+    if leaf_files("femnist", "train"):
+        return ()
+    return ("tff-femnist",) if at_hand("tff-femnist") else ("mnist", "mnist-writers")
+
+
+def shakespeare_files() -> tuple[str, ...]:
+    """What `kfed.datasets.shakespeare` reads here: LEAF's files, TFF's archive, or the table of lines."""
+    if leaf_files("shakespeare", "train"):
+        return ()
+    has_lines_only = at_hand("shakespeare-lines") and not at_hand("tff-shakespeare")
+    return ("shakespeare-lines",) if has_lines_only else ("tff-shakespeare",)
+
+
 def fetch(file: File, *, progress: bool | None = None) -> Path:
     """Find one file, or download it into the cache folder; its checksum is verified in both cases."""
-    for folder in data_folders():
-        path = folder / file.folder / file.name
-        if path.is_file():
-            _check(path.read_bytes(), file, str(path))
-            return path
-    return _download(file, progress)
+    path = _here(file)
+    if path is None:
+        return _download(file, progress)
+    _check(path.read_bytes(), file, str(path))
+    return path
 
 
 def data_folders() -> list[Path]:

@@ -1,4 +1,4 @@
-"""Text as points: windows of text, and hashed counts of their character n-grams."""
+"""Text as points: windows of text, and hashed counts of their character n-grams or shares of their letters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from kfed._base import checks
+from kfed._base.array import Array
 
 NGRAM_LENGTHS = (2, 3)
+MARKS = "abcdefghijklmnopqrstuvwxyz ,.;:!?'-"
 
 
 def windows(text: str, length: int) -> list[str]:
@@ -54,3 +56,25 @@ def character_features(texts: Sequence[str], *, n_features: int = 4096) -> Any:
         dtype=np.float32,
     )
     return hashing.transform(texts)
+
+
+def letter_features(texts: Sequence[str]) -> Array:
+    """Square roots of the shares of letters and marks in each text: style rather than matter.
+
+    Rows have length 1, and their distances are Hellinger's. Nothing is learned from the texts.
+
+    Parameters
+    ----------
+    texts : sequence of str
+
+    Returns
+    -------
+    array of float32, shape (n_texts, 35)
+
+    Examples
+    --------
+    >>> letter_features(["aab b"])[0, :2].round(3).tolist()
+    [0.632, 0.632]
+    """
+    counts = np.array([[text.lower().count(mark) for mark in MARKS] for text in texts], np.float32)
+    return np.asarray(np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)))

@@ -8,7 +8,7 @@ from kfed.device.blocked_rows import BlockedRows
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.columns import cluster_columns, own_scale
-from kfed.device.facts import ColumnFacts
+from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
 from kfed.device.moments import with_moments
@@ -16,6 +16,7 @@ from kfed.device.pooled_sums import POOLED
 from kfed.device.privacy import Privacy
 from kfed.device.refine import nearest_centers
 from kfed.device.rows import Rows
+from kfed.device.second_message import refine_device
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.device.sparse_rows import SparseRows
 
@@ -28,12 +29,14 @@ __all__ = [
     "LocalClustering",
     "Privacy",
     "Rows",
+    "SentClusters",
     "SparseRows",
     "cluster_columns",
     "cluster_device",
     "cluster_fleet",
     "nearest_centers",
     "own_scale",
+    "refine_device",
     "scores",
     "with_moments",
 ]

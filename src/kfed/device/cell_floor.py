@@ -5,30 +5,77 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from kfed._base import pool
 from kfed._base.array import Array
 from kfed.device.distinct_rows import have_enough_ids
-from kfed.device.observed import ObservedCells
+from kfed.device.observed import ROWS_AT_ONCE, ObservedCells
+from kfed.device.pooled_sums import POOLED, sent_sums
+from kfed.errors import InvalidInputError
 from kfed.wire import FeatureSchema, features_by_column
 
 MOST_OF_ONE = 0.5
 """An average is not sent if one cell has a larger share of the sum of all cells behind it, by size."""
 
+LEAST_OBSERVED = 0.5
+"""A row with a smaller share of its columns observed is labelled, but not counted; and a center of which a smaller
+share may be told is not sent: next to the others, it would be a group of its own, at the mean of all."""
+
 ON_CENTER = 1e-9
 """A cell is at the center of its cluster if it is no farther from it, in standard deviations."""
 
 
-def is_dominated(values: Array, labels: Array, schema: FeatureSchema, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Averages of numbers of which a single cell makes up more than half: the average tells that cell."""
+def counted_rows(is_there: Array, schema: FeatureSchema) -> Array:
+    """Rows with enough filled columns to be counted; all rows, if none qualifies."""
+    filled = share_filled(is_there, schema)
+    if schema.missing == "mean":
+        return np.ones(len(is_there), bool)
+    if schema.missing == "drop":
+        filled = np.where(is_there.all(axis=1), 1, 0)
+        if not filled.any():
+            raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
+    counted = np.asarray(filled >= LEAST_OBSERVED)
+    return counted if counted.any() else np.ones(len(is_there), bool)
+
+
+def share_filled(is_there: Array, schema: FeatureSchema) -> Array:
+    """The share of columns that are filled in each row, of those that are not empty on this device."""
+    columns = [features for features in features_by_column(schema) if features.stop > features.start]
+    filled = np.zeros(len(is_there))
+    for features in columns:
+        filled += is_there[:, features].all(axis=1)
+    return filled / max(1, len(columns))
+
+
+def numbers_of(schema: FeatureSchema) -> list[int]:
+    """The features that are columns of numbers."""
+    pairs = zip(schema.columns or (), features_by_column(schema), strict=True)
+    return [features.start for column, features in pairs if column.kind == "number"]
+
+
+def is_dominated(values: Array, labels: Array, numbers: Array, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Averages, in the columns `numbers`, of which a single cell is more than half: the average tells that cell."""
     dominated = np.zeros(shape, bool)
-    numbers = [
-        features.start
-        for column, features in zip(schema.columns or (), features_by_column(schema), strict=True)
-        if column.kind == "number"
-    ]
     for cluster in range(shape[0]):
-        sizes = np.abs(values[np.ix_(labels == cluster, numbers)])
-        dominated[cluster, numbers] = sizes.max(axis=0, initial=0) > MOST_OF_ONE * sizes.sum(axis=0)
+        members = np.flatnonzero(labels == cluster)
+        largest, total = np.zeros(len(numbers)), np.zeros(len(numbers))
+        for block in pool.blocks(len(members), ROWS_AT_ONCE):
+            sizes = np.nan_to_num(np.abs(values[np.ix_(members[block], numbers)]), copy=False)
+            largest, total = np.maximum(largest, sizes.max(axis=0)), total + sizes.sum(axis=0)
+        dominated[cluster, numbers] = largest > MOST_OF_ONE * total
     return dominated
+
+
+def squares_to_send(squares: Array, behind: Array, hidden: Array, min_cluster_size: int) -> Array:
+    """Sums of squares as they are sent, (n_clusters, n_features); NaN in columns with too few cells to send any.
+
+    As in `sent_sums`, column by column; but where the cells behind the averages that are sent are too few, those behind
+    averages that are not sent count, too: each that is sent gets its share of the sum over the whole column.
+    """
+    sent = sent_sums(squares.T, behind.T, ~hidden.T, min_cluster_size).T
+    for feature in np.flatnonzero(np.isnan(sent).any(axis=0) & (behind.sum(axis=0) >= POOLED * min_cluster_size)):
+        freedom = np.maximum(behind[:, feature] - 1, 0)
+        sent[:, feature] = squares[:, feature].sum() * freedom / max(freedom.sum(), 1)
+    return sent
 
 
 def support(cells: ObservedCells, labels: Array, n_clusters: int, whose: Array | None) -> Array:
@@ -52,15 +99,29 @@ def too_few(
     for cluster in np.unique(labels[counted]):
         own = cells.select(counted & (labels == cluster))
         center = own.means(np.zeros(len(own.weights), np.intp), np.zeros((1, own.filled.shape[1])))
-        on_center = (np.abs(own.filled - center) <= ON_CENTER) | ~own.is_there
-        n_on_center = np.count_nonzero(on_center.all(axis=1))
-        n_distinct = len(np.unique(np.column_stack([own.filled, own.is_there]), axis=0))
-        least = min(counts[cluster] / own.weights.max(), np.inf if whose is not None else n_distinct)
-        withheld[cluster] = least < min_cluster_size or 0 < n_on_center < min_cluster_size
+        n_on_center = sum(
+            np.count_nonzero(((np.abs(own.filled[rows] - center) <= ON_CENTER) | ~own.is_there[rows]).all(axis=1))
+            for rows in pool.blocks(len(own.weights), ROWS_AT_ONCE)
+        )
+        are_many = whose is not None or _are_distinct(own, min_cluster_size)
+        is_heavy = counts[cluster] / own.weights.max() < min_cluster_size
+        withheld[cluster] = not are_many or is_heavy or 0 < n_on_center < min_cluster_size
     if whose is not None:
         enough = have_enough_ids(whose[counted], cells.weights[counted], labels[counted], len(counts), min_cluster_size)
         withheld |= ~np.asarray(enough).reshape(-1)
     return withheld
+
+
+def _are_distinct(cells: ObservedCells, least: int) -> bool:
+    """Whether at least so many rows differ, in a cell or in which cells are filled; most tables show it at once."""
+    found = np.empty((0, 2 * cells.filled.shape[1]))
+    for rows in pool.blocks(len(cells.weights), ROWS_AT_ONCE):
+        block = np.column_stack([cells.filled[rows], cells.is_there[rows]])
+        for part in (block[: 8 * least], block):
+            found = np.unique(np.concatenate([found, part]), axis=0)
+            if len(found) >= least:
+                return True
+    return False
 
 
 def told(n_rows: int, min_cluster_size: int) -> int | None:

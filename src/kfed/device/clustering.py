@@ -17,7 +17,7 @@ from kfed.device.refine import refined_labels
 from kfed.device.shares import labels_by_share
 from kfed.device.summary import within_budget
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile, agreed_scale
+from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile, agreed_scale, second_message
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
@@ -65,6 +65,8 @@ class LocalClustering(KfedFile):
         With privacy, the noise and the promise; then `centers` and `counts` are what the noise left of them.
     scatter : array of shape (n_rows, n_features) or None
         How the points spread in every direction, if that is to be sent; see `with_moments`.
+    refines : str or None
+        The fingerprint of the global clusters that these are the rows of, in a second message; see `refine_device`.
     """
 
     KIND: ClassVar[str] = "local clustering"
@@ -84,6 +86,7 @@ class LocalClustering(KfedFile):
     sent: SentClusters | None = None
     private: PrivateFacts | None = None
     scatter: Array | None = None
+    refines: str | None = None
     _sent_as: set[str] = field(default_factory=set, repr=False)  # the names under which it made messages
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
@@ -101,10 +104,18 @@ class LocalClustering(KfedFile):
             f"n_features={self.n_features}, cost={self.cost:.6g}, withheld={int(self.withheld.sum())})"
         )
 
-    def to_message(self, device_id: str) -> DeviceMessage:
-        """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld."""
+    def to_message(self, device_id: str, *, bits: int | None = None) -> DeviceMessage:
+        """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld.
+
+        With `bits`, 8 or 16, centers are rounded to so many bits a number; the message says how far they may be off.
+        """
         self._sent_as.add(device_id)
-        sent, said = ~self.withheld, self if self.sent is None else self.sent
+        message = self._message(device_id, ~self.withheld, self if self.sent is None else self.sent)
+        if self.refines is not None:
+            message = second_message(message, np.flatnonzero(~self.withheld), self.refines)
+        return message if bits is None else message.quantised(bits)
+
+    def _message(self, device_id: str, sent: Array, said: LocalClustering | SentClusters) -> DeviceMessage:
         if self.private is not None:
             return self._private_message(device_id, self.private, sent)
         if self.columns is not None:
@@ -130,7 +141,7 @@ class LocalClustering(KfedFile):
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table: of values with too few cells behind them it says nothing."""
-        centers, details = np.where(columns.withheld, 0, self.centers)[sent], columns.details(sent, self.scatter)
+        centers, details = columns.told(self.centers)[sent], columns.details(sent, self.scatter)
         details = replace(details, is_summary=self.is_summary)
         assert details.squares is not None
         squares = details.squares.sum(axis=1)
@@ -140,7 +151,8 @@ class LocalClustering(KfedFile):
         """Global cluster of every point, (n_points,): the induced clustering of the paper.
 
         A point gets the global cluster of its local cluster's center. A local cluster that was withheld gets the
-        nearest of the global centers, which the identity contains.
+        nearest of the global centers, which the identity contains; where it does not show one, the device's own stand
+        for those of its clusters.
 
         Parameters
         ----------
@@ -156,13 +168,13 @@ class LocalClustering(KfedFile):
         own = self.global_clusters(identity)
         if refine is None:
             return np.asarray(own[self.labels])
-        if self.columns is not None:
-            points, centers = self._scaled_cells(refine, identity), identity.scaled_centers
-        else:
-            points, centers = self._checked_points(refine), identity.cluster_centers
+        points = self._checked_points(refine) if self.columns is None else self._scaled_cells(refine, identity)
+        known = self._completed(identity)
+        shown = np.flatnonzero(known.shown)  # all clusters of its own are among them
+        centers = known.scaled_centers[shown]
         if self.is_summary:
-            return labels_by_share(points, centers)
-        return refined_labels(points, self.labels, own, centers)
+            return np.asarray(shown[labels_by_share(points, centers)])
+        return np.asarray(shown[refined_labels(points, self.labels, np.searchsorted(shown, own), centers)])
 
     def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
         """The cells of a table on the scale of the answer; missing ones are at the mean of all devices."""
@@ -204,15 +216,22 @@ class LocalClustering(KfedFile):
             )
         clusters = np.empty(self.n_local_clusters, np.int64)
         clusters[sent] = identity.cluster_ids
-        clusters[self.withheld] = self._nearest(identity)[self.withheld]
+        if self.refines is not None:  # its local clusters are the global ones
+            clusters[self.withheld] = np.flatnonzero(self.withheld)
+            return clusters
+        centers, schema = self._known_centers()
+        clusters[self.withheld] = self._completed(identity).nearest(centers[self.withheld], schema)
         return clusters
 
-    def _nearest(self, identity: Identity) -> Array:
-        """The nearest global cluster of every local one, withheld ones too, (n_local_clusters,)."""
+    def _completed(self, identity: Identity) -> Identity:
+        centers, schema = self._known_centers()
+        return identity.completed(centers[~self.withheld], schema)
+
+    def _known_centers(self) -> tuple[Array, FeatureSchema]:
+        """The local centers, NaN where no cell is behind one, and their features."""
         if self.columns is None:
-            return identity.nearest(self.centers, FeatureSchema(self.n_features))
-        known = np.where(self.columns.observed > 0, self.centers, np.nan)
-        return identity.nearest(known, self.columns.schema)
+            return self.centers, FeatureSchema(self.n_features)
+        return np.where(self.columns.observed > 0, self.centers, np.nan), self.columns.schema
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
@@ -220,12 +239,14 @@ class LocalClustering(KfedFile):
             tensors |= {f"sent_{name}": getattr(self.sent, name) for name in _SENT_TENSORS}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
         facts = {name: getattr(self, name) for name in _FACTS} | unusual
+        facts |= {} if self.refines is None else {"refines": self.refines}
         if self.private is not None:
             tensors["noise"] = self.private.noise
             facts |= self.private.facts()
         if self.columns is not None:
             tensors |= {name: getattr(self.columns, name) for name in _CELLS}
             tensors["cells_withheld"] = self.columns.withheld
+            tensors |= {} if self.columns.centers is None else {"told_centers": self.columns.centers}
             facts |= {"schema": self.columns.schema.facts(), "n_left_out": self.columns.n_left_out}
         return tensors if self.scatter is None else tensors | {"scatter": self.scatter}, facts
 
@@ -239,6 +260,7 @@ class LocalClustering(KfedFile):
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
         rare |= {"scatter": frozen(tensors["scatter"])} if "scatter" in tensors else {}
+        about["refines"] = facts.get("refines")
         clustering = cls(**arrays, **about, **rare, private=PrivateFacts.restored(tensors, facts))
         clustering._check_sound()
         return clustering
@@ -264,6 +286,7 @@ class LocalClustering(KfedFile):
 def _columns(tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> ColumnFacts | None:
     if "schema" not in facts:
         return None
-    cells = {name: frozen(tensors[name]) for name in _CELLS}
+    cells: dict[str, Any] = {name: frozen(tensors[name]) for name in _CELLS}
     cells["withheld"] = frozen(tensors["cells_withheld"].astype(bool))
+    cells["centers"] = frozen(tensors["told_centers"]) if "told_centers" in tensors else None
     return ColumnFacts(FeatureSchema.restored(facts["schema"]), **cells, n_left_out=facts["n_left_out"])

@@ -14,19 +14,26 @@ import numpy as np
 
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
-from kfed.device.cell_floor import is_dominated, support, told, too_few
+from kfed.device.cell_floor import (
+    LEAST_OBSERVED,
+    counted_rows,
+    is_dominated,
+    numbers_of,
+    share_filled,
+    squares_to_send,
+    support,
+    told,
+    too_few,
+)
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
+from kfed.device.level_floor import levelled, with_common_levels
 from kfed.device.observed import ObservedCells, tally
-from kfed.device.pooled_sums import sent_sums
 from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
 from kfed.wire import CommonScale, FeatureSchema, agreed_scale, features_by_column
-
-LEAST_OBSERVED = 0.5
-"""A row with a smaller share of its columns observed is labelled, but not counted."""
 
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
@@ -68,10 +75,10 @@ def cluster_columns(
         return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
     scale = own_scale(values, schema)
     cells = ObservedCells.of(scale.apply(values), sample_weight)
-    counted = _counted(cells.is_there, schema)
+    counted = counted_rows(cells.is_there, schema)
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     found = cluster_device(
-        cells.filled[counted],
+        cells.select(counted).filled,
         n_local_clusters,
         sample_weight=None if sample_weight is None else cells.weights[counted],
         ids=None if whose is None else whose[counted],
@@ -83,16 +90,19 @@ def cluster_columns(
     )
     labels = _completed(cells, counted, found, fill=schema.missing == "mean")
     in_units = cells.filled if schema.scaling == "agreed" else values
-    in_units = in_units if cells.are_complete else np.where(cells.is_there, in_units, 0)
-    sums = tally(in_units, cells, np.where(counted, labels, -1), found.n_local_clusters)
+    own_labels = np.where(counted, labels, -1)
+    sums = tally(in_units, cells, own_labels, found.n_local_clusters)
     withheld, behind = found.withheld, np.broadcast_to(sums.rows[:, None], sums.means.shape)
     if not cells.are_complete:
-        behind = support(cells, np.where(counted, labels, -1), found.n_local_clusters, whose)
+        behind = support(cells, own_labels, found.n_local_clusters, whose)
         withheld = too_few(cells, counted, labels, sums.counts, min_cluster_size, whose)
-    hidden = withheld[:, None] | (behind < min_cluster_size)
-    squares = sent_sums(sums.squares.T, behind.T, ~hidden.T, min_cluster_size).T
-    hidden |= np.isnan(squares) | is_dominated(in_units, np.where(counted, labels, -1), schema, hidden.shape)
-    withheld = withheld | hidden.all(axis=1)  # a center of which nothing may be said
+    levels = list(levelled(schema, values))
+    common = with_common_levels(sums, levels, values, cells, own_labels, schema, min_cluster_size, whose)
+    numbers = np.setdiff1d(numbers_of(schema), [own.features.start for own in levels])
+    hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
+    squares = squares_to_send(common.squares, behind, hidden, min_cluster_size)
+    hidden |= np.isnan(squares) | is_dominated(in_units, own_labels, numbers, hidden.shape)
+    withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
     return replace(
         found,
         labels=readonly(labels),
@@ -104,9 +114,10 @@ def cluster_columns(
         sent=None,
         columns=ColumnFacts(
             schema=schema,
-            observed=readonly(sums.observed),
+            observed=readonly(common.observed),
             squares=readonly(np.where(hidden, 0, squares)),
             withheld=readonly(hidden),
+            centers=None if common is sums else readonly(common.means),
             n_left_out=told(int(np.count_nonzero(~counted | withheld[labels])), min_cluster_size),
         ),
     )
@@ -151,20 +162,6 @@ def _spread(cells: Array, is_number: bool) -> tuple[Array, float]:
         known = np.clip(known, middle - reach, middle + reach) if reach > 0 else known
     spread = float(np.sqrt(known.var(axis=0).sum()))
     return known.mean(axis=0), spread if spread > 0 else 1.0
-
-
-def _counted(is_there: Array, schema: FeatureSchema) -> Array:
-    """Rows with enough filled columns to be counted; all rows, if none qualifies."""
-    columns = [is_there[:, features] for features in features_by_column(schema)]
-    filled = np.mean([own.all(axis=1) if own.shape[1] else np.zeros(len(own), bool) for own in columns], axis=0)
-    if schema.missing == "mean":
-        return np.ones(len(is_there), bool)
-    if schema.missing == "drop":
-        filled = np.where(is_there.all(axis=1), 1, 0)
-        if not filled.any():
-            raise InvalidInputError("no row is complete, so none is left to count; use --missing observed")
-    counted = np.asarray(filled >= LEAST_OBSERVED)
-    return counted if counted.any() else np.ones(len(is_there), bool)
 
 
 def _completed(cells: ObservedCells, counted: Array, found: LocalClustering, fill: bool) -> Array:

@@ -18,9 +18,11 @@ class ColumnFacts:
     ----------
     schema : FeatureSchema
     observed, squares : arrays of shape (n_local_clusters, n_features)
-        Cells behind each value of a center, and the sum of their squared distances to it.
+        Cells behind each value of a center that is sent, and the sum of their squared distances to it.
     withheld : array of bool, shape (n_local_clusters, n_features)
         Values of centers with too few cells behind them to be sent.
+    centers : array of shape (n_local_clusters, n_features) or None
+        The centers as they are sent, where levels that few rows have count as others; None if they are sent as is.
     n_left_out : int or None
         Rows in no cluster that is sent: those of clusters that are withheld, and those with too few filled cells. None
         if there are some, but too few to be told.
@@ -31,6 +33,11 @@ class ColumnFacts:
     squares: Array
     withheld: Array
     n_left_out: int | None
+    centers: Array | None = None
+
+    def told(self, centers: Array) -> Array:
+        """What may be told of these centers, with 0 where nothing may be."""
+        return np.where(self.withheld, 0, centers if self.centers is None else self.centers)
 
     def details(self, sent: Array, scatter: Array | None) -> Details:
         """What the message says of the clusters that are sent."""

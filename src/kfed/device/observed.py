@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from kfed._base import pool
 from kfed._base.array import Array
 
 ROWS_AT_ONCE = 2**14
@@ -22,10 +23,12 @@ class ObservedCells:
 
     @classmethod
     def of(cls, scaled: Array, sample_weight: Array | None) -> ObservedCells:
-        """The cells of rows that are NaN where a cell is missing."""
+        """The cells of rows that are NaN where a cell is missing; `scaled` is filled in place."""
         is_there = ~np.isnan(scaled)
         weights = np.ones(len(scaled)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        return cls(scaled if is_there.all() else np.where(is_there, scaled, 0), is_there, weights)
+        for block in pool.blocks(len(scaled), ROWS_AT_ONCE):
+            scaled[block][~is_there[block]] = 0
+        return cls(scaled, is_there, weights)
 
     @property
     def are_complete(self) -> bool:
@@ -34,12 +37,17 @@ class ObservedCells:
 
     def select(self, rows: Array) -> ObservedCells:
         """Only these rows."""
+        if rows.all():
+            return self
         return ObservedCells(self.filled[rows], self.is_there[rows], self.weights[rows])
 
     def nearest(self, centers: Array) -> Array:
         """The center nearest to each row in its observed cells, (n_rows,)."""
-        apart = self.is_there @ (centers**2).T - 2 * (self.filled @ centers.T)  # up to a constant per row
-        return np.asarray(apart.argmin(axis=1))
+        nearest = np.empty(len(self.filled), np.intp)
+        for block in pool.blocks(len(nearest), ROWS_AT_ONCE):
+            apart = self.is_there[block] @ (centers**2).T - 2 * (self.filled[block] @ centers.T)  # but for a constant
+            nearest[block] = apart.argmin(axis=1)
+        return nearest
 
     def means(self, labels: Array, otherwise: Array) -> Array:
         """Weighted means of the observed cells of each label, and `otherwise` where there are none."""
@@ -59,7 +67,7 @@ class CellSums:
 
 
 def tally(values: Array, cells: ObservedCells, labels: Array, n_clusters: int) -> CellSums:
-    """Tally the observed cells of the rows of each label; rows of label -1 have no part in it."""
+    """Tally the observed cells of the rows of each label; rows of label -1 and NaN have no part in it."""
     shape = (n_clusters, values.shape[1])
     sums = CellSums(*np.zeros((3, *shape)), *np.zeros((2, n_clusters)))
     order = np.argsort(labels, kind="stable")
@@ -71,9 +79,9 @@ def tally(values: Array, cells: ObservedCells, labels: Array, n_clusters: int) -
             weights = cells.weights[own, None] * cells.is_there[own]
             sums.counts[cluster] += cells.weights[own].sum()
             sums.observed[cluster] += weights.sum(axis=0)
-            sums.means[cluster] += (weights * values[own]).sum(axis=0)
+            sums.means[cluster] += (weights * np.where(cells.is_there[own], values[own], 0)).sum(axis=0)
         sums.means[cluster] /= np.maximum(sums.observed[cluster], 1e-300)
         for own in blocks:
-            weights = cells.weights[own, None] * cells.is_there[own]
-            sums.squares[cluster] += (weights * (values[own] - sums.means[cluster]) ** 2).sum(axis=0)
+            apart = np.where(cells.is_there[own], values[own] - sums.means[cluster], 0)
+            sums.squares[cluster] += (cells.weights[own, None] * apart**2).sum(axis=0)
     return sums

@@ -8,11 +8,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
@@ -57,6 +58,8 @@ class KFed(NearestCenter):
     privacy : kfed.Privacy, optional
         What every device promises for its rows, see `kfed.cluster_device`. `labels_` and `inertia_` are exact, and not
         private.
+    rounds : {1, 2}
+        With 2, devices send a second message about the global clusters, see `kfed.refine_device`.
 
     Attributes
     ----------
@@ -122,6 +125,7 @@ class KFed(NearestCenter):
         "measure_deviation": ["boolean"],
         "progress": [None, "boolean"],
         "privacy": [None, Privacy],
+        "rounds": [Options(Integral, {1, 2})],
     }
 
     def __init__(
@@ -138,6 +142,7 @@ class KFed(NearestCenter):
         n_jobs: int | None = None,
         progress: bool | None = False,
         privacy: Privacy | None = None,
+        rounds: int = 1,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
@@ -150,6 +155,7 @@ class KFed(NearestCenter):
         self.n_jobs = n_jobs
         self.progress = progress
         self.privacy = privacy
+        self.rounds = rounds
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Run one round of k-FED: every device clusters its rows, and the server groups their centers.
@@ -224,6 +230,7 @@ class KFed(NearestCenter):
             "rule": self.rule != "default",
             "min_devices": self.min_devices is not None,
             "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
+            "rounds": self.rounds != 1,
         }
         given = [name for name, is_given in unused.items() if is_given]
         if given:
@@ -284,6 +291,7 @@ class KFed(NearestCenter):
             measure_deviation=self.measure_deviation,
             progress=self.progress,
             privacy=self.privacy,
+            rounds=self.rounds,
         )
 
     @property
@@ -294,13 +302,13 @@ class KFed(NearestCenter):
         """Label the rows, and compute the inertia: from the statistics of local clusters, if rows kept to these."""
         self.labels_ = np.empty(devices.n_rows, np.int32)
         self.inertia_ = 0.0
-        weights = None if sample_weight is None else devices.weights(sample_weight)
-        every = zip(done.local.items(), done.device_labels(), devices.rows, devices.tables, strict=True)
-        for position, ((device_id, local), labels, rows, X) in enumerate(every):
+        weights = [None] * len(devices.ids) if sample_weight is None else devices.weights(sample_weight)
+        every = zip(done.local.items(), done.device_labels(), devices.tables, devices.rows, weights, strict=True)
+        for (device_id, local), labels, X, rows, weight in every:
             self.labels_[rows] = labels
-            if self.privacy is not None or local.is_summary:
-                own = weights_of_rows(None if weights is None else weights[position], X)
-                self.inertia_ += self._cost(X, self.labels_[rows], own)
+            if self.privacy is not None or self.rounds > 1 or local.is_summary:
+                own = np.ones(X.shape[0]) if weight is None else weight
+                self.inertia_ += float(self._cost(X, self.labels_[rows], own.astype(X.dtype)))
                 continue
             clusters = done.clusters[device_id]
             moves = np.linalg.norm(local.centers - self.cluster_centers_[clusters], axis=1).astype(np.float64)

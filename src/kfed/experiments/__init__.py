@@ -1,6 +1,7 @@
 """The paper's tables and figures, each as one command: ``kfed reproduce NAME``.
 
-To add one, write a module that defines an `Experiment`, and add it to `kfed.experiments.registry`::
+To run one of your own, write a file that defines an `Experiment`, and ``kfed reproduce my_experiment.py``; those of the
+paper are in `kfed.experiments.registry`::
 
     def run_one(axes, seed):                       # one run: named axes in, a dict of plain numbers out
         rng = np.random.default_rng(seed_of(seed, d=axes["d"], run=axes["run"]))
@@ -21,8 +22,10 @@ stored as it finishes and never done twice. The runner owns files, progress, res
 """
 
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.own import load_experiment
 from kfed.experiments.registry import EXPERIMENTS, get
 from kfed.experiments.runner import ExperimentOutcome, reproduce
+from kfed.experiments.tidy import tidy
 
 __all__ = [
     "EXPERIMENTS",
@@ -34,6 +37,8 @@ __all__ = [
     "TextTable",
     "get",
     "grid",
+    "load_experiment",
     "reproduce",
     "seed_of",
+    "tidy",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 PIXEL_MEAN, PIXEL_DEVIATION = 0.1307, 0.3081
@@ -21,6 +23,23 @@ def perceptron(n_hidden: int = 200) -> torch.nn.Module:
     return torch.nn.Sequential(
         Standardized(), torch.nn.Linear(784, n_hidden), torch.nn.ReLU(), torch.nn.Linear(n_hidden, 10)
     )
+
+
+def convolutional(n_filters: int = 8, n_hidden: int = 200) -> torch.nn.Module:
+    """784 pixels as an image, one layer of filters, one hidden layer, ten digits: the paper's "CNN-based model"."""
+    return torch.nn.Sequential(
+        Standardized(),
+        torch.nn.Unflatten(1, (1, 28, 28)),
+        torch.nn.Conv2d(1, n_filters, 5, stride=2),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(n_filters * 12 * 12, n_hidden),
+        torch.nn.ReLU(),
+        torch.nn.Linear(n_hidden, 10),
+    )
+
+
+NETWORKS: dict[str, Callable[[], torch.nn.Module]] = {"perceptron": perceptron, "CNN": convolutional}
 
 
 class NextCharacter(torch.nn.Module):

@@ -27,16 +27,16 @@ def n_held(layout: str) -> int:
 
 
 @lru_cache(maxsize=1)
-def rotated_mnist(layout: str, n_devices: int, share: float, seed: int) -> tuple[Devices, Devices, Array]:
-    """Training and test images of each device, and the rotation of every training image.
+def rotated_mnist(layout: str, n_devices: int, share: float, seed: int) -> tuple[Devices, Devices, Array, Array]:
+    """Training and test images of each device, and the rotations of all training and all test images.
 
     Every image is there in all four rotations, each on one of the devices that hold the rotation. Only a `share` of
     MNIST is used.
     """
     rng = np.random.default_rng(seed)
     train, rotations = _spread("train", layout, n_devices, share, rng)
-    test, _ = _spread("test", layout, n_devices, share, rng)
-    return train, test, rotations
+    test, test_rotations = _spread("test", layout, n_devices, share, rng)
+    return train, test, rotations, test_rotations
 
 
 def _spread(split: Any, layout: str, n_devices: int, share: float, rng: Any) -> tuple[Devices, Array]:

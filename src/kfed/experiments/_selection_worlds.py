@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from kfed._base.array import Array
-from kfed.datasets import character_features, locate, mnist, partition, windows
-from kfed.datasets.shakespeare import FILE, read_roles
+from kfed.datasets import letter_features, mnist, partition, shakespeare_roles, windows
 from kfed.simulate import Round
 
 Devices = dict[str, tuple[Array, Array]]
 
 TEST_SHARE = 0.2
 WINDOW, MOST_TEST_WINDOWS, LEAST_CHARACTERS = 80, 10, 2000
-FEATURE_WINDOW = 400
+FEATURE_WINDOW = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class SelectionWorld:
     """Devices with training and test rows, the points that k-FED clusters, and how a network is trained there."""
 
+    source: str
     train: Devices
     test: Devices
     points: dict[str, Any]
@@ -60,9 +60,9 @@ def digits(n_devices: int, seed: int) -> SelectionWorld:
         for part, own in ((test, shuffled[:n_test]), (train, shuffled[n_test:])):
             part[name] = data.points[own], np.asarray(data.classes)[own]
     points = {name: inputs for name, (inputs, _) in train.items()}
-    training = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
+    training: dict[str, Any] = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
     training |= {"final_learning_rate": 0.02}
-    return SelectionWorld(train, test, points, 10, 2, perceptron, training)
+    return SelectionWorld(data.name, train, test, points, 10, 2, perceptron, training)
 
 
 @lru_cache(maxsize=1)
@@ -70,7 +70,7 @@ def shakespeare(n_devices: int, seed: int) -> SelectionWorld:
     """Roles with enough text: the first four fifths of it to train with, the rest to test with."""
     from kfed.experiments._networks import NextCharacter
 
-    roles = {f"{play}: {who}": text for (play, who), text in read_roles(locate("shakespeare-lines")[FILE]).items()}
+    source, roles = shakespeare_roles()
     able = sorted(name for name, text in roles.items() if len(text) >= LEAST_CHARACTERS)
     chosen = np.sort(np.random.default_rng(seed).choice(able, n_devices, replace=False))
     alphabet = {character: number for number, character in enumerate(sorted(set("".join(roles.values()))))}
@@ -81,10 +81,10 @@ def shakespeare(n_devices: int, seed: int) -> SelectionWorld:
         text, cut = roles[name], int((1 - TEST_SHARE) * len(roles[name]))
         train[name] = _rows(text[:cut], alphabet)
         test[name] = tuple(column[:MOST_TEST_WINDOWS] for column in _rows(text[cut:], alphabet))  # type: ignore[assignment]
-        points[name] = character_features(windows(text[:cut], FEATURE_WINDOW))
-    training = {"batch_size": 10, "learning_rate": 2.0, "local_steps": 10, "n_loss_rows": 10}
-    training |= {"clip_norm": 1.0, "batched": False}
-    return SelectionWorld(train, test, points, 10, 2, lambda: NextCharacter(len(alphabet)), training)
+        points[name] = letter_features(windows(text[:cut], FEATURE_WINDOW))
+    training: dict[str, Any] = {"batch_size": 10, "learning_rate": 2.0, "local_steps": 10, "n_loss_rows": 10}
+    training |= {"final_learning_rate": 0.5, "clip_norm": 1.0, "batched": False}
+    return SelectionWorld(source, train, test, points, 10, 2, lambda: NextCharacter(len(alphabet)), training)
 
 
 def _rows(text: str, alphabet: dict[str, int]) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ import numpy as np
 from kfed.experiments.drawing import finish, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
+from kfed.experiments.yardstick import holds
 from kfed.server import choose_n_clusters
 from kfed.simulate import messages_of
 
@@ -55,7 +56,7 @@ def _found(results: list[Result], name: str, way: str) -> Finding:
         claim=f"k is found where clusters are {TELLABLE:g} standard deviations apart or more ({name})",
         paper="takes k as given",
         ours=f"in {_share(tellable, way, 'exact'):.1%} of the runs; least, {worst}: {shares[worst]:.1%}",
-        verdict="exceeded" if shares[worst] >= MOSTLY else "not reproduced",
+        verdict=holds(shares[worst] >= MOSTLY),
         reason=f"asked for is {MOSTLY:.0%} in every row",
     )
 
@@ -66,7 +67,7 @@ def _trusted(results: list[Result], name: str, way: str) -> Finding:
         claim=f"a number that is called reliable is right, at any separation ({name})",
         paper="takes k as given",
         ours=f"{n_wrong} wrong of {len(results)} runs",
-        verdict="exceeded" if n_wrong == 0 else "not reproduced",
+        verdict=holds(n_wrong == 0),
     )
 
 
@@ -98,18 +99,15 @@ def plot(results: list[Result], figure: Figure) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 
 
-EXPERIMENT = Experiment(
-    name="auto-k",
-    title="Finding the number of clusters",
-    paper="beyond the paper, which takes k and k^(z) as given",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Finding the number of clusters",
+    "beyond the paper, which takes k and k^(z) as given",
     claim="The number of clusters shows in the farthest-first distances, or kfed says that it does not.",
     measure="Share of runs in which k was found exactly, and in which another number was called reliable.",
     setup_differs="Mixtures of Table 1 with d = 100, k = 16 and 100 points of each component on a device, with the "
     "troubles of the robustness experiment. Clusters of fewer than 3 points are withheld.",
     quick=grid(trouble=["clean", "5 outliers"], separation=[5.0, 10.0], run=range(2)),
     full=grid(trouble=[t for t in TROUBLES if t != "20 outliers"], separation=[5.0, 7.0, 10.0, 20.0], run=range(12)),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     figure_size=(10.0, 5.2),
 )

@@ -29,14 +29,15 @@ def finish(ax: Axes, title: str, across: str, up: str) -> None:
 
 
 def plus_minus(values: Sequence[float], digits: int = 2) -> str:
-    """Mean and standard deviation.
+    """Mean and standard deviation over runs; of a single run there is none.
 
     Examples
     --------
-    >>> plus_minus([1.0, 3.0])
-    '2.00 ± 1.00'
+    >>> plus_minus([1.0, 3.0]), plus_minus([1.0])
+    ('2.00 ± 1.00', '1.00 (one run)')
     """
-    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
+    mean = f"{np.mean(values):.{digits}f}"
+    return f"{mean} (one run)" if len(values) == 1 else f"{mean} ± {np.std(values):.{digits}f}"
 
 
 def select(results: Sequence[Any], **axes: Any) -> list[Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from kfed._base.report import Finding, TextTable, Verdict
 
@@ -47,6 +48,7 @@ class ExperimentSummary:
 
     findings: tuple[Finding, ...]
     tables: tuple[TextTable, ...] = ()
+    headline: str = ""  # what a reader must know first
 
 
 def _nothing(axes: Axes) -> tuple[str, ...]:  # noqa: ARG001
@@ -62,7 +64,7 @@ class Experiment:
     name, title : str
         What the command line and the report call it.
     paper : str
-        Where it is in the paper.
+        Where it is in the paper; "beyond the paper" or "not in the paper" if its claims are ours.
     claim : str
         What the paper says.
     measure : str
@@ -87,6 +89,8 @@ class Experiment:
         How many runs are done at a time, each in a process with one thread for PyTorch. With 1 they are done here.
     figure_size : (width, height)
         Of the picture, in inches.
+    minutes : (quick, full), optional
+        About how long each preset takes on two cores.
     """
 
     name: str
@@ -105,6 +109,18 @@ class Experiment:
     package: str = ""
     side_by_side: int = 1
     figure_size: tuple[float, float] = (9.0, 4.5)
+    minutes: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, module: str, title: str, paper: str, **own: Any) -> Self:
+        """Make the experiment of a module, which defines `run_one`, `summarize` and `plot`, and gives it its name."""
+        steps = {step: getattr(sys.modules[module], step) for step in ("run_one", "summarize", "plot")}
+        return cls(module.rpartition(".")[2].replace("_", "-"), title, paper, **steps, **own)
+
+    @property
+    def is_of_paper(self) -> bool:
+        """Whether its claims are the paper's, not ours."""
+        return not self.paper.lower().startswith(("beyond the paper", "not in the paper"))
 
     def needs(self, axes: Axes) -> set[str]:
         """Data sets that a run needs."""

@@ -10,6 +10,7 @@ from kfed.experiments.drawing import finish, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
 from kfed.experiments.ways import WAYS, labels_each_way
+from kfed.experiments.yardstick import holds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +55,7 @@ def _helps(results: list[Result]) -> Finding:
         claim="the robust rule is not derailed by centers of outliers (5 and 20 outliers, all centers sent)",
         paper="assumes none",
         ours=f"mean ARI {robust:.3f}, the paper's rule {paper:.3f}",
-        verdict="exceeded" if robust > paper + NOISE else "not reproduced",
+        verdict=holds(robust > paper + NOISE),
     )
 
 
@@ -66,7 +67,7 @@ def _refines(results: list[Result]) -> Finding:
         claim="refined labels mend what an outlier or a wrong k^(z) did to a device",
         paper="assumes k^(z) known and no outliers",
         ours=f"mean ARI at least {least:.3f} in every row but 20 outliers",
-        verdict="exceeded" if least > 1 - NOISE else "not reproduced",
+        verdict=holds(least > 1 - NOISE),
     )
 
 
@@ -79,7 +80,7 @@ def _harmless(results: list[Result]) -> Finding:
         claim="the robust rule is never behind the paper's by more than noise",
         paper="has one rule",
         ours=f"least difference of mean ARI {gaps[worst]:+.3f} ({worst[0]}, clusters of {worst[1]} or more sent)",
-        verdict="reproduced" if gaps[worst] >= -NOISE else "not reproduced",
+        verdict=holds(gaps[worst] >= -NOISE),
         reason=f"noise means {NOISE:g}",
     )
 
@@ -116,18 +117,15 @@ def plot(results: list[Result], figure: Figure) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
-EXPERIMENT = Experiment(
-    name="robustness",
-    title="Outliers, a wrong k^(z), devices that are alike",
-    paper="beyond the paper, which assumes clean data and known k^(z)",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Outliers, a wrong k^(z), devices that are alike",
+    "beyond the paper, which assumes clean data and known k^(z)",
     claim="The robust rule and refined labels keep the clusters where the paper's rule loses them.",
     measure="Adjusted Rand index of the induced clustering against the components, outliers left out.",
     setup_differs="Mixtures of Table 1 with d = 100, k = 16, components 10 standard deviations apart and 100 points of "
     "each on a device. An outlier lies 5 to 20 such distances from the middle. IID devices have all 16 components.",
     quick=grid(trouble=["clean", "5 outliers", "k^(z) + 1"], least=[1, 3], run=range(2)),
     full=grid(trouble=TROUBLES, least=[1, 3], run=range(20)),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     figure_size=(10.0, 5.0),
 )

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from kfed._base import checks, figures, files, pool
-from kfed._base.progress import progress_bar
 from kfed._version import __version__
 from kfed.datasets.sources import locate
 from kfed.errors import MissingDataError, MissingExtraError
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result
+from kfed.experiments.progress import following
 from kfed.experiments.store import RunStore
 
 
@@ -61,6 +61,22 @@ class ExperimentOutcome:
         """Total time of all runs, including stored ones; parallel runs share their time."""
         return sum(result.seconds for result in self.results) / _n_processes(self.experiment)
 
+    @classmethod
+    def stored(cls, experiment: Experiment, folder: Path) -> ExperimentOutcome | None:
+        """What an earlier command left in a folder; None if it did nothing, or other runs than there are now."""
+        try:
+            content = json.loads((folder / f"{experiment.name}.json").read_bytes())
+            results = [Result(run["axes"], run["values"], run["seconds"]) for run in content["runs"]]
+            known = [dict(axes) for axes in getattr(experiment, content["preset"])]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if not results or any(result.axes not in known for result in results):
+            return None
+        picture = folder / content["picture"] if content["picture"] else None
+        about = {"n_found": len(results), "picture": picture, "left_out": content["left_out"]}
+        summary = experiment.summarize(results)
+        return cls(experiment, content["preset"], content["seed"], tuple(results), summary, **about)
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to types that JSON knows."""
         about = ("name", "title", "paper", "claim", "measure", "setup_differs")
@@ -73,6 +89,7 @@ class ExperimentOutcome:
             "left_out": self.left_out,
             "seconds": round(self.seconds, 3),
             "picture": None if self.picture is None else self.picture.name,
+            "headline": self.summary.headline,
             "findings": [asdict(finding) for finding in self.summary.findings],
             "tables": [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in self.summary.tables],
             "runs": [{"axes": dict(r.axes), "values": r.values, "seconds": round(r.seconds, 3)} for r in self.results],
@@ -105,7 +122,7 @@ def reproduce(
     skip_missing : bool
         Leave out runs whose data set is missing, and say so; else that is an error, before any work starts.
     progress : bool, optional
-        Show progress bars; by default on a terminal.
+        Show progress: a bar on a terminal, a line now and then in a pipe. By default it is shown after a moment.
 
     Yields
     ------
@@ -149,11 +166,11 @@ def _done(
     experiment: Experiment, runs: Sequence[Axes], folder: Path, seed: int, fresh: bool, progress: bool | None
 ) -> dict[str, Any]:
     """Find or do the runs, and say what they give: some fields of an `ExperimentOutcome`."""
-    store = RunStore(folder, experiment.name, _seed(seed))
+    store = RunStore(folder, experiment, _seed(seed))
     found = [None if fresh else store.find(axes) for axes in runs]
     missing = [axes for axes, result in zip(runs, found, strict=True) if result is None]
     do = partial(_do, experiment.run_one, store, seed)
-    with progress_bar(experiment.name, len(runs), progress) as advance:
+    with following(experiment.name, len(runs), progress) as advance:
         new = _each(do, missing, experiment)
         results = []
         for result in found:
@@ -180,8 +197,8 @@ def _each(do: Callable[[Axes], Result], runs: Sequence[Axes], experiment: Experi
         yield from map(do, runs)
         return
     n_processes = min(_n_processes(experiment), len(runs))
-    with ProcessPoolExecutor(n_processes, get_context("spawn"), _one_thread, (experiment.package,)) as pool:
-        yield from pool.map(do, runs)
+    with ProcessPoolExecutor(n_processes, get_context("spawn"), _one_thread, (experiment.package,)) as processes:
+        yield from processes.map(do, runs)
 
 
 def _n_processes(experiment: Experiment) -> int:

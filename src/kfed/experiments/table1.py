@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from kfed._base import pool
 from kfed._base.array import Array
 from kfed.baselines import textbook_local
 from kfed.datasets import Mixture, mixture
-from kfed.experiments.drawing import select
+from kfed.experiments.drawing import finish, plus_minus, select
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.yardstick import reaches
 from kfed.metrics import matched_accuracy
 from kfed.server import aggregate
 from kfed.simulate import Round
@@ -29,22 +30,41 @@ PAPER = {(100, 16): (100.00, 0.00), (100, 64): (98.82, 0.70), (300, 64): (99.27,
 PAPER[300, 16] = (100.00, 0.00)
 """Mean and standard deviation of the accuracy, by d and k."""
 
-SEPARATIONS: dict[str, dict[str, Any]] = {
-    "c = 100": {"required_ratio": 100.0},
-    "30 sd": {"separation": 30.0},
-    "20 sd": {"separation": 20.0},
+PAPER_RUNS = 10
+LITERAL = "ours, c = 100"
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """How the points of a column are drawn and clustered."""
+
+    method: str
+    separation: dict[str, Any]
+    layout: str = "equidistant"
+
+
+COLUMNS = {
+    LITERAL: TableColumn(OURS, {"required_ratio": 100.0}),
+    "ours, 30 sd": TableColumn(OURS, {"separation": 30.0}),
+    "ours, 20 sd": TableColumn(OURS, {"separation": 20.0}),
+    "ours, random means, 20 sd": TableColumn(OURS, {"separation": 20.0}, "random"),
+    "greedy k-means++, 20 sd": TableColumn(GREEDY, {"separation": 20.0}),
+    "plain k-means++, 20 sd": TableColumn(PLAIN, {"separation": 20.0}),
+    "plain k-means++, 40 sd": TableColumn(PLAIN, {"separation": 40.0}),
+    "plain k-means++, 100 sd": TableColumn(PLAIN, {"separation": 100.0}),
+    "plain k-means++, random means, 40 sd": TableColumn(PLAIN, {"separation": 40.0}, "random"),
 }
-MUST_REACH = {"c = 100": 100.0, "30 sd": 99.95, "20 sd": 99.95}
 
 
 def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     """Draw a mixture, run one round, and match clusters with components."""
-    own = seed_of(seed, d=axes["d"], k=axes["k"], run=axes["run"])
-    drawn = mixture(axes["d"], axes["k"], points_per_cluster=axes["n_r"], seed=own, **SEPARATIONS[axes["separation"]])
-    labels = _round(drawn, own) if axes["method"] == OURS else _textbook_round(drawn, N_CANDIDATES[axes["method"]], own)
+    own, column = seed_of(seed, d=axes["d"], k=axes["k"], run=axes["run"]), COLUMNS[axes["column"]]
+    drawn = mixture(
+        axes["d"], axes["k"], points_per_cluster=axes["n_r"], layout=column.layout, seed=own, **column.separation
+    )
+    labels = _round(drawn, own) if column.method == OURS else _textbook_round(drawn, N_CANDIDATES[column.method], own)
     return {
         "accuracy": 100 * matched_accuracy(np.concatenate(drawn.targets), labels),
-        "gap": drawn.separation,
         "theorem_c": drawn.separation / drawn.required_separation,
     }
 
@@ -71,97 +91,84 @@ def _textbook_round(drawn: Mixture, n_candidates: int | None, seed: int) -> Arra
 
 def summarize(results: list[Result]) -> ExperimentSummary:
     """Compare every row with the paper's."""
-    rows = [_row(d, k, results) for d, k in PAPER if any((r["d"], r["k"]) == (d, k) for r in results)]
-    headings = (
-        "d",
-        "k",
-        "paper, c = 100",
-        *(f"ours, {name}" for name in SEPARATIONS),
-        *(f"{name}, 20 sd" for name in N_CANDIDATES),
-    )
-    return ExperimentSummary(
-        tuple(_finding(name, results) for name in SEPARATIONS),
-        (TextTable("Accuracy in percent, mean ± standard deviation over runs", headings, tuple(rows), n_words=0),),
-    )
+    rows = tuple((str(d), str(k), _printed(d, k), *_cells(results, d, k)) for d, k in _rows(results))
+    headings = ("d", "k", "paper, c = 100", *COLUMNS)
+    title = "Accuracy in percent, mean ± standard deviation over runs"
+    return ExperimentSummary((_finding(results),), (TextTable(title, headings, rows, n_words=0),))
 
 
-def _row(d: int, k: int, results: list[Result]) -> tuple[str, ...]:
-    ours = [_accuracies(results, name, d, k) for name in SEPARATIONS]
-    others = [_accuracies(results, "20 sd", d, k, method) for method in N_CANDIDATES]
-    return (str(d), str(k), _plus_minus(*PAPER[d, k]), *(_plus_minus(np.mean(a), np.std(a)) for a in ours + others))
+def _rows(results: list[Result]) -> list[tuple[int, int]]:
+    return [(d, k) for d, k in PAPER if any((r["d"], r["k"]) == (d, k) for r in results)]
 
 
-def _finding(name: str, results: list[Result]) -> Finding:
-    rows = {(d, k): np.mean(_accuracies(results, name, d, k)) for d, k in {(r["d"], r["k"]) for r in results}}
-    least, paper = min(rows.values()), [PAPER[row][0] for row in rows]
-    reached = least >= MUST_REACH[name]
-    better = all(rows[row] >= PAPER[row][0] for row in rows) and any(rows[row] > PAPER[row][0] for row in rows)
-    measured = {r["theorem_c"] for r in results if r.axes["separation"] == name}
-    least_c, most_c = f"{min(measured):.3g}", f"{max(measured):.3g}"
-    c = f"by the theorem's formula c is {least_c if least_c == most_c else f'{least_c} to {most_c}'} here"
-    return Finding(
-        claim=f"one round recovers the target clustering ({name})",
-        paper=f"{min(paper):.2f} to {max(paper):.2f} at c = 100",
-        ours=f"{least:.2f} to {max(rows.values()):.2f}" if least < 100 else "100.00 in every row",
-        verdict="not reproduced" if not reached else "exceeded" if better else "reproduced",
-        reason=c if reached else f"a row has {least:.2f}, less than {MUST_REACH[name]}; {c}",
-    )
-
-
-def _accuracies(results: list[Result], name: str, d: int, k: int, method: str = OURS) -> list[float]:
-    return [r["accuracy"] for r in select(results, separation=name, d=d, k=k, method=method)]
-
-
-def _plus_minus(mean: Any, deviation: Any) -> str:
+def _printed(d: int, k: int) -> str:
+    mean, deviation = PAPER[d, k]
     return f"{mean:.2f} ± {deviation:.2f}"
+
+
+def _cells(results: list[Result], d: int, k: int) -> list[str]:
+    return [plus_minus(_accuracies(results, column, d, k)) for column in COLUMNS]
+
+
+def _finding(results: list[Result]) -> Finding:
+    """Judge the column whose separation is the theorem's, read literally."""
+    rows = _rows(results)
+    means = {column: [float(np.mean(_accuracies(results, column, *row))) for row in rows] for column in COLUMNS}
+    printed = [PAPER[row] for row in rows]
+    noise = max(2 * deviation / np.sqrt(PAPER_RUNS) for _, deviation in PAPER.values())
+    ours, others = means[LITERAL], ("ours, 20 sd", "plain k-means++, 40 sd")
+    c = [r["theorem_c"] for r in select(results, column=others[0])]
+    return Finding(
+        claim="one round recovers the target clustering",
+        paper=f"{min(mean for mean, _ in printed):.2f} to {max(mean for mean, _ in printed):.2f} at c = 100",
+        ours=_range(ours),
+        verdict=reaches(ours, [mean for mean, _ in printed], noise, same_setting=True),
+        reason=f"at 20 sd, where by the theorem's formula c is {min(c):.2g} to {max(c):.2g}, "
+        f"{_range(means[others[0]])}; at 40 sd with one plain k-means++ seeding, as in the authors' code, "
+        f"{_range(means[others[1]])}",
+    )
+
+
+def _range(means: list[float]) -> str:
+    return f"{min(means):.2f} to {max(means):.2f}" if min(means) < 100 else "100.00 in every row"
+
+
+def _accuracies(results: list[Result], column: str, d: int, k: int) -> list[float]:
+    return [r["accuracy"] for r in select(results, column=column, d=d, k=k)]
 
 
 def plot(results: list[Result], figure: Figure) -> None:
     """Draw the paper's rows beside ours."""
     ax = figure.add_subplot()
-    rows = [row for row in PAPER if any((r["d"], r["k"]) == row for r in results)]
+    rows = _rows(results)
     series = {"paper, c = 100": [PAPER[row] for row in rows]}
-    for name in SEPARATIONS:
-        every = [_accuracies(results, name, *row) for row in rows]
-        series[f"ours, {name}"] = [(float(np.mean(a)), float(np.std(a))) for a in every]
-    for method in N_CANDIDATES:
-        every = [_accuracies(results, "20 sd", *row, method) for row in rows]
-        series[f"{method}, 20 sd"] = [(float(np.mean(a)), float(np.std(a))) for a in every]
+    for column in COLUMNS:
+        every = [_accuracies(results, column, *row) for row in rows]
+        series[column] = [(float(np.mean(own)), float(np.std(own))) for own in every]
     for position, (name, values) in enumerate(series.items()):
-        places = np.arange(len(rows)) + 0.13 * (position - 2.5)
+        places = np.arange(len(rows)) + 0.08 * (position - len(series) / 2)
         means, deviations = zip(*values, strict=True)
-        marker, color = ("s", "0.45") if position == 0 else ("o", f"C{position - 1}")
-        ax.errorbar(places, means, deviations, fmt=marker, color=color, capsize=4, markersize=7, label=name)
+        marker, color = ("s", "0.3") if position == 0 else ("o", f"C{position - 1}")
+        ax.errorbar(places, means, deviations, fmt=marker, color=color, capsize=3, markersize=6, label=name)
     ax.set_xticks(range(len(rows)), [f"d = {d}, k = {k}" for d, k in rows])
-    ax.set(ylabel="accuracy in percent")
-    ax.set_title("Table 1: mixtures of Gaussians, k' = √k, m₀ = 5", loc="left")
-    ax.grid(axis="y", alpha=0.3)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(loc="lower left", frameon=False)
+    finish(ax, "Table 1: mixtures of Gaussians, k' = √k, m₀ = 5", "", "accuracy in percent")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize="small")
 
 
-def _preset(rows: Iterable[tuple[int, int]], n_runs: int) -> tuple[Axes, ...]:
-    """All separations with our Algorithm 1, and the smallest with other seedings, too."""
-    methods = [*grid(separation=SEPARATIONS, method=[OURS]), *grid(separation=["20 sd"], method=N_CANDIDATES)]
-    runs = grid(n_r=[500], run=range(n_runs))
-    return tuple({"d": d, "k": k, **method, **run} for d, k in rows for method in methods for run in runs)
-
-
-EXPERIMENT = Experiment(
-    name="table1",
-    title="Separating mixtures of Gaussians",
-    paper="Table 1, section 4.1",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Separating mixtures of Gaussians",
+    "Table 1, section 4.1",
     claim="One round of k-FED recovers the target clustering of mixtures of Gaussians with high accuracy.",
     measure="Share of points in the cluster matched to their component (best matching), in percent.",
-    setup_differs="The paper's generator is unpublished. Here the k means are equidistant, and components have unit "
-    "variance and 500 points, 100 of them on each of the m0 = 5 devices that share a group. 'c = 100' is the main "
-    "theorem's active separation read literally, c sqrt(m0) (Delta_r + Delta_s) with norm(A - C) measured; '20 sd' "
-    "and '30 sd' place the means that many standard deviations apart, which is far below it. Other columns have "
-    "Algorithm 1 with one k-means++ seeding, plain or greedy, where kfed takes the best of four greedy ones; the "
-    "paper asks for any 10-approximation.",
-    quick=_preset([(100, 16), (100, 64)], 2),
-    full=_preset(PAPER, 10),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
+    setup_differs="The paper's generator is unpublished. Here components have unit variance and 500 points, 100 of "
+    "them on each of the m0 = 5 devices that share a group; their k means are equidistant, or drawn at random and "
+    "scaled so that the two nearest are as far apart as said. 'c = 100' is the main theorem's active separation read "
+    "literally, c sqrt(m0) (Delta_r + Delta_s) with norm(A - C) measured; a number of sd places the means that many "
+    "standard deviations apart, which is far below it. Ours has the best of four greedy k-means++ seedings; other "
+    "columns have one, plain or greedy. The authors' code has one plain seeding, and with it the printed numbers come "
+    "back at 40 to 100 sd; the paper asks for any 10-approximation.",
+    quick=grid(d=[100], k=[16, 64], column=COLUMNS, n_r=[500], run=range(2)),
+    full=tuple({"d": d, "k": k, **axes} for d, k in PAPER for axes in grid(column=COLUMNS, n_r=[500], run=range(10))),
+    figure_size=(11.0, 5.0),
 )

@@ -10,7 +10,7 @@
     selection = KFedPowerOfChoice(sizes, clusters, n_candidates=50) # or PowerOfChoice, RandomSelection
     chosen = selection.select(round, n, losses=losses)              # in any training loop
 
-Selection needs NumPy only; the rest needs PyTorch: ``pip install 'kfed[federated]'``.
+Selection, `update_point` and `described_by` need NumPy only; the rest needs PyTorch: ``pip install 'kfed[federated]'``.
 """
 
 from importlib import import_module
@@ -18,35 +18,42 @@ from typing import TYPE_CHECKING, Any
 
 from kfed.errors import MissingExtraError
 from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
+from kfed.federated.sketch import described_by, update_point
 from kfed.simulate import Communication
 
 if TYPE_CHECKING:
     from kfed.federated.baselines import fit_global, fit_ifca
-    from kfed.federated.engine import FedAvg, RoundRecord
+    from kfed.federated.engine import RoundRecord
     from kfed.federated.evaluation import Evaluation
     from kfed.federated.models import FederatedModels
     from kfed.federated.personalization import PersonalizedModels, fit_personalized
+    from kfed.federated.settings import FedAvg
+    from kfed.federated.worth import GroupWorth
 
 __all__ = [
     "Communication",
     "Evaluation",
     "FedAvg",
     "FederatedModels",
+    "GroupWorth",
     "KFedPowerOfChoice",
     "PersonalizedModels",
     "PowerOfChoice",
     "RandomSelection",
     "RoundRecord",
     "Selection",
+    "described_by",
     "fit_global",
     "fit_ifca",
     "fit_personalized",
+    "update_point",
 ]
 
 _MODULES = {
     "Evaluation": "evaluation",
-    "FedAvg": "engine",
+    "FedAvg": "settings",
     "FederatedModels": "models",
+    "GroupWorth": "worth",
     "PersonalizedModels": "personalization",
     "RoundRecord": "engine",
     "fit_global": "baselines",

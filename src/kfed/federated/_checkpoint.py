@@ -11,21 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from kfed._base import files
+from kfed._base import files, text
 from kfed.errors import InvalidInputError, MessageError
+from kfed.federated._fingerprint import differences
+from kfed.federated._server import from_arrays, to_arrays
 from kfed.simulate import Communication
 
 if TYPE_CHECKING:
     from kfed.federated.engine import Progress, RoundRecord
 
-KIND, VERSION = "training checkpoint", 1
+KIND, VERSION = "training checkpoint", 2
+"""Version 1 said less of the run that it is of."""
 
 
 def save(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> None:
     """Write a checkpoint atomically."""
-    arrays = {f"model.{name}": values.numpy() for name, values in progress.stack.parameters.items()}
+    arrays = {f"model.{name}": values.cpu().numpy() for name, values in progress.stack.parameters.items()}
+    arrays |= to_arrays(progress.server)
     arrays["history"] = np.frombuffer(json.dumps([asdict(record) for record in progress.history]).encode(), np.uint8)
-    files.write(path, files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint}))
+    files.write(
+        path, files.encode(arrays, {"kind": KIND, "version": VERSION, "run": fingerprint, "stopped": progress.stopped})
+    )
 
 
 def resumed(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
@@ -37,11 +43,11 @@ def resumed(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[
 
 def _decoded(path: str | os.PathLike[str], progress: Progress, fingerprint: dict[str, Any]) -> Progress:
     arrays, facts = files.decode(files.read(path))
-    files.check_kind(facts, KIND, VERSION)
-    if facts.get("run") != json.loads(json.dumps(fingerprint)):
-        differing = [key for key in fingerprint if facts["run"].get(key) != json.loads(json.dumps(fingerprint[key]))]
+    files.check_kind(facts, KIND, 1 if facts.get("version") == 1 else VERSION)
+    differing = differences(json.loads(json.dumps(fingerprint)), facts["run"])
+    if differing:
         raise InvalidInputError(
-            f"the checkpoint {os.fspath(path)} is of a run with other {', '.join(differing)}; delete it to start "
+            f"the checkpoint {os.fspath(path)} is of a run with other {text.listed(differing)}; delete it to start "
             "again, or use another file"
         )
     try:
@@ -49,7 +55,8 @@ def _decoded(path: str | os.PathLike[str], progress: Progress, fingerprint: dict
         history = tuple(map(_record, json.loads(arrays["history"].tobytes())))
     except (KeyError, TypeError, ValueError) as error:
         raise MessageError(f"this {KIND} is corrupt: {error}") from error
-    return type(progress)(progress.stack.with_parameters(parameters), history)
+    stack = progress.stack.with_parameters(parameters).to(progress.stack.device)
+    return type(progress)(stack, history, from_arrays(arrays), bool(facts.get("stopped")))
 
 
 def _record(facts: dict[str, Any]) -> RoundRecord:

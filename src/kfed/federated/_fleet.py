@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,13 @@ import torch
 from kfed._base import checks
 from kfed.errors import InvalidInputError
 
-Devices = Mapping[str, tuple[Any, Any]] | Sequence[tuple[Any, Any]]
-"""Inputs and targets of each device, by name or in order; arrays or tensors, (n_points, ...) and (n_points,)."""
+Devices = Mapping[str, Any] | Sequence[Any]
+"""Inputs and targets of each device, by name or in order: a pair of arrays or tensors, (n_points, ...) and
+(n_points,), or a `torch.utils.data.Dataset` that gives such pairs for single rows."""
+
+
+BATCH_ROWS = 1024
+"""Rows that are read from a dataset at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,10 @@ class Fleet:
         targets = torch.cat([targets for _, targets in checked])
         return cls(tuple(names), inputs, targets, np.array([len(inputs) for inputs, _ in checked]))
 
+    def to(self, device: str | torch.device) -> Fleet:
+        """Return the same rows on another device of PyTorch."""
+        return replace(self, inputs=self.inputs.to(device), targets=self.targets.to(device))
+
     @property
     def n_devices(self) -> int:
         """Number of devices, Z."""
@@ -72,6 +81,26 @@ class Fleet:
         """Return the inputs of one device, (n_points, ...)."""
         return self.inputs[self.starts[device] : self.starts[device + 1]]
 
+    def targets_of(self, device: int) -> torch.Tensor:
+        """Return the targets of one device, (n_points, ...)."""
+        return self.targets[self.starts[device] : self.starts[device + 1]]
+
+
+def part_of(fleet: Fleet, rows_of: Mapping[int, np.ndarray[Any, np.dtype[np.int64]]]) -> Fleet:
+    """Return a fleet of some devices, with some of the rows of each."""
+    rows = torch.from_numpy(np.concatenate(list(rows_of.values())))
+    names = tuple(fleet.device_ids[device] for device in rows_of)
+    return Fleet(names, fleet.inputs[rows], fleet.targets[rows], np.array([len(own) for own in rows_of.values()]))
+
+
+def halves_of(fleet: Fleet, devices: Iterable[int], seed: int) -> tuple[Fleet, Fleet]:
+    """Deal the rows of some devices into two fleets, at random. A single row is in both."""
+    first, second = {}, {}
+    for device in devices:
+        rows = np.random.default_rng([seed, device]).permutation(fleet.rows(device))
+        first[device], second[device] = rows[: len(rows) // 2 or None], rows[len(rows) // 2 :]
+    return part_of(fleet, first), part_of(fleet, second)
+
 
 def as_inputs(values: Any, name: str) -> torch.Tensor:
     """Convert inputs of a model to a tensor: floats to PyTorch's default precision, integers as they are."""
@@ -93,6 +122,7 @@ def _named(devices: Devices) -> tuple[list[str], list[tuple[Any, Any]]]:
 
 
 def _device(name: str, pair: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    pair = _read(pair, name) if isinstance(pair, torch.utils.data.Dataset) else pair
     if not isinstance(pair, Sequence) or len(pair) != 2:
         raise InvalidInputError(f"device {name!r} must be a pair (inputs, targets); got a {type(pair).__name__}")
     inputs, targets = as_inputs(pair[0], f"device {name!r}"), _targets(pair[1], name)
@@ -102,6 +132,16 @@ def _device(name: str, pair: Any) -> tuple[torch.Tensor, torch.Tensor]:
     if len(inputs) == 0:
         raise InvalidInputError(f"device {name!r} must have at least one row; drop this device")
     return inputs, targets
+
+
+def _read(dataset: torch.utils.data.Dataset[Any], name: str) -> Any:
+    """All rows of a dataset, as one pair of tensors."""
+    batches = list(torch.utils.data.DataLoader(dataset, batch_size=BATCH_ROWS))
+    if not batches:
+        raise InvalidInputError(f"device {name!r} must have at least one row; drop this device")
+    if not all(isinstance(batch, Sequence) and len(batch) == 2 for batch in batches):
+        raise InvalidInputError(f"the dataset of device {name!r} must give pairs (input, target)")
+    return tuple(torch.cat([torch.as_tensor(batch[column]) for batch in batches]) for column in (0, 1))
 
 
 def _targets(values: Any, name: str) -> torch.Tensor:

@@ -15,7 +15,10 @@ from kfed.federated._stack import Loss, Stack
 
 
 class Plan(Protocol):
-    """Decides what the devices of a round train."""
+    """Decides what the devices of a round train.
+
+    Where that is settled beforehand, the attribute `assignment` has the model of each row.
+    """
 
     name: str
 
@@ -52,6 +55,7 @@ class ByLabel:
     name = "by label"
 
     def __init__(self, fleet: Fleet, labels: Array) -> None:
+        self.assignment = labels
         self._shares = [
             [(int(model), rows[labels[rows] == model]) for model in np.unique(labels[rows])]
             for rows in map(fleet.rows, range(fleet.n_devices))
@@ -112,7 +116,7 @@ def losses_of_models(
     """
     rows = [_spread(fleet.rows(int(device)), n_loss_rows) for device in devices]
     everything = torch.from_numpy(np.concatenate(rows))
-    inputs, targets = fleet.inputs[everything], fleet.targets[everything]
+    inputs, targets = fleet.inputs[everything], fleet.targets[everything].cpu()
     owners = np.repeat(np.arange(len(rows)), list(map(len, rows)))
     columns = []
     for model in range(stack.n_models):

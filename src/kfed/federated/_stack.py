@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,10 @@ class Stack:
         """Return the same architecture with other parameters."""
         return Stack(self.form, parameters)
 
+    def only(self, models: Sequence[int]) -> Stack:
+        """Return a stack of some of the models."""
+        return self.with_parameters({name: values[list(models)] for name, values in self.parameters.items()})
+
     def all_like(self, model: int) -> Stack:
         """Return a stack whose models are all copies of one of these."""
         same = {name: values[model].expand_as(values).contiguous() for name, values in self.parameters.items()}
@@ -80,13 +84,26 @@ class Stack:
                 values.copy_(self.parameters[name][model])
         return module.eval()
 
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(iter(self.parameters.values())).device
+
+    def to(self, device: str | torch.device) -> Stack:
+        """Return the same models on another device."""
+        if self.device == torch.device(device):
+            return self
+        parameters = {name: values.to(device) for name, values in self.parameters.items()}
+        return Stack(copy.deepcopy(self.form).to(device), parameters)
+
     @torch.no_grad()
     def outputs(self, model: int, inputs: torch.Tensor) -> torch.Tensor:
-        """Outputs of one model for many rows, in evaluation mode (no dropout)."""
+        """Outputs of one model for many rows, in evaluation mode (no dropout), on the CPU."""
         was_training, parameters = self.form.training, self.of_model(model)
         self.form.eval()
         try:
-            return torch.cat([self.call(parameters, rows) for rows in torch.split(inputs, CHUNK_ROWS)])
+            chunks = (rows.to(self.device) for rows in torch.split(inputs, CHUNK_ROWS))
+            return torch.cat([self.call(parameters, rows).cpu() for rows in chunks])
         finally:
             self.form.train(was_training)
 
@@ -108,10 +125,21 @@ def average(stack: Stack, trained: Parameters, models: Any, weights: Any) -> Sta
     mixing[used] /= mixing[used].sum(axis=1, keepdims=True)
     parameters = {}
     for name, values in trained.items():
-        means = torch.as_tensor(mixing, dtype=values.dtype) @ values.flatten(1)
+        means = torch.as_tensor(mixing, dtype=values.dtype, device=values.device) @ values.flatten(1)
         parameters[name] = stack.parameters[name].clone()
         parameters[name][used] = means.view_as(parameters[name])[used]
     return stack.with_parameters(parameters)
+
+
+def mixes_rows(stack: Stack, inputs: torch.Tensor) -> bool:
+    """Whether an output of the model in training depends on the other rows of its batch, as with batch statistics."""
+
+    def beside(other: int) -> torch.Tensor:
+        torch.manual_seed(0)  # the same dropout each time
+        return stack.call(stack.of_model(0), inputs[[0, other]])[0]
+
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        return not torch.allclose(beside(0), beside(len(inputs) - 1), rtol=1e-4, atol=1e-6)
 
 
 def check_fits(stack: Stack, inputs: torch.Tensor, targets: torch.Tensor, loss: Loss) -> None:

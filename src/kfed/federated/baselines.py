@@ -16,12 +16,16 @@ import torch
 
 from kfed._base import checks
 from kfed._base.array import Array
+from kfed.errors import InvalidInputError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import LowestLoss, OneModel, losses_of_models
+from kfed.federated._routes import OneEach, Route
 from kfed.federated._stack import Stack, check_fits
-from kfed.federated.engine import FedAvg, Observe, Progress, Run
-from kfed.federated.models import FederatedModels, total
+from kfed.federated.engine import Observe, Progress, RoundRecord, Run
+from kfed.federated.models import FederatedModels, OnRound, total, watching
 from kfed.federated.selection import Selection
+from kfed.federated.settings import FedAvg
+from kfed.simulate import Communication
 
 Start = tuple[Run, Progress]
 
@@ -33,6 +37,7 @@ def fit_global(
     *,
     selection: Selection | None = None,
     observe: Observe | None = None,
+    on_round: OnRound | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> FederatedModels:
@@ -40,11 +45,14 @@ def fit_global(
     fleet, training = Fleet.of(devices), training or FedAvg()
     stack = Stack.of(model_factory, 1, training.seed)
     check_fits(stack, fleet.inputs, fleet.targets, training.loss)
-    run = Run.of(fleet, OneModel(fleet), training, selection, observe)
+    route = OneEach(dict.fromkeys(fleet.device_ids, 0))
+
+    def models(stack: Stack, history: tuple[RoundRecord, ...] = ()) -> FederatedModels:
+        return FederatedModels("global", stack, route, training.loss, fleet.device_ids, history, total(history))
+
+    run = Run.of(fleet, OneModel(fleet), training, selection, watching(observe, on_round, models))
     done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
-    return FederatedModels(
-        "global", done.stack, _always(0), training.loss, fleet.device_ids, done.history, total(done.history)
-    )
+    return models(done.stack, done.history)
 
 
 def fit_ifca(
@@ -57,6 +65,7 @@ def fit_ifca(
     start_rounds: int = 10,
     selection: Selection | None = None,
     observe: Observe | None = None,
+    on_round: OnRound | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> IFCAModels:
@@ -68,7 +77,7 @@ def fit_ifca(
         Run `n_starts` starts from different first parameters for `start_rounds` rounds each, and continue with the one
         with the lowest training loss: IFCA depends on its start. All starts count as communication. After
         `FedAvg.shared_rounds` the models are copies; each start then lets devices begin with other ones of them.
-    devices, n_clusters, model_factory, training, selection, observe, checkpoint, progress
+    devices, n_clusters, model_factory, training, selection, observe, on_round, checkpoint, progress
         As in `fit_personalized`.
     """
     fleet, training = Fleet.of(devices), training or FedAvg()
@@ -77,19 +86,20 @@ def fit_ifca(
     check_fits(Stack.of(model_factory, 1, training.seed), fleet.inputs, fleet.targets, training.loss)
     start_rounds = min(checks.positive_integer(start_rounds, "start_rounds"), training.rounds - training.shared_rounds)
     starts = []
+    watched = watching(observe, on_round, lambda stack: _so_far(stack, fleet, training))
     for seed in range(training.seed, training.seed + 1000 * n_starts, 1000):
         plan = LowestLoss(fleet, n_models, training.loss, training.n_loss_rows, seed)
-        run = Run.of(fleet, plan, training, selection, observe)
+        run = Run.of(fleet, plan, training, selection, watched)
         starts.append((run, Progress(Stack.of(model_factory, n_models, seed))))
     is_begun = checkpoint is not None and Path(checkpoint).exists()
     run, begun = starts[0] if n_starts == 1 or is_begun else _best_start(starts, start_rounds)
     done = run.finish(begun, checkpoint=checkpoint, show_progress=progress)
-    choices = _choices(done.stack, fleet, training)
+    choices = _choices(done, fleet, training)
     one_start = done.history[training.shared_rounds :][:start_rounds]  # every other sends as much
     return IFCAModels(
         "IFCA",
         done.stack,
-        lambda device_id, inputs: np.full(len(inputs), choices[device_id]),
+        OneEach(choices),
         training.loss,
         fleet.device_ids,
         done.history,
@@ -109,6 +119,23 @@ class IFCAModels(FederatedModels):
         """Number of models that at least one device chose; IFCA often leaves some unused."""
         return len(set(self.choices.values()))
 
+    def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:
+        if not has_targets:
+            raise InvalidInputError("targets must be given: a device chooses the model with the lowest loss")
+        used = sorted(set(self.choices.values()))
+        losses = losses_of_models(self._stack.only(used), newcomer, [0], self._loss)
+        return self._route_to(newcomer.device_ids[0], used[int(losses.argmin())])
+
+
+def _so_far(stack: Stack, fleet: Fleet, training: FedAvg) -> FederatedModels:
+    """The models of a round; a device chooses among them when it is asked for its route."""
+
+    def route(device_id: str, inputs: torch.Tensor) -> Array:
+        losses = losses_of_models(stack, fleet, [fleet.device_ids.index(device_id)], training.loss)
+        return np.full(len(inputs), int(losses.argmin()))
+
+    return FederatedModels("IFCA", stack, route, training.loss, fleet.device_ids, (), Communication())
+
 
 def _best_start(starts: list[Start], n_rounds: int) -> Start:
     """Run every start for some rounds, after the shared ones, and return the one with the lowest training loss."""
@@ -126,11 +153,13 @@ def _best_start(starts: list[Start], n_rounds: int) -> Start:
     return starts[int(np.argmin(losses))]
 
 
-def _choices(stack: Stack, fleet: Fleet, training: FedAvg) -> dict[str, int]:
-    """Model with the lowest loss on all training rows of each device; one device at a time, to limit memory."""
+def _choices(done: Progress, fleet: Fleet, training: FedAvg) -> dict[str, int]:
+    """Model with the lowest loss on all training rows of each device, of those that were trained.
+
+    One device at a time, to limit memory.
+    """
+    trained = sorted({model for record in done.history[training.shared_rounds :] for model in record.models})
+    stack = done.stack.only(trained)
     losses = [losses_of_models(stack, fleet, [device], training.loss) for device in range(fleet.n_devices)]
-    return dict(zip(fleet.device_ids, np.concatenate(losses).argmin(axis=1).tolist(), strict=True))
-
-
-def _always(model: int) -> Callable[[str, torch.Tensor], Array]:
-    return lambda _, inputs: np.full(len(inputs), model)
+    chosen = np.asarray(trained)[np.concatenate(losses).argmin(axis=1)]
+    return dict(zip(fleet.device_ids, chosen.tolist(), strict=True))

@@ -10,106 +10,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from kfed._base import checks
 from kfed._base.progress import progress_bar
 from kfed.errors import DivergedError, InvalidInputError
 from kfed.federated import _checkpoint
+from kfed.federated._fingerprint import fingerprint_of
 from kfed.federated._fleet import Fleet
-from kfed.federated._local import LocalResult, LocalSteps, Share, train_locally
+from kfed.federated._local import LocalResult, Share, train_locally
 from kfed.federated._plans import OneModel, Plan, losses_of_models
-from kfed.federated._stack import Loss, Stack, average, cross_entropy
+from kfed.federated._server import ServerStates, server_step
+from kfed.federated._stack import Stack, average
 from kfed.federated.selection import RandomSelection, Selection
+from kfed.federated.settings import FedAvg
 from kfed.simulate import Communication
 
-Observe = Callable[[int, Stack], Mapping[str, float]]
+Observed = Mapping[str, float] | bool | None
+"""Numbers to keep in the history; True, or a true ``"stop"`` among them, ends the training."""
 
-
-@dataclass(frozen=True)
-class FedAvg:
-    """Settings of federated averaging.
-
-    Parameters
-    ----------
-    rounds : int
-    clients_per_round : int, optional
-        Number of devices that take part in a round; by default all.
-    local_steps : int
-        Gradient steps of a device in a round.
-    batch_size : int
-        Rows of a step. A device with fewer rows uses all of them.
-    learning_rate : float
-    final_learning_rate : float, optional
-        Rate of the last round; the rate decays geometrically towards it. By default the rate is constant.
-    shared_rounds : int
-        Number of first rounds in which all devices train one shared model. The models of the clusters then start as
-        copies of it.
-    weighting : {"points", "devices"}
-        Whether the mean weighs each device by its number of rows, or all devices alike.
-    clip_norm : float, optional
-        Largest norm of a gradient; longer ones are scaled down.
-    loss : callable
-        Maps outputs and targets of n rows to n losses; by default cross-entropy.
-    batched : bool
-        Train devices side by side with `torch.func.vmap`; otherwise one after the other, which works for any model.
-    n_loss_rows : int, optional
-        Number of rows from which a device computes a loss before training (IFCA, power of choice); by default all.
-    seed : int
-        Decides the first parameters, the devices of each round and the rows of each step.
-    """
-
-    rounds: int = 100
-    clients_per_round: int | None = None
-    local_steps: int = 10
-    batch_size: int = 32
-    learning_rate: float = 0.1
-    final_learning_rate: float | None = None
-    shared_rounds: int = 0
-    weighting: str = "points"
-    clip_norm: float | None = None
-    loss: Loss = cross_entropy
-    batched: bool = True
-    n_loss_rows: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "local_steps", "batch_size"):
-            checks.positive_integer(getattr(self, name), name)
-        for name in ("clients_per_round", "n_loss_rows"):
-            if getattr(self, name) is not None:
-                checks.positive_integer(getattr(self, name), name)
-        checks.positive_number(self.learning_rate, "learning_rate")
-        for name in ("final_learning_rate", "clip_norm"):
-            if getattr(self, name) is not None:
-                checks.positive_number(getattr(self, name), name)
-        checks.one_of(self.weighting, ["points", "devices"], "weighting")
-        for name in ("shared_rounds", "seed"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidInputError(f"{name} must be an integer of at least 0; got {value!r}")
-        if self.shared_rounds >= self.rounds:
-            raise InvalidInputError(
-                f"shared_rounds must be less than rounds, {self.rounds}; got {self.shared_rounds}: the models of the "
-                "clusters need rounds of their own"
-            )
-
-    def rate_in(self, round: int) -> float:
-        """Return the learning rate of a round.
-
-        Examples
-        --------
-        >>> [FedAvg(rounds=3, learning_rate=0.4, final_learning_rate=0.1).rate_in(round) for round in range(3)]
-        [0.4, 0.2, 0.1]
-        """
-        if self.final_learning_rate is None or self.rounds == 1:
-            return self.learning_rate
-        return float(
-            self.learning_rate * (self.final_learning_rate / self.learning_rate) ** (round / (self.rounds - 1))
-        )
+Observe = Callable[[int, Stack], Observed]
 
 
 @dataclass(frozen=True)
@@ -132,6 +54,8 @@ class Progress:
 
     stack: Stack
     history: tuple[RoundRecord, ...] = ()
+    server: ServerStates = field(default_factory=dict)
+    stopped: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,15 +77,18 @@ class Run:
         selection: Selection | None = None,
         observe: Observe | None = None,
     ) -> Run:
-        """Check `clients_per_round`, and use random selection by default."""
+        """Check `clients_per_round`, use random selection by default, and settle what "auto" means."""
         n = settings.clients_per_round
         if n is not None and n > fleet.n_devices:
             raise InvalidInputError(
                 f"clients_per_round must be at most {fleet.n_devices}, the number of devices; got {n}"
             )
-        settings = replace(settings, clients_per_round=n or fleet.n_devices)
         selection = selection or RandomSelection(fleet.n_devices, seed=settings.seed)
-        return cls(fleet, plan, settings, selection, observe)
+        weighting = settings.weighting
+        if weighting == "auto":
+            weighting = "devices" if getattr(selection, "draws_by_size", False) else "points"
+        settings = replace(settings, clients_per_round=n or fleet.n_devices, weighting=weighting)
+        return cls(fleet.to(settings.device), plan, settings, selection, observe)
 
     def finish(
         self,
@@ -176,13 +103,16 @@ class Run:
 
         A checkpoint is written every `checkpoint_every` rounds, at the end, and when an error ends the run.
         """
-        fingerprint = self._fingerprint(progress.stack)
+        progress = replace(progress, stack=progress.stack.to(self.settings.device))
+        fingerprint = fingerprint_of(self, progress.stack) if checkpoint is not None else {}
         if checkpoint is not None:
             progress = _checkpoint.resumed(checkpoint, progress, fingerprint)
         rounds, kept = until or self.settings.rounds, len(progress.history)
         with progress_bar("training", rounds - kept, show_progress) as advance:
             try:
                 for round in range(kept, rounds):
+                    if progress.stopped:
+                        break
                     progress = self.one_round(progress, round)
                     if checkpoint is not None and (round + 1) % checkpoint_every == 0:
                         _checkpoint.save(checkpoint, progress, fingerprint)
@@ -191,39 +121,36 @@ class Run:
             finally:
                 if checkpoint is not None and len(progress.history) > kept:
                     _checkpoint.save(checkpoint, progress, fingerprint)
-        return progress
+        return replace(progress, stack=progress.stack.to("cpu"))
 
     def one_round(self, progress: Progress, round: int) -> Progress:
-        """Select devices, train them, average."""
+        """Select devices, train them, average, and let the server's optimizer take its step."""
         stack, settings = progress.stack, self.settings
         asked = _Losses(self, stack)
         devices = self.selection.select(round, settings.clients_per_round or 0, losses=asked)
         is_shared = round < settings.shared_rounds
         plan = OneModel(self.fleet) if is_shared else self.plan
         shares = plan.shares(stack, devices, settings.batch_size)
-        steps = LocalSteps(
-            settings.local_steps,
-            settings.rate_in(round),
-            settings.clip_norm,
-            settings.loss,
-            settings.batched,
-            settings.seed,
-        )
-        trained = train_locally(stack, self.fleet, shares, steps, round)
+        trained = train_locally(stack, self.fleet, shares, settings.local_training(round), round)
         models = np.array([share.model for share in shares])
         weights = [len(share.rows) if settings.weighting == "points" else 1 for share in shares]
-        stack = average(stack, trained.parameters, models, weights)
-        self._check_sound(stack, shares, trained, round)
-        stack = stack.all_like(0) if is_shared else stack
+        mean, server = average(stack, trained.parameters, models, weights), progress.server
+        self._check_sound(mean, shares, trained, round)
+        if settings.server_optimizer is not None:
+            mean, server = server_step(stack, mean, np.unique(models).tolist(), server, settings.server_optimizer)
+        stack = mean
+        if is_shared:
+            stack, server = mean.all_like(0), dict.fromkeys(range(mean.n_models), server[0]) if server else server
+        observed, stopped = _answer(self.observe(round, stack) if self.observe else None)
         record = RoundRecord(
             round,
             tuple(int(device) for device in devices),
             tuple(int(model) for model in np.unique(models)),
             float(trained.losses.mean()),
             self._communication(plan, stack, devices, shares, asked.devices),
-            dict(self.observe(round, stack)) if self.observe else {},
+            observed,
         )
-        return Progress(stack, (*progress.history, record))
+        return Progress(stack, (*progress.history, record), server, stopped)
 
     def _check_sound(self, stack: Stack, shares: list[Share], trained: LocalResult, round: int) -> None:
         """Raise if the loss or the parameters of a device are not finite."""
@@ -231,7 +158,7 @@ class Run:
             return
         is_bad = ~np.isfinite(trained.losses)
         for values in trained.parameters.values():
-            is_bad |= ~values.flatten(1).isfinite().all(dim=1).numpy()
+            is_bad |= ~values.flatten(1).isfinite().all(dim=1).cpu().numpy()
         device = self.fleet.device_ids[shares[int(is_bad.argmax())].device]
         raise DivergedError(
             f"training diverged: in round {round} the loss of device {device!r} is not finite; use a lower "
@@ -246,14 +173,12 @@ class Run:
         n_messages = len(told) + len({share.device for share in shares})
         return Communication(1, n_down * stack.model_bytes, len(shares) * stack.model_bytes, n_messages)
 
-    def _fingerprint(self, stack: Stack) -> dict[str, Any]:
-        """What a checkpoint must match. The number of rounds may differ, unless the learning rate depends on it."""
-        free = {"loss", "batched"} | ({"rounds"} if self.settings.final_learning_rate is None else set())
-        settings = {name: value for name, value in asdict(self.settings).items() if name not in free}
-        shapes = {name: list(values.shape) for name, values in stack.parameters.items()}
-        selection = type(self.selection).__name__
-        sizes = [int(size) for size in self.fleet.sizes]
-        return {"settings": settings, "plan": self.plan.name, "selection": selection, "sizes": sizes, "shapes": shapes}
+
+def _answer(observed: Observed) -> tuple[dict[str, float], bool]:
+    """Numbers to keep, and whether to stop."""
+    if not isinstance(observed, Mapping):
+        return {}, observed is True
+    return {name: value for name, value in observed.items() if name != "stop"}, bool(observed.get("stop", False))
 
 
 class _Losses:

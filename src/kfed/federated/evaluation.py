@@ -21,7 +21,8 @@ class Evaluation:
     ----------
     device_ids : tuple of str
     accuracy, loss : float
-        Means over all rows. Accuracies are NaN where targets are not classes.
+        Means over all rows. Accuracies are NaN where targets are not classes. If the model has one output, the classes
+        are 0 and 1, and a row is right if the loss of its class is less than that of the other.
     device_accuracies, device_losses : arrays of shape (n_devices,)
     model_accuracies : array of shape (n_models,)
         NaN for a model that no row went to.
@@ -56,8 +57,7 @@ def evaluate(stack: Stack, fleet: Fleet, models: Array, loss: Loss) -> Evaluatio
         outputs = stack.outputs(model, fleet.inputs[torch.from_numpy(rows)])
         targets = fleet.targets[torch.from_numpy(rows)]
         losses[rows] = loss(outputs, targets).double().numpy()
-        if not targets.is_floating_point():
-            correct[rows] = (outputs.argmax(dim=1) == targets).double().view(len(rows), -1).mean(dim=1).numpy()
+        correct[rows] = _correct(outputs, targets, loss)
     return Evaluation(
         fleet.device_ids,
         float(correct.mean()),
@@ -67,6 +67,21 @@ def evaluate(stack: Stack, fleet: Fleet, models: Array, loss: Loss) -> Evaluatio
         _means(correct, models, stack.n_models),
         np.bincount(models, minlength=stack.n_models),
     )
+
+
+def _correct(outputs: torch.Tensor, targets: torch.Tensor, loss: Loss) -> Array:
+    """Share of the targets of each row that are predicted, NaN where targets are not classes, (n_rows,)."""
+    has_one = outputs.shape == targets.shape or outputs.shape == (*targets.shape, 1)
+    has_scores = outputs.ndim == targets.ndim + 1 and outputs.shape[2:] == targets.shape[1:]
+    if targets.is_floating_point() or not (has_one or has_scores):
+        return np.full(len(targets), np.nan)
+    if not has_one:
+        is_right = outputs.argmax(dim=1) == targets
+    elif targets.ndim == 1 and ((targets == 0) | (targets == 1)).all():
+        is_right = loss(outputs, targets) < loss(outputs, 1 - targets)  # the same for logits and for probabilities
+    else:
+        return np.full(len(targets), np.nan)
+    return is_right.double().view(len(targets), -1).mean(dim=1).cpu().numpy()
 
 
 def outputs_of(stack: Stack, inputs: torch.Tensor, models: Array) -> torch.Tensor:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
 
 from kfed._base.array import Array
-from kfed.errors import UnknownDeviceError
+from kfed.errors import InvalidInputError, UnknownDeviceError
 from kfed.federated import evaluation
 from kfed.federated._fleet import Devices, Fleet, as_inputs
+from kfed.federated._routes import OneEach, Route
 from kfed.federated._stack import Loss, Stack
-from kfed.federated.engine import RoundRecord
+from kfed.federated.engine import Observe, Observed, RoundRecord
 from kfed.federated.evaluation import Evaluation
 from kfed.simulate import Communication
 
@@ -33,7 +34,7 @@ class FederatedModels:
 
     method: str
     _stack: Stack
-    _route: Callable[[str, torch.Tensor], Array]
+    _route: Route
     _loss: Loss
     device_ids: tuple[str, ...]
     history: tuple[RoundRecord, ...]
@@ -66,12 +67,69 @@ class FederatedModels:
         models = [self.route(name, fleet.inputs_of(i)) for i, name in enumerate(fleet.device_ids)]
         return evaluation.evaluate(self._stack, fleet, np.concatenate(models), self._loss)
 
+    def add(self, device_id: str, inputs: Any, targets: Any = None, *, group: int | None = None) -> Self:
+        """Let a late device in: it gets the model of its group at once, and nothing is trained.
+
+        Parameters
+        ----------
+        device_id : str
+        inputs, targets : arrays or tensors of shapes (n_points, ...) and (n_points,)
+            Its rows. Targets are needed where they decide its group: for groups by updates or label histograms, and
+            for IFCA.
+        group : int, optional
+            The group of the device, if it is known.
+
+        Returns
+        -------
+        FederatedModels
+            With the device; `self` is unchanged.
+        """
+        if device_id in self.device_ids:
+            raise InvalidInputError(f"device_id must be new; {device_id!r} took part already")
+        rows = as_inputs(inputs, f"device {device_id!r}")
+        newcomer = Fleet.of({device_id: (rows, torch.zeros(len(rows)) if targets is None else targets)})
+        if group is not None:
+            route = self._route_to(device_id, range(self.n_models)[group])
+        else:
+            route = self._route_with(newcomer, targets is not None)
+        return replace(self, device_ids=(*self.device_ids, device_id), _route=route)
+
+    def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:  # noqa: ARG002 - others need it
+        """Return the route with the one device of this fleet, if all are served by one model."""
+        return self._route_to(newcomer.device_ids[0], 0)
+
+    def _route_to(self, device_id: str, model: int) -> Route:
+        if not isinstance(self._route, OneEach):
+            raise InvalidInputError("group must be None: here each row of a device has its own group")
+        return self._route.plus(device_id, model)
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(method={self.method!r}, n_models={self.n_models}, "
             f"n_devices={len(self.device_ids)}, rounds={len(self.history)}, "
             f"megabytes={self.communication.bytes_total / 1e6:.1f})"
         )
+
+
+OnRound = Callable[[int, FederatedModels], Observed]
+"""Called after each round with its number and the models so far; see `fit_personalized`."""
+
+
+def watching(
+    observe: Observe | None, on_round: OnRound | None, models_of: Callable[[Stack], FederatedModels]
+) -> Observe | None:
+    """Join the two ways to look at a round into one; either may end the training."""
+    if on_round is None:
+        return observe
+
+    def both(round: int, stack: Stack) -> Observed:
+        answers = [observe(round, stack) if observe else None, on_round(round, models_of(stack))]
+        found: dict[str, float] = {}
+        for answer in answers:
+            found |= answer if isinstance(answer, Mapping) else {"stop": True} if answer is True else {}
+        return found
+
+    return both
 
 
 def total(history: tuple[RoundRecord, ...]) -> Communication:

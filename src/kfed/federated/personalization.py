@@ -1,44 +1,69 @@
-"""k-FED + FedAvg: one cheap round of clustering, then one model for each cluster of the data.
+"""k-FED + FedAvg: one cheap round of clustering, then one model for each group of devices, or of their rows.
 
-A device whose data is of several clusters trains each of its models on its share. A row that comes later goes to the
-model of the global cluster of its nearest local center. The devices stay apart: what crosses between them and the
-server is the k-FED message, its answer, and parameters.
+A device whose data is of several groups trains each of its models on its share. A row that comes later goes to the
+model of the group of its nearest local center. The devices stay apart: what crosses between them and the server is the
+k-FED message, its answer, parameters, and short points made of updates.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-import numpy as np
 import torch
 
 from kfed._base import checks
-from kfed._base.array import Array
-from kfed.device import nearest_centers
-from kfed.errors import FeatureMismatchError
+from kfed.device import MIN_CLUSTER_SIZE
+from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import ByLabel
+from kfed.federated._routes import Route
 from kfed.federated._stack import Stack, check_fits
-from kfed.federated.engine import FedAvg, Observe, Progress, Run
-from kfed.federated.models import FederatedModels, total
+from kfed.federated._updates import FirstUpdate
+from kfed.federated._ways import Features
+from kfed.federated.engine import Observe, Progress, RoundRecord, Run
+from kfed.federated.groups import Clustering, Clusters, Door, Groups, Search
+from kfed.federated.models import FederatedModels, OnRound, total, watching
 from kfed.federated.selection import Selection
-from kfed.simulate import Communication, Round
+from kfed.federated.settings import FedAvg
+from kfed.federated.worth import GroupWorth
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonalizedModels(FederatedModels):
-    """Models of the clusters, with the clustering that they come from.
+    """Models of the groups, with what is known of these.
 
     Attributes
     ----------
-    clustering : Clustering
-        What the one round of k-FED found.
+    worth : GroupWorth or None
+        How far the groups matter to the model; None if that was not asked, or cannot be told.
+    by : str
+        What devices were grouped by: "inputs", "features", "updates" or "given".
     """
 
-    clustering: Clustering
+    worth: GroupWorth | None
+    by: str
+    _clustering: Clustering | None
+    _door: Door | None
+
+    @property
+    def clustering(self) -> Clustering:
+        """What the one round of k-FED found."""
+        if self._clustering is None:
+            raise InvalidInputError("there is no clustering: groups were given, or the models come from a file")
+        return self._clustering
+
+    def _route_with(self, newcomer: Fleet, has_targets: bool) -> Route:
+        if self.n_models == 1:
+            return super()._route_with(newcomer, has_targets)
+        if self._door is None:
+            raise InvalidInputError("groups were given: name the group of a late device, group=")
+        if self._door.way.needs_targets and not has_targets:
+            raise InvalidInputError(f"targets must be given: devices are grouped by {self.by}")
+        return self._door.let_in(self._route, newcomer)
 
 
 def fit_personalized(
@@ -47,36 +72,61 @@ def fit_personalized(
     model_factory: Callable[[], torch.nn.Module],
     training: FedAvg | None = None,
     *,
+    by: Literal["inputs", "updates", "auto"] = "inputs",
     n_local_clusters: int | Literal["auto"] | Sequence[int | Literal["auto"]] = 1,
-    rule: str = "paper",
-    features: Callable[[Any], Any] | None = None,
+    rule: str | None = None,
+    features: Features | None = None,
+    clusters: Clusters | None = None,
+    min_cluster_size: int = MIN_CLUSTER_SIZE,
+    if_useless: Literal["warn", "merge", "ignore"] = "warn",
     selection: Selection | None = None,
     observe: Observe | None = None,
+    on_round: OnRound | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> PersonalizedModels:
-    """Cluster the data of all devices in one round, then train one model for each cluster with FedAvg.
+    """Group devices, or their rows, in one round of k-FED, then train one model for each group with FedAvg.
 
     Parameters
     ----------
     devices : mapping from device id to (inputs, targets), or sequence of such pairs
         Training data, arrays or tensors of shapes (n_points, ...) and (n_points,).
     n_clusters : int
-        Number of global clusters, k, and of models.
+        Number of groups, k, and of models.
     model_factory : callable
-        Returns a new `torch.nn.Module`; called once for each cluster.
+        Returns a new `torch.nn.Module`; called once for each group.
     training : FedAvg, optional
         Rounds, learning rate and so on.
+    by : {"inputs", "updates", "auto"}
+        What to group by: what rows look like, or what devices learn from the first model in one round, sent as one
+        short point, see `update_point`. Labels that mean something else on some devices show in updates alone. "auto"
+        looks for both kinds of groups, and takes the one that matters more.
     n_local_clusters : int, "auto", or sequence of such
-        Clusters on a device, k^(z); with 1, each device is one whole.
-    rule : {"paper", "robust"}
-        The server's rule, see `kfed.aggregate`.
+        Clusters on a device, k^(z); with 1, each device is one whole. For groups by inputs.
+    rule : {"paper", "robust"}, optional
+        The server's rule, see `kfed.aggregate`; by default the paper's for groups by rows, and the robust one where a
+        device is one point, or with "auto".
     features : callable, optional
-        Maps the inputs of a device to the points to cluster, (n_points, n_features); by default inputs are flattened.
+        Maps the inputs of a device, or ``features(inputs, targets)`` its inputs and targets, to the points to cluster:
+        (n_points, n_features), such as embeddings, or one point for the device, (n_features,), such as a histogram of
+        its labels. By default inputs are flattened.
+    clusters : mapping from device id to int, or sequence of int, optional
+        The group of each device, if it is known; then nothing is clustered.
+    min_cluster_size : int
+        As in `kfed.cluster_device`. A device with fewer rows sends no update and no point of features, either; it picks
+        the nearest group itself.
+    if_useless : {"warn", "merge", "ignore"}
+        What to do if groups do not matter to the model: warn, also train one model for all, or do not look. To find
+        out, 40 devices, or 8 for each group, are grouped by half of their rows, and send what the first model learns
+        from the other half as one short point; see `GroupWorth`.
     selection : Selection, optional
         Who takes part in a round; by default random.
     observe : callable, optional
-        Called after each round with its number and the models; the numbers that it returns are kept in `history`.
+        Called after each round with its number and the models as tensors; numbers it returns are kept in `history`.
+    on_round : callable, optional
+        ``on_round(round, models)`` is called after each round with the models so far, which hold no row of a device; on
+        test data of one's own they can `evaluate`. Numbers that it returns in a dict are kept in `history`; True, or a
+        true "stop" among them, ends the training.
     checkpoint : path, optional
         File to keep the run in. If it exists, the run continues from it.
     progress : bool, optional
@@ -85,6 +135,11 @@ def fit_personalized(
     Returns
     -------
     PersonalizedModels
+
+    Warns
+    -----
+    AggregationWarning
+        If the groups do not matter to the model.
 
     Examples
     --------
@@ -100,60 +155,31 @@ def fit_personalized(
     fleet, training = Fleet.of(devices), training or FedAvg()
     stack = Stack.of(model_factory, checks.positive_integer(n_clusters, "n_clusters"), training.seed)
     check_fits(stack, fleet.inputs, fleet.targets, training.loss)
-    clustering = cluster_once(fleet, n_clusters, n_local_clusters, rule, training.seed, features)
-    plan = ByLabel(fleet, clustering.labels)
-    run = Run.of(fleet, plan, training, selection, observe)
+    checks.one_of(if_useless, ["warn", "merge", "ignore"], "if_useless")
+    first, is_judged = FirstUpdate.of(stack, training), if_useless != "ignore" and n_clusters > 1
+    search = Search(fleet, n_clusters, first, is_judged, rule, n_local_clusters, features, min_cluster_size)
+    groups = search.groups(by) if clusters is None else search.given(clusters)
+    if is_judged and groups.are_useless:
+        warnings.warn(AggregationWarning(groups.complaint, "groups-do-not-matter"), stacklevel=2)
+        if if_useless == "merge":
+            groups, stack = groups.merged(fleet), stack.only([0])
+
+    def models(stack: Stack, history: tuple[RoundRecord, ...] = (), known: Groups | None = None) -> PersonalizedModels:
+        return PersonalizedModels(
+            method="k-FED",
+            _stack=stack,
+            _route=groups.route,
+            _loss=training.loss,
+            device_ids=fleet.device_ids,
+            history=history,
+            communication=groups.sent + total(history),
+            worth=groups.worth,
+            by=groups.by,
+            _clustering=known.clustering if known else None,
+            _door=known.door if known else None,
+        )
+
+    watched = watching(observe, on_round, models)
+    run = Run.of(fleet, ByLabel(fleet, groups.labels), training, selection, watched)
     done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
-    return PersonalizedModels(
-        method="k-FED",
-        _stack=done.stack,
-        _route=clustering.route,
-        _loss=training.loss,
-        device_ids=fleet.device_ids,
-        history=done.history,
-        communication=clustering.sent + total(done.history),
-        clustering=clustering,
-    )
-
-
-def cluster_once(
-    fleet: Fleet,
-    n_clusters: int,
-    n_local_clusters: Any = 1,
-    rule: str = "paper",
-    seed: int = 0,
-    features: Callable[[Any], Any] | None = None,
-) -> Clustering:
-    """Run one round of k-FED over the devices of a fleet."""
-    features = features or flattened
-    points = {name: features(fleet.inputs_of(device)) for device, name in enumerate(fleet.device_ids)}
-    done = Round.run(points, n_clusters, n_local_clusters, rule=rule, random_state=seed, progress=None)
-    return Clustering(done.local, done.messages, done.aggregation, done.identities, features)
-
-
-@dataclass(frozen=True, eq=False)
-class Clustering(Round):
-    """One round of k-FED over a fleet, and the way of later rows to its clusters."""
-
-    _features: Callable[[Any], Any] = field(repr=False)
-
-    @property
-    def communication(self) -> Communication:
-        """What the round sent."""
-        return self.sent
-
-    def route(self, device_id: str, inputs: torch.Tensor) -> Array:
-        """Global cluster of the nearest local center of each row, (n_rows,)."""
-        local = self.local[device_id]
-        points = checks.finite_table(self._features(inputs), "inputs")
-        if points.shape[1] != local.n_features:
-            raise FeatureMismatchError(
-                f"inputs must have the {local.n_features} features that were clustered; got {points.shape[1]}"
-            )
-        held = np.flatnonzero(local.counts > 0)
-        return np.asarray(self.clusters[device_id][held][nearest_centers(points, local.centers[held])])
-
-
-def flattened(inputs: torch.Tensor) -> Array:
-    """Inputs as points to cluster, (n_points, n_features)."""
-    return np.asarray(inputs.reshape(len(inputs), -1).numpy())
+    return models(done.stack, done.history, groups)

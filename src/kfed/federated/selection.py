@@ -1,12 +1,14 @@
 """Which clients train in a round: at random, by loss (power of choice), or by loss and at most one of each cluster.
 
-A selection is an object with one method, `select`, that any training loop can call. What it draws depends on its seed
-and the number of the round alone, so a loop that stops and goes on picks the same clients. Nothing here needs PyTorch.
+A selection is an object with one method, `select`, that any training loop can call. What it draws depends on its seed,
+the number of the round and who is available alone, so a loop that stops and goes on picks the same clients. Where it
+draws clients by size, the loop must average them evenly, or sizes count twice: `draws_by_size` says so. Nothing here
+needs PyTorch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,12 +20,27 @@ from kfed.errors import InvalidInputError
 Losses = Sequence[float] | Array | Callable[[Array], Any] | None
 """Losses of all clients, or a function that returns those of the given clients, so that only these compute it."""
 
+TIES = 1
+"""Names the random stream that breaks ties, apart from the one that draws candidates."""
+
 
 class Selection(Protocol):
-    """Picks the clients of a round."""
+    """Picks the clients of a round.
 
-    def select(self, round: int, n: int, losses: Losses = None) -> Array:
-        """Return the positions of `n` distinct clients, sorted."""
+    One whose attribute `draws_by_size` is true picks large clients more often; FedAvg then averages clients evenly.
+    """
+
+    def select(self, round: int, n: int, losses: Losses = None, *, available: Any = None) -> Array:
+        """Return the positions of `n` distinct clients, sorted.
+
+        Parameters
+        ----------
+        round, n : int
+        losses : array of shape (n_clients,), or callable, optional
+            A loss that is not finite is no reason to pick a client: it comes last.
+        available : positions, or mask of shape (n_clients,), optional
+            Clients to pick from; by default all. If they are fewer than `n`, all of them are picked.
+        """
 
 
 class RandomSelection:
@@ -33,7 +50,8 @@ class RandomSelection:
     ----------
     n_clients : int
     sizes : array of shape (n_clients,), optional
-        Probabilities are proportional to these; by default all are equal.
+        Probabilities are proportional to these; by default all are equal. Average clients that are drawn by size
+        evenly.
     seed : int
 
     Examples
@@ -46,18 +64,28 @@ class RandomSelection:
         self.n_clients = checks.positive_integer(n_clients, "n_clients")
         self._chances = _chances(np.ones(n_clients) if sizes is None else sizes, n_clients)
         self._seed = seed
+        self.draws_by_size = sizes is not None
 
-    def select(self, round: int, n: int, losses: Losses = None) -> Array:  # noqa: ARG002 - the same for all selections
-        """Return the positions of `n` distinct clients, sorted."""
-        return np.sort(_draw(self._chances, _checked(n, self.n_clients), self._seed, round))
+    def select(
+        self,
+        round: int,
+        n: int,
+        losses: Losses = None,  # noqa: ARG002 - the same for all selections
+        *,
+        available: Any = None,
+    ) -> Array:
+        """Return the positions of `n` distinct clients, sorted; see `Selection.select`."""
+        return _drawn(self._chances, _checked(n, self.n_clients), self._seed, round, available)
 
 
 class PowerOfChoice:
     """Draw candidates in proportion to their size, and take those with the highest loss: pow-d.
 
+    Ties are broken at random. As in the paper, the clients of a round are to be averaged evenly.
+
     Parameters
     ----------
-    sizes : array of shape (n_clients,)
+    sizes : array of shape (n_clients,), or mapping from client to size
         Points on each client.
     n_candidates : int
         Number of candidates, d; at least the number of clients to select.
@@ -75,21 +103,24 @@ class PowerOfChoice:
     array([1, 3])
     """
 
+    draws_by_size = True
+
     def __init__(self, sizes: Any, n_candidates: int, *, seed: int = 0) -> None:
         self._chances = _chances(sizes, len(sizes))
         self.n_clients = len(self._chances)
         self.n_candidates = _checked(n_candidates, self.n_clients, "n_candidates")
         self._seed = seed
 
-    def select(self, round: int, n: int, losses: Losses = None) -> Array:
-        """Return the positions of `n` distinct clients, sorted."""
-        return np.sort(self.ranked(round, n, losses)[:n])
+    def select(self, round: int, n: int, losses: Losses = None, *, available: Any = None) -> Array:
+        """Return the positions of `n` distinct clients, sorted; see `Selection.select`."""
+        return np.sort(self.ranked(round, n, losses, available)[:n])
 
-    def ranked(self, round: int, n: int, losses: Losses) -> Array:
+    def ranked(self, round: int, n: int, losses: Losses, available: Any = None) -> Array:
         """Return the candidates, those with the highest loss first."""
         n_candidates = max(self.n_candidates, _checked(n, self.n_clients))
-        candidates = np.sort(_draw(self._chances, n_candidates, self._seed, round))
-        return candidates[np.argsort(-_losses_of(candidates, losses, self.n_clients), kind="stable")]
+        candidates = _drawn(self._chances, n_candidates, self._seed, round, available)
+        ties = np.random.default_rng([self._seed, round, TIES]).random(len(candidates))
+        return candidates[np.lexsort((ties, -_losses_of(candidates, losses, self.n_clients)))]
 
 
 class KFedPowerOfChoice:
@@ -100,9 +131,10 @@ class KFedPowerOfChoice:
 
     Parameters
     ----------
-    sizes : array of shape (n_clients,)
-    clusters : sequence of int, or of collections of int
-        The global cluster or clusters of each client, as `kfed.aggregate` found them.
+    sizes : array of shape (n_clients,), or mapping from client to size
+    clusters : sequence of int, or of collections of int, or mapping from client to such
+        The global cluster or clusters of each client, as `kfed.aggregate` found them. The keys of a mapping are those
+        of `sizes`, or the positions of the clients.
     n_candidates : int
     seed : int
 
@@ -113,22 +145,30 @@ class KFedPowerOfChoice:
     array([1, 2])
     """
 
+    draws_by_size = True
+
     def __init__(
-        self, sizes: Any, clusters: Sequence[int | Iterable[int]], n_candidates: int, *, seed: int = 0
+        self,
+        sizes: Any,
+        clusters: Sequence[int | Iterable[int]] | Mapping[Any, int | Iterable[int]],
+        n_candidates: int,
+        *,
+        seed: int = 0,
     ) -> None:
         self._power_of_choice = PowerOfChoice(sizes, n_candidates, seed=seed)
-        self._clusters = [frozenset(np.atleast_1d(np.asarray(_listed(own))).tolist()) for own in clusters]
+        in_order = _in_order(clusters, sizes) if isinstance(clusters, Mapping) else clusters
+        self._clusters = [frozenset(np.atleast_1d(np.asarray(_listed(own))).tolist()) for own in in_order]
         if len(self._clusters) != self._power_of_choice.n_clients:
             raise InvalidInputError(
                 f"clusters must have one entry for each of {self._power_of_choice.n_clients} clients; "
                 f"got {len(self._clusters)}"
             )
 
-    def select(self, round: int, n: int, losses: Losses = None) -> Array:
-        """Return the positions of `n` distinct clients, sorted."""
+    def select(self, round: int, n: int, losses: Losses = None, *, available: Any = None) -> Array:
+        """Return the positions of `n` distinct clients, sorted; see `Selection.select`."""
         fresh, passed_over = [], []
         taken: set[int] = set()
-        for client in self._power_of_choice.ranked(round, n, losses):
+        for client in self._power_of_choice.ranked(round, n, losses, available):
             if taken.isdisjoint(self._clusters[client]):
                 taken |= self._clusters[client]
                 fresh.append(client)
@@ -137,11 +177,23 @@ class KFedPowerOfChoice:
         return np.sort(np.array((fresh + passed_over)[:n]))
 
 
+def _in_order(clusters: Mapping[Any, Any], sizes: Any) -> list[Any]:
+    """Clusters of the clients in the order of `sizes`."""
+    clients = list(sizes) if isinstance(sizes, Mapping) else list(range(len(sizes)))
+    if set(clients) != set(clusters):
+        raise InvalidInputError(
+            "clusters must have the keys of sizes, or the positions of the clients if sizes is a sequence; got other "
+            "keys; pass sizes as a mapping from the same clients"
+        )
+    return [clusters[client] for client in clients]
+
+
 def _listed(clusters: int | Iterable[int]) -> Any:
     return list(clusters) if isinstance(clusters, Iterable) else clusters
 
 
 def _chances(sizes: Any, n_clients: int) -> Array:
+    sizes = list(sizes.values()) if isinstance(sizes, Mapping) else sizes
     sizes = checks.as_array(sizes, "sizes", np.float64)
     if sizes.shape != (n_clients,) or n_clients == 0 or not np.isfinite(sizes).all() or (sizes <= 0).any():
         raise InvalidInputError(f"sizes must be {n_clients} finite numbers greater than 0, one for each client")
@@ -155,13 +207,35 @@ def _checked(n: int, n_clients: int, name: str = "n") -> int:
     return n
 
 
-def _draw(chances: Array, n: int, seed: int, round: int) -> Array:
+def _drawn(chances: Array, n: int, seed: int, round: int, available: Any) -> Array:
+    """Draw `n` of the available clients, or all if they are fewer; return their positions, sorted."""
+    there = _available(available, len(chances))
+    chances = chances if available is None else chances[there] / chances[there].sum()
     rng = np.random.default_rng([seed, round])
-    return rng.choice(len(chances), n, replace=False, p=chances)
+    return np.sort(rng.choice(there, min(n, len(there)), replace=False, p=chances))
+
+
+def _available(available: Any, n_clients: int) -> Array:
+    """Positions of the available clients, sorted."""
+    if available is None:
+        return np.arange(n_clients)
+    given = np.asarray(available)
+    if given.dtype == bool and given.shape == (n_clients,):
+        given = np.flatnonzero(given)
+    if given.size == 0:
+        raise InvalidInputError("available must hold at least one client; got none")
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not ((given >= 0) & (given < n_clients)).all():
+        raise InvalidInputError(
+            f"available must hold positions from 0 to {n_clients - 1}, or be a mask of {n_clients} clients"
+        )
+    return np.unique(given)
 
 
 def _losses_of(candidates: Array, losses: Losses, n_clients: int) -> Array:
-    """Losses of the candidates, (n_candidates,). An unknown loss (NaN) counts as infinite, so that client is tried."""
+    """Losses of the candidates, (n_candidates,). One that is not finite becomes the lowest of all.
+
+    A client whose loss is NaN or infinite would spoil the mean, and one that did not reply has none.
+    """
     if losses is None:
         raise InvalidInputError("losses must be given: this selection prefers clients with a high loss")
     known = losses(candidates) if callable(losses) else losses
@@ -170,4 +244,4 @@ def _losses_of(candidates: Array, losses: Losses, n_clients: int) -> Array:
     if known.shape != (expected,):
         raise InvalidInputError(f"losses must have shape ({expected},), one for each client; got {known.shape}")
     known = known if callable(losses) else known[candidates]
-    return np.where(np.isnan(known), np.inf, known)
+    return np.where(np.isfinite(known), known, -np.inf)

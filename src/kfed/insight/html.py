@@ -51,7 +51,7 @@ article { border-left: 3px solid var(--line); padding: .1rem 0 .1rem .9rem; marg
 article p { margin: .25rem 0; }
 .mark { display: inline-block; font-size: .8rem; font-weight: 600; border: 1px solid currentColor; border-radius: .3rem;
   padding: 0 .4rem; margin-right: .5rem; color: var(--good); }
-.mark.not-reproduced { color: var(--bad); }
+.mark.not-reproduced { color: var(--bad); } .mark.direction-only { color: var(--open); }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: .2rem 1rem; margin: .3rem 0; }
 dt { color: var(--soft); font-size: .9rem; }
 dd { margin: 0; }

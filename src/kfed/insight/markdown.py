@@ -62,12 +62,15 @@ def _page(report: parts.Report, pictures: str, preface: str) -> Iterator[str]:
     about = " ".join(f"{text}." for text in (report.summary, report.foot) if text)
     yield from _lines(*([about] if about else []))
     findings = [(section.name, finding) for section in report.sections for finding in section.findings]
-    if findings:
-        cells = (
+    for whose, is_ours in (("the paper", False), ("kfed, beyond the paper", True)):
+        cells = [
             (f"[{name}](#{name})", *map(_escaped, (one.claim, one.paper, one.ours)), _stressed(one.verdict))
             for name, one in findings
-        )
-        yield from _rows(("experiment", "claim", "paper", "ours", "verdict"), *cells)
+            if one.is_ours is is_ours
+        ]
+        if cells:
+            yield from _lines(f"Claims of {whose}:")
+            yield from _rows(("experiment", "claim", "paper", "ours", "verdict"), *cells)
     for section in report.sections:
         yield from _section(section, pictures)
 

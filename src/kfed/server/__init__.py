@@ -5,7 +5,7 @@ It knows devices by their messages alone; the import contract keeps it from ever
 
 from kfed.server.aggregation import Aggregation
 from kfed.server.algorithm2 import RULES
-from kfed.server.answers import Clustered, answer, assign
+from kfed.server.answers import Clustered, answer, assign, clusters_for
 from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import late_advice
 from kfed.server.comparing import compare_k
@@ -21,6 +21,8 @@ from kfed.server.pooled import DEFAULT
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
+from kfed.server.rules import OwnRule, register_rule, rule_name
+from kfed.server.second_round import aggregate_refined, as_aggregated
 from kfed.server.stability import agreement, cluster_again
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
@@ -36,18 +38,22 @@ __all__ = [
     "KChoice",
     "KComparison",
     "Optimality",
+    "OwnRule",
     "Profile",
     "RowMoments",
     "Without",
     "aggregate",
+    "aggregate_refined",
     "aggregate_tree",
     "agreement",
     "answer",
+    "as_aggregated",
     "assign",
     "choose_k",
     "choose_n_clusters",
     "cluster_again",
     "cluster_colors",
+    "clusters_for",
     "compare_k",
     "distances",
     "dot_areas",
@@ -60,5 +66,7 @@ __all__ = [
     "plot_traversal",
     "predict",
     "read_messages",
+    "register_rule",
+    "rule_name",
     "without_each",
 ]

@@ -11,7 +11,7 @@ from kfed._base.array import Array
 from kfed.server.center_spread import CenterSpread
 from kfed.server.k_choice import KChoice
 from kfed.theory import Presence
-from kfed.wire import MessageBatch
+from kfed.wire import MessageBatch, Notice
 
 FAR_OUT = 10.0
 """A device is on another scale, it seems, if its centers lie this many times as far out as those of most devices."""
@@ -27,46 +27,49 @@ MOST_SITES = 1_000
 
 def advice(
     center_owners: Array, center_labels: Array, n_clusters: int, choice: KChoice | None, rule: str = "paper"
-) -> Iterator[str]:
+) -> Iterator[Notice]:
     """Say what about these clusters should be looked at. One device alone has nothing to agree on.
 
     Regions are expected to have many clusters each: the corollary is about their devices.
 
     Examples
     --------
-    >>> list(advice(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), 2, None))
-    ["a device has 2 of the 2 clusters, more than sqrt(k) = 1.41: devices are too alike for the paper's corollary"]
+    >>> [found] = advice(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), 2, None)
+    >>> found.code, found.text
+    ('alike', "a device has 2 of the 2 clusters, more than sqrt(k) = 1.41: devices are too alike for the paper's ...")
     """
     if np.ptp(center_owners) == 0:
         return
     lone = np.flatnonzero(np.bincount(center_labels, minlength=n_clusters) == 1)
     if len(lone):
         rest = "clusters rests" if len(lone) == 1 else "clusters rest"
-        yield (
+        yield Notice(
+            "single center",
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
             f"({text.listed(list(map(str, lone)))}); a single outlier can cause that: "
-            f"look at them{'' if rule in ('robust', 'pooled') else ', use the robust rule,'} or ask for fewer clusters"
+            f"look at them{'' if rule in ('robust', 'pooled') else ', use the robust rule,'} or ask for fewer clusters",
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
     if not (rule in ("regions", "pooled") or presence.is_heterogeneous):
-        yield (
+        yield Notice(
+            "alike",
             f"a device has {presence.max_local_clusters:,} of the {n_clusters:,} clusters, more than "
-            f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary"
+            f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary",
         )
     if choice is not None and not choice.is_reliable:
-        yield f"no number of clusters stands out, and {n_clusters} was taken: {choice.reason}"
+        yield Notice("unsure k", f"no number of clusters stands out, and {n_clusters} was taken: {choice.reason}")
     elif choice is not None and not choice.agreement:
-        yield f"the number of clusters has no second opinion: {choice.reason}"
+        yield Notice("unsure k", f"the number of clusters has no second opinion: {choice.reason}")
 
 
-def off_scale(batch: MessageBatch) -> Iterator[str]:
+def off_scale(batch: MessageBatch) -> Iterator[Notice]:
     """Name the devices whose rows, it seems, were not put on the scale of the others.
 
     Examples
     --------
     >>> from kfed import DeviceMessage
     >>> sent = [DeviceMessage(name, [[0.5 * at], [at]], [9, 9]) for name, at in {"a": 1, "b": -2, "c": 170}.items()]
-    >>> list(off_scale(MessageBatch.of(sent)))
+    >>> [found.text for found in off_scale(MessageBatch.of(sent))]
     ["all centers of 'c' lie more than 10 times as far out as those of most devices: are its rows on the scale ...?"]
     """
     present, owners = np.unique(batch.owners, return_inverse=True)
@@ -81,20 +84,21 @@ def off_scale(batch: MessageBatch) -> Iterator[str]:
     far = np.flatnonzero(nearest > FAR_OUT * usual)
     if usual > 0 and len(far):
         names = text.listed([repr(batch.device_ids[position]) for position in present[far]])
-        yield (
+        yield Notice(
+            "other scale",
             f"all centers of {names} lie more than {FAR_OUT:g} times as far out as those of most devices: are "
-            f"{'its' if len(far) == 1 else 'their'} rows on the scale that all agreed on?"
+            f"{'its' if len(far) == 1 else 'their'} rows on the scale that all agreed on?",
         )
 
 
-def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -> Iterator[str]:
+def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -> Iterator[Notice]:
     """Say that local clusters seem to be mixtures of global ones.
 
     Examples
     --------
     >>> from kfed import DeviceMessage
     >>> sent = [DeviceMessage(name, [[0.0], [10.0]], [50, 50], [1250.0, 1250.0]) for name in "ab"]
-    >>> list(mixed_up(MessageBatch.of(sent), np.array([[0.0], [10.0]])))[0][:74]
+    >>> next(mixed_up(MessageBatch.of(sent), np.array([[0.0], [10.0]]))).text[:74]
     'local clusters seem to be mixtures: points spread 0.51 times as wide about'
     """
     spread = CenterSpread.of(batch)
@@ -106,10 +110,11 @@ def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -
     with np.errstate(over="ignore", invalid="ignore"):  # of sums of squares beyond reason, which warn of nothing
         deviation = _mean_deviation(batch, spread)
     if deviation > MIXED_UP * gap:
-        yield (
+        yield Notice(
+            "mixtures",
             f"local clusters seem to be mixtures: points spread {deviation / max(gap, 1e-300):.2g} times as wide about "
             f"local centers as neighbouring clusters lie apart, where at most {MIXED_UP:g} is expected; let devices "
-            f"look for more local clusters{'' if rule == 'robust' else ', or use the robust rule'}"
+            f"look for more local clusters{'' if rule == 'robust' else ', or use the robust rule'}",
         )
 
 

@@ -16,7 +16,7 @@ from kfed._base.array import Array, Length, readonly
 from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
-from kfed.server.algorithm2 import RULES, group
+from kfed.server.algorithm2 import group
 from kfed.server.answers import answer, assign, identity_of
 from kfed.server.column_advice import column_advice, late_advice
 from kfed.server.finding_k import find_k
@@ -25,10 +25,11 @@ from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
 from kfed.server.pooled import rule_for
 from kfed.server.questions import Questions
+from kfed.server.rules import rule_name
 from kfed.server.summary import summarize, total_counts
-from kfed.server.support import set_aside_text
+from kfed.server.support import devices_behind, set_aside_text
 from kfed.theory import Certificate
-from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch
+from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch, Notice
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,8 @@ class Aggregation(Questions, KfedFile):
         The values of k that were compared to find it, if any were; it is not kept in files.
     min_devices : int or None
         How many devices every cluster was asked to rest on, if that was asked.
+    rounds : int
+        1, or 2 if devices sent a second message; see `kfed.aggregate_refined`.
     """
 
     KIND: ClassVar[str] = "aggregation"
@@ -59,6 +62,7 @@ class Aggregation(Questions, KfedFile):
     _grouping: Grouping
     k_choice: KChoice | None = None
     min_devices: int | None = None
+    rounds: int = 1
     k_comparison: KComparison | None = None
 
     @classmethod
@@ -78,7 +82,7 @@ class Aggregation(Questions, KfedFile):
             choice, compared = find_k(messages, rule, n_jobs, min_devices)
         k = choice.n_clusters if choice else int(n_clusters)
         grouping = group(messages.rescaled, k, rule, first_device, n_jobs, min_devices)
-        return cls(messages, rule, first_device, grouping, choice, min_devices, compared)
+        return cls(messages, rule, first_device, grouping, choice, min_devices, k_comparison=compared)
 
     def __post_init__(self) -> None:
         for array in vars(self._grouping).values():
@@ -129,6 +133,13 @@ class Aggregation(Questions, KfedFile):
         """Rows of the device centers that chose no cluster, since fewer than `min_devices` devices have one there."""
         return self._grouping.set_aside
 
+    @property
+    def devices_in_cluster(self) -> Array:
+        """How many devices the center of each cluster rests on, (n_clusters,); in tables, in the rarest column."""
+        unused = np.union1d(self.set_aside, self._grouping.strays)
+        rows = np.setdiff1d(np.arange(len(self.center_labels)), unused, assume_unique=True)
+        return readonly(devices_behind(self.messages, self.center_labels, rows, self.n_clusters))
+
     @cached_property
     def about_set_aside(self) -> str:
         """The devices whose centers were set aside, in a sentence; empty if there are none."""
@@ -137,12 +148,17 @@ class Aggregation(Questions, KfedFile):
         kept = np.setdiff1d(np.arange(len(self.center_labels)), self.set_aside, assume_unique=True)
         return set_aside_text(self.messages, kept, self.min_devices or 2)
 
-    @cached_property
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """What to look at before relying on these clusters."""
+        """What to look at before relying on these clusters: the texts of `notices`."""
+        return tuple(notice.text for notice in self.notices)
+
+    @cached_property
+    def notices(self) -> tuple[Notice, ...]:
+        """What to look at before relying on these clusters, each with a code for programs."""
         about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
         mixtures = mixed_up(self.messages.rescaled, self._grouping.cluster_centers, self.rule)
-        alone = [self.about_set_aside] if self.about_set_aside else []
+        alone = [Notice("set aside", self.about_set_aside)] if self.about_set_aside else []
         columns = column_advice(self.messages)
         return (*alone, *columns, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
 
@@ -186,8 +202,8 @@ class Aggregation(Questions, KfedFile):
         It takes k' k distances; nothing is recomputed and nobody else is affected. An `AggregationWarning` names
         columns that lie far from those of the devices that were aggregated.
         """
-        for text in late_advice(self.messages, message):
-            warnings.warn(text, AggregationWarning, stacklevel=2)
+        for notice in late_advice(self.messages, message):
+            warnings.warn(AggregationWarning(notice.text, notice.code), stacklevel=2)
         return assign(self, message)
 
     def labels_of(self, device_id: str) -> Array | None:
@@ -201,8 +217,8 @@ class Aggregation(Questions, KfedFile):
     def to_message(self, device_id: str) -> DeviceMessage:
         """Summarise as a message for a parent server: mean, count and spread of all points of each global cluster.
 
-        A cluster without device centers is left out. There is no spectral deviation: it could only be bounded, and a
-        message states it. `relay` answers the devices behind it.
+        A cluster without device centers, and centers that were set aside, are left out. There is no spectral deviation:
+        it could only be bounded, and a message states it. `relay` answers the devices behind it.
 
         Parameters
         ----------
@@ -210,7 +226,7 @@ class Aggregation(Questions, KfedFile):
             The name of this server at its parent.
         """
         present, labels = np.unique(self.center_labels, return_inverse=True)
-        summary = summarize(self.messages, labels, len(present))
+        summary = summarize(self.messages, labels, len(present), self.set_aside)
         return DeviceMessage(
             device_id,
             summary.means,
@@ -241,6 +257,8 @@ class Aggregation(Questions, KfedFile):
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
+        if self.rounds > 1:
+            raise InvalidInputError("a device is taken out of the first round; then the others send second messages")
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
         return Aggregation.of(
@@ -252,15 +270,7 @@ class Aggregation(Questions, KfedFile):
         new_ids = checks.as_array(cluster_ids, "cluster_ids")
         if sorted(new_ids.tolist()) != list(range(self.n_clusters)):
             raise InvalidInputError(f"cluster_ids must be the numbers 0 to {self.n_clusters - 1} in some order")
-        old, order = self._grouping, np.argsort(new_ids)
-        grouping = Grouping(
-            old.initial_centers[order],
-            old.traversal.copy(),
-            new_ids[old.center_labels],
-            old.cluster_centers[order],
-            old.set_aside.copy(),
-        )
-        return replace(self, _grouping=grouping)
+        return replace(self, _grouping=self._grouping.renumbered(new_ids))
 
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
@@ -274,6 +284,7 @@ class Aggregation(Questions, KfedFile):
             "feature_names": self.schema.names,
             "k_choice": choice.facts() if choice else None,
             **({} if self.min_devices is None else {"min_devices": self.min_devices}),
+            **({} if self.rounds == 1 else {"rounds": self.rounds}),
         }
         return tensors | (choice.tensors() if choice else {}), facts
 
@@ -282,10 +293,10 @@ class Aggregation(Questions, KfedFile):
         messages, grouping = aggregation_file.restored(tensors, facts["feature_names"])
         if facts["first_device"] is not None:
             messages.position(facts["first_device"])
-        rule = checks.one_of(facts["rule"], list(RULES), "rule")
+        rule = rule_name(facts["rule"])
         said = facts.get("k_choice")
         choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
         min_devices = facts.get("min_devices")
         if min_devices is not None:
             checks.positive_integer(min_devices, "min_devices")
-        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices)
+        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices, int(facts.get("rounds", 1)))

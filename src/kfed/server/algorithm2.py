@@ -40,7 +40,9 @@ def robust_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int 
     traversal = farthest_first(batch.centers[kept], n_clusters, start, n_jobs)
     initial_centers = batch.centers[kept][traversal.picks]
     means = robust.best_centers(batch.centers[kept], noise.weights(batch)[kept], initial_centers, n_jobs)
-    return Grouping(initial_centers, traversal.distances, geometry.nearest(batch.centers, means, n_jobs), means)
+    labels = geometry.nearest(batch.centers, means, n_jobs)
+    strays = np.setdiff1d(np.arange(len(labels)), kept, assume_unique=True)
+    return Grouping(initial_centers, traversal.distances, labels, means, strays=strays)
 
 
 def regions_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
@@ -120,7 +122,7 @@ def _supported(
     labels = np.empty(len(batch.centers), np.intp)
     labels[rows] = grouping.center_labels
     labels[set_aside] = geometry.nearest(batch.centers[set_aside], grouping.cluster_centers, n_jobs)
-    return replace(grouping, center_labels=labels, set_aside=set_aside)
+    return replace(grouping, center_labels=labels, set_aside=set_aside, strays=rows[grouping.strays])
 
 
 def _start(batch: MessageBatch, n_clusters: int, first_device: str | None) -> Array:

@@ -41,22 +41,31 @@ class Clustered(Protocol):
 
 def answer(clustered: Clustered, message: DeviceMessage) -> Identity:
     """Answer a device by its message."""
+    return identity_of(clustered, message.device_id, clusters_for(clustered, message))
+
+
+def clusters_for(clustered: Clustered, message: DeviceMessage) -> Array:
+    """The global cluster of each center of a message, (n_local_clusters,)."""
     labels = clustered.labels_of(message.device_id)
     if labels is None:
-        return assign(clustered, message)
+        return _nearest(clustered, message)
     if not clustered.has(message):
         raise DuplicateDeviceError(
             f"device {message.device_id!r} was aggregated with another message than this one; send the message that "
             "was aggregated, or take the device out first"
         )
-    return identity_of(clustered, message.device_id, labels)
+    return labels
 
 
 def assign(clustered: Clustered, message: DeviceMessage) -> Identity:
     """Answer a late device: the nearest mean mu(tau_r) for each of its centers, in k' k distances."""
+    return identity_of(clustered, message.device_id, _nearest(clustered, message))
+
+
+def _nearest(clustered: Clustered, message: DeviceMessage) -> Array:
     clustered.schema.check_same(message.schema, "the aggregation", repr(message.device_id))
     clusters = (clustered.cluster_centers, clustered.schema, clustered.scale)
-    return identity_of(clustered, message.device_id, nearest_clusters(message.known_centers, message.schema, *clusters))
+    return nearest_clusters(message.known_centers, message.schema, *clusters)
 
 
 def identity_of(clustered: Clustered, device_id: str, cluster_ids: Array) -> Identity:

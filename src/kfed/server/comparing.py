@@ -19,11 +19,12 @@ import numpy as np
 
 from kfed._base import checks, pool
 from kfed.errors import InvalidInputError, TooFewCentersError
-from kfed.server.algorithm2 import RULES, group
+from kfed.server.algorithm2 import group
 from kfed.server.k_comparison import KComparison
 from kfed.server.one_cloud import silhouette_of_one_cloud
 from kfed.server.pooled import DEFAULT, rule_for
 from kfed.server.quality import GroupingQuality, RowMoments
+from kfed.server.rules import OwnRule, rule_name
 from kfed.server.stability import Survival, resampled_weights, survival
 from kfed.wire import DeviceMessage, MessageBatch
 
@@ -34,7 +35,7 @@ def compare_k(
     messages: Iterable[DeviceMessage] | MessageBatch,
     n_clusters: Iterable[int] = range(2, 13),
     *,
-    rule: str = DEFAULT,
+    rule: str | OwnRule = DEFAULT,
     min_devices: int | None = None,
     n_resamplings: int = N_RESAMPLINGS,
     seed: int = 0,
@@ -48,7 +49,7 @@ def compare_k(
         As in `kfed.aggregate`.
     n_clusters : iterable of int
         The values of k to compare; those above the number of device centers are left out.
-    rule : {"robust", "pooled", "paper", "regions"}, optional
+    rule : {"default", "robust", "pooled", "paper", "regions"}, the name of a rule of one's own, or a callable
         The rule that groups device centers, see `kfed.aggregate`. By default ``"pooled"`` for summaries of devices, and
         else ``"robust"``.
     min_devices : int, optional
@@ -74,7 +75,7 @@ def compare_k(
     3
     """
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
-    rule = checks.one_of(rule_for(batch, rule, "robust"), list(RULES), "rule")
+    rule = rule_for(batch, rule_name(rule), "robust")
     wanted = sorted({checks.positive_integer(k, "n_clusters") for k in n_clusters})
     if not wanted:
         raise InvalidInputError("n_clusters must hold at least one number to compare; got none")

@@ -9,10 +9,10 @@ from typing import Literal
 from kfed._base import checks
 from kfed.errors import AggregationWarning
 from kfed.server.aggregation import Aggregation
-from kfed.server.algorithm2 import RULES
 from kfed.server.auto_k import choose_k
 from kfed.server.k_choice import KChoice
 from kfed.server.pooled import DEFAULT
+from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch
 
 
@@ -20,7 +20,7 @@ def aggregate(
     messages: Iterable[DeviceMessage] | MessageBatch,
     n_clusters: int | Literal["auto"] | None = None,
     *,
-    rule: str = DEFAULT,
+    rule: str | OwnRule = DEFAULT,
     first_device: str | None = None,
     min_devices: int | None = None,
     n_jobs: int | None = None,
@@ -36,7 +36,7 @@ def aggregate(
         Number of global clusters, k. Without it, or with ``"auto"``, it is the number that `choose_n_clusters` finds;
         where that is in doubt, values of k are compared, and the one that stands out is taken, or the best of them. The
         answer says how, in `k_choice` and `k_comparison`.
-    rule : {"default", "paper", "pooled", "robust", "regions"}
+    rule : {"default", "paper", "pooled", "robust", "regions"}, the name of a rule of one's own, or a callable
         By default ``"pooled"`` if a device sent a summary (`cluster_device` without a number), and else ``"paper"``.
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
         ``"pooled"`` is weighted k-means on all centers, where centers of rows from several clusters weigh less: on
@@ -45,6 +45,7 @@ def aggregate(
         to convergence; on clean separated data it gives the paper's answer.
         ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
         from one center, since a region may send several of one cluster, and weighs means by counts.
+        Rules of one's own: see `kfed.server.register_rule`.
     first_device : str, optional
         The device whose centers the traversal starts from (step 2: "pick any z"). By default the one with
         the most points among those with at most `n_clusters` centers; the first id of several.
@@ -70,8 +71,8 @@ def aggregate(
     -----
     AggregationWarning
         If clusters rest on a single center, if centers were set aside, if devices are too alike for the paper's
-        corollary, or if a number of clusters was found that does not stand out or has no second opinion; the texts are
-        in `Aggregation.warnings`, too.
+        corollary, or if a number of clusters was found that does not stand out or has no second opinion;
+        `Aggregation.notices` has each with its code.
 
     References
     ----------
@@ -88,11 +89,12 @@ def aggregate(
     array([30,  5, 10])
     """
     n_clusters = "auto" if n_clusters is None else checks.positive_integer_or_auto(n_clusters, "n_clusters")
-    rule = checks.one_of(rule, [DEFAULT, *RULES], "rule")
+    rule = rule_name(rule)
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
     result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
-    if result.warnings:
-        warnings.warn("; ".join(result.warnings), AggregationWarning, stacklevel=2)
+    if result.notices:
+        codes = ", ".join(notice.code for notice in result.notices)
+        warnings.warn(AggregationWarning("; ".join(result.warnings), codes), stacklevel=2)
     return result
 
 

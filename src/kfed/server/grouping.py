@@ -19,5 +19,19 @@ class Grouping:
     cluster_centers: Array  # mu(tau): (n_clusters, n_features)
     set_aside: Array = field(default_factory=lambda: np.empty(0, np.int64))
     """Rows of the centers that chose no cluster, since too few devices have one there; ascending."""
+    strays: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    """Rows of other centers that are in no mean, since a rule took them for strays; not kept in files."""
 
     n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
+
+    def renumbered(self, new_ids: Array) -> Grouping:
+        """The same where cluster r is called ``new_ids[r]``."""
+        order = np.argsort(new_ids)
+        return Grouping(
+            self.initial_centers[order],
+            self.traversal.copy(),
+            new_ids[self.center_labels],
+            self.cluster_centers[order],
+            self.set_aside.copy(),
+            self.strays.copy(),
+        )

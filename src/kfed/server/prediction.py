@@ -35,7 +35,7 @@ class HasCenters(Protocol):
 def predict(clusters: HasCenters, X: Any) -> Array:
     """The nearest cluster of each row, ties to the lowest, (n_rows,); see `distances`."""
     points, centers = _comparable(clusters, X)
-    if checks.is_sparse(points) or np.isnan(points).any():
+    if checks.is_sparse(points) or np.isnan(points).any() or np.isnan(centers).any():
         return np.concatenate([own.argmin(axis=1) for own in _squares(points, centers, clusters.scale)])
     scaled = points.astype(np.float64) if clusters.scale is None else clusters.scale.apply(points)
     return geometry.nearest(scaled, centers)
@@ -61,15 +61,20 @@ def _comparable(clusters: HasCenters, X: Any) -> tuple[Any, Array]:
     points, centers = points_of(X, clusters.schema), clusters.cluster_centers.astype(np.float64)
     if points.shape[1] != centers.shape[1]:
         raise FeatureMismatchError(f"X has {points.shape[1]} features; expected {centers.shape[1]}")
+    if np.isnan(centers).all():
+        raise InvalidInputError("no center of these clusters is shown, so rows cannot be compared with them")
     return points, centers if clusters.scale is None else clusters.scale.apply(centers)
 
 
 def _squares(points: Any, centers: Array, scale: CommonScale | None) -> Iterator[Array]:
-    """Squared distances over the cells that are there, block by block."""
+    """Squared distances over the cells that are there, block by block; infinite to centers that are not shown."""
+    hidden = np.isnan(centers).any(axis=1)
     for block in pool.blocks(points.shape[0], max(1, BLOCK_ELEMENTS // centers.size)):
         rows = points[block].toarray() if checks.is_sparse(points) else points[block]
         differences = (rows if scale is None else scale.apply(rows))[:, None] - centers  # direct: exact near ties
-        yield np.nan_to_num(np.square(differences), copy=False, nan=0.0).sum(axis=2)
+        squares = np.nan_to_num(np.square(differences), copy=False, nan=0.0).sum(axis=2)
+        squares[:, hidden] = np.inf
+        yield squares
 
 
 def points_of(X: Any, schema: FeatureSchema | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import date, timedelta
@@ -13,10 +14,12 @@ from kfed._base import text
 from kfed._base.array import Array, readonly
 from kfed._base.notebook import InNotebook, data_frame
 from kfed._base.report import Block, TextTable
+from kfed.server.profile_plot import plot_profile
 from kfed.wire import FeatureSchema, MessageBatch
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
 EPOCH, MOST_DAYS = date(1970, 1, 1), 700_000
 
@@ -176,6 +179,10 @@ class Profile(InNotebook):
             **dict(zip(self.names, self.means.T, strict=True)),
         }
         return data_frame(columns, "cluster")
+
+    def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw how far each cluster is from the mean of all, column by column; save it as `path` if given."""
+        return plot_profile(self, path, ax)
 
     def _shown(self) -> Iterable[Block]:
         heads = ("cluster", "rows", "share", "what sets it apart")

@@ -6,6 +6,7 @@ of their union exactly: the count, the mean, and the sum of squares about that m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.server import noise
+from kfed.server.support import part_of
 from kfed.wire import MAX_COUNT, BatchDetails, Details, MessageBatch
 
 
@@ -25,8 +27,10 @@ class Summary(NamedTuple):
     details: Details | None = None  # the same by column, where devices said it
 
 
-def summarize(batch: MessageBatch, labels: Array, n_clusters: int) -> Summary:
+def summarize(batch: MessageBatch, labels: Array, n_clusters: int, left_out: Sequence[int] | Array = ()) -> Summary:
     """Moments of the points behind the device centers of each label; every label must have a center.
+
+    Rows of centers that are left out do not count, unless messages are private.
 
     Examples
     --------
@@ -34,8 +38,11 @@ def summarize(batch: MessageBatch, labels: Array, n_clusters: int) -> Summary:
     >>> summarize(MessageBatch.of([sent]), np.array([0, 0]), 1)  # 5 + 8, and 10 x 2^2 + 20 x 1^2 for the shift
     Summary(means=array([[2.]]), counts=array([30]), sums_of_squares=array([73.]), details=None)
     """
+    rows = np.setdiff1d(np.arange(len(labels)), left_out, assume_unique=True)
     if batch.schema.scaling == "by message" and batch.details is not None:
-        return _by_column(batch, batch.details, labels, n_clusters)
+        return _by_column(batch, batch.details, labels, rows, n_clusters)
+    if batch.details is None:
+        batch, labels = part_of(batch, rows), labels[rows]
     nowhere = np.zeros((n_clusters, batch.n_features))
     means = means_by_label(batch.centers, labels, nowhere, batch.counts)
     counts = np.minimum(total_counts(batch.counts, labels, n_clusters), MAX_COUNT)
@@ -58,12 +65,12 @@ def total_counts(counts: Array, labels: Array, n_clusters: int) -> Array:
     return totals.astype(counts.dtype) if totals.max(initial=0) < 2**63 else totals
 
 
-def _by_column(batch: MessageBatch, details: BatchDetails, labels: Array, n_clusters: int) -> Summary:
+def _by_column(batch: MessageBatch, details: BatchDetails, labels: Array, rows: Array, n_clusters: int) -> Summary:
     """The same column by column, over the cells that were observed."""
     members = np.zeros((n_clusters, len(labels)))
-    members[labels, np.arange(len(labels))] = 1
+    members[labels[rows], rows] = 1
     observed = members @ details.observed
     means = members @ (details.observed * batch.centers) / np.maximum(observed, 1)
     squares = members @ (details.squares + details.observed * (batch.centers - means[labels]) ** 2)
-    counts = np.bincount(labels, weights=batch.counts, minlength=n_clusters).astype(batch.counts.dtype)
+    counts = (members @ batch.counts).astype(batch.counts.dtype)
     return Summary(means, counts, squares.sum(axis=1), Details(observed=observed, squares=squares))

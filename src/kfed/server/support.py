@@ -119,6 +119,18 @@ def devices_in(labels: Array, owners: Array, n_clusters: int) -> Array:
     return np.bincount(pairs[is_new] % n_clusters, minlength=n_clusters)
 
 
+def devices_behind(batch: MessageBatch, labels: Array, rows: Array, n_clusters: int) -> Array:
+    """How many devices the mean of each cluster rests on, in the feature that fewest know, (n_clusters,).
+
+    The means are those of these rows of the device centers.
+    """
+    if batch.details is None or batch.scale is None:
+        return devices_in(labels[rows], batch.owners[rows], n_clusters)
+    is_known = batch.details.observed[rows] > 0
+    by_feature = [devices_in(labels[rows[own]], batch.owners[rows[own]], n_clusters) for own in is_known.T]
+    return np.asarray(np.min(by_feature, axis=0))
+
+
 class GroupedCenters(Protocol):
     """Device centers in clusters."""
 

@@ -9,9 +9,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from kfed._base import pool
 from kfed._base.array import Array
-from kfed.device import LocalClustering, cluster_fleet
-from kfed.server import Aggregation, aggregate
+from kfed.device import LocalClustering, cluster_fleet, refine_device
+from kfed.server import Aggregation, OwnRule, aggregate, aggregate_refined
 from kfed.simulate.communication import Communication
 from kfed.wire import DeviceMessage, Identity
 
@@ -32,6 +33,8 @@ class Round:
         One answer down for each device, in the order of `local`.
     points : dict from device id to points, or None
         The points of the devices, where they are known: those of a device that sent a summary are labelled one by one.
+    before : Round or None
+        The first round, if this is the second; see `refined`.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class Round:
     aggregation: Aggregation
     identities: tuple[Identity, ...] = field(repr=False)
     points: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
+    before: Round | None = field(default=None, repr=False, kw_only=True)
 
     @classmethod
     def run(
@@ -57,11 +61,12 @@ class Round:
         n_clusters: int | Literal["auto"] | None = None,
         n_local_clusters: Any = None,
         *,
-        rule: str = "default",
+        rule: str | OwnRule = "default",
         min_devices: int | None = None,
         n_jobs: int | None = None,
+        rounds: int = 1,
         **options: Any,
-    ) -> Self:
+    ) -> Round:
         """Cluster every device, send what was found, aggregate, and answer.
 
         Parameters
@@ -73,12 +78,18 @@ class Round:
             k^(z), one for all devices or one for each. Without it, devices send summaries.
         rule, min_devices, n_jobs
             As in `kfed.aggregate`.
+        rounds : {1, 2}
+            With 2, every device sends a second message; see `refined`.
         **options
             Other options of the devices, as in `cluster_devices`.
         """
         local = cluster_devices(devices, n_local_clusters, n_jobs=n_jobs, **options)  # Algorithm 1, on every device
         done = cls.of(local, n_clusters, rule=rule, min_devices=min_devices, n_jobs=n_jobs)
-        return replace(done, points=devices)
+        done = replace(done, points=devices)
+        if rounds == 1:
+            return done
+        how = {name: options[name] for name in ("sample_weights", "min_cluster_size") if name in options}
+        return done.refined(devices, n_jobs=n_jobs, **how)
 
     @classmethod
     def of(cls, local: Mapping[str, LocalClustering], n_clusters: int | Literal["auto"] | None, **options: Any) -> Self:
@@ -87,6 +98,35 @@ class Round:
         aggregation = aggregate(messages, n_clusters, **options)  # Algorithm 2, on the server
         identities = tuple(aggregation.identity(device_id) for device_id in local)  # down
         return cls(local, messages, aggregation, identities)
+
+    def refined(
+        self,
+        devices: Mapping[str, Any],
+        *,
+        sample_weights: Iterable[Any] | None = None,
+        n_jobs: int | None = None,
+        **options: Any,
+    ) -> Round:
+        """Run a second round: every device counts its rows by global cluster, and says how many and where they are.
+
+        Parameters
+        ----------
+        devices : dict from device id to points
+            As in `run`.
+        sample_weights, **options
+            As they were given to `run`; see `kfed.refine_device`.
+        """
+        weights = [None] * len(self.local) if sample_weights is None else list(sample_weights)
+        every = list(zip(self.local.items(), self.identities, weights, strict=True))
+
+        def refine(one: tuple[tuple[str, LocalClustering], Identity, Any]) -> LocalClustering:
+            (device_id, own), identity, weight = one
+            return refine_device(own, identity, devices[device_id], sample_weight=weight, **options)
+
+        local = dict(zip(self.local, pool.map_in_order(refine, every, n_jobs), strict=True))
+        messages = messages_of(local)
+        aggregation = aggregate_refined(self.aggregation, messages)
+        return Round(local, messages, aggregation, tuple(map(aggregation.identity, local)), before=self)
 
     @cached_property
     def clusters(self) -> dict[str, Array]:
@@ -113,7 +153,8 @@ class Round:
     def sent(self) -> Communication:
         """What crossed the network, each message encoded as for the wire."""
         up, down = (message.to_bytes() for message in self.messages), (own.to_bytes() for own in self.identities)
-        return Communication.of_round(up, down)
+        counted = Communication.of_round(up, down)
+        return counted if self.before is None else self.before.sent + counted
 
 
 def cluster_devices(

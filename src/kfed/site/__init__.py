@@ -4,6 +4,7 @@
 labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
+from kfed.site.arrow_cells import arrow
 from kfed.site.cluster import cluster_file, cluster_table
 from kfed.site.kept import LocalFile
 from kfed.site.ledger import Ledger
@@ -11,6 +12,7 @@ from kfed.site.new_rows import LabelledRows, label_rows
 from kfed.site.read import is_table_name, open_table, read_column, read_columns, read_table
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
+from kfed.site.second import refine_file
 from kfed.site.summary import TableSummary, agree
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 
@@ -22,6 +24,7 @@ __all__ = [
     "Table",
     "TableSummary",
     "agree",
+    "arrow",
     "cluster_file",
     "cluster_table",
     "is_table_name",
@@ -32,6 +35,7 @@ __all__ = [
     "read_scale",
     "read_schema",
     "read_table",
+    "refine_file",
     "unscaled",
     "write_schema",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -37,6 +38,7 @@ def cluster_file(
     missing: str = "observed",
     moments: bool = False,
     dtype: npt.DTypeLike | None = None,
+    bits: int | None = None,
     **reading: Any,
 ) -> LocalFile:
     """Read the table of a site and cluster its rows.
@@ -56,6 +58,8 @@ def cluster_file(
         What to do with missing cells, see `read_columns`.
     dtype : {float32, float64}, optional
         With `scale` or `as_is`, the precision to compute and send in.
+    bits : {8, 16}, optional
+        Send centers rounded to so many bits a number.
     **reading
         As in `read_table`.
     """
@@ -69,7 +73,8 @@ def cluster_file(
         agreed = None if schema is None else read_schema(schema)
         table = read_columns(path, schema=agreed, missing=missing, min_cluster_size=min_cluster_size, **reading)
     how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "privacy": privacy}
-    return cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, moments=moments, **how)
+    kept = cluster_table(table, n_local_clusters, device_id, small_clusters=small_clusters, moments=moments, **how)
+    return replace(kept, weight_column=reading.get("weight_column"), bits=bits)
 
 
 def _is_plain(path: Any, header: bool | None) -> bool:
@@ -135,7 +140,8 @@ def cluster_table(
     clustering = with_table_moments(clustering, table) if moments else clustering
     many = _too_many(n_local_clusters, len(table), min_cluster_size)
     said = (*table.notices, *_not_counted(table, clustering), *many)
-    return LocalFile(device_id, clustering, table.row_ids, table.id_column, said)
+    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size}
+    return LocalFile(device_id, clustering, table.row_ids, table.id_column, **about)
 
 
 def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:

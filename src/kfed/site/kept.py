@@ -23,6 +23,9 @@ from kfed.site.read import read_columns, read_table
 from kfed.site.table import Table
 from kfed.wire import DeviceMessage, Identity, KfedFile, Notice
 
+_RARE = ("weight_column", "min_cluster_size", "bits", "refined")
+"""Facts that a file has only where they are known; files from before they were kept lack them."""
+
 
 @dataclass(frozen=True, eq=False)
 class LocalFile(KfedFile):
@@ -40,6 +43,14 @@ class LocalFile(KfedFile):
         The name of the column that the ids came from.
     notices : sequence of Notice
         What to look at in the table; they are not kept in the file.
+    weight_column : str, optional
+        The name of the column that says how much a row counts.
+    min_cluster_size : int, optional
+        The floor that the rows were clustered with.
+    bits : int, optional
+        How many bits a number of a center has in the message, if centers are rounded.
+    refined : str, optional
+        The fingerprint of the global clusters that a second message was made about.
 
     Examples
     --------
@@ -63,6 +74,10 @@ class LocalFile(KfedFile):
     row_ids: Sequence[str] | None = None
     id_column: str | None = None
     notices: tuple[Notice, ...] = ()
+    weight_column: str | None = None
+    min_cluster_size: int | None = None
+    bits: int | None = None
+    refined: str | None = None
 
     def __post_init__(self) -> None:
         checks.device_id(self.device_id)
@@ -81,7 +96,7 @@ class LocalFile(KfedFile):
 
     def to_message(self) -> DeviceMessage:
         """The message that this device sends."""
-        return self.clustering.to_message(self.device_id)
+        return self.clustering.to_message(self.device_id, bits=self.bits)
 
     def labels(self, clusters: Aggregation | Identity, refine: Array | None = None) -> Array:
         """Global cluster of every row, (n_rows,).
@@ -112,10 +127,11 @@ class LocalFile(KfedFile):
     def read_rows(self, path: str | os.PathLike[str], scale: str | os.PathLike[str] | None = None) -> Table:
         """Read the rows that were clustered once more, from the same table and on the same scale."""
         columns = self.clustering.columns
+        how: dict[str, Any] = {"id_column": self.id_column, "weight_column": self.weight_column}
         if columns is not None:
-            return read_columns(path, schema=columns.schema, id_column=self.id_column)
+            return read_columns(path, schema=columns.schema, **how)
         names = self.clustering.feature_names
-        return read_table(path, columns=list(names) if names else None, id_column=self.id_column, scale=scale)
+        return read_table(path, columns=list(names) if names else None, scale=scale, **how)
 
     def save_with_message(
         self, path: str | os.PathLike[str], message_path: str | os.PathLike[str], *, overwrite: bool = True
@@ -160,7 +176,9 @@ class LocalFile(KfedFile):
         tensors, clustering = self.clustering.to_parts()
         if self.row_ids is not None:
             tensors["row_ids"] = np.frombuffer(json.dumps(list(self.row_ids)).encode(), np.uint8)
-        return tensors, {"clustering": clustering, "device_id": self.device_id, "id_column": self.id_column}
+        facts = {"clustering": clustering, "device_id": self.device_id, "id_column": self.id_column}
+        rare = {name: value for name in _RARE if (value := getattr(self, name)) is not None}
+        return tensors, facts | rare
 
     @classmethod
     def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
@@ -175,7 +193,8 @@ class LocalFile(KfedFile):
         if row_ids is not None and not (isinstance(row_ids, list) and all(isinstance(i, str) for i in row_ids)):
             raise InvalidInputError("its row ids must be strings")
         clustering = LocalClustering.from_parts(tensors, facts["clustering"])
-        return cls(facts["device_id"], clustering, row_ids, facts["id_column"])
+        rare: dict[str, Any] = {name: facts[name] for name in _RARE if name in facts}
+        return cls(facts["device_id"], clustering, row_ids, facts["id_column"], **rare)
 
 
 def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:

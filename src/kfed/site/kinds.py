@@ -12,13 +12,10 @@ from kfed._base.array import Array
 from kfed._base.text import plural, quoted
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, from_levels
-from kfed.wire import Column, FeatureSchema, Notice
+from kfed.wire import OTHER, Column, FeatureSchema, Notice
 
 MOST_LEVELS = 50
 """A column of text with more distinct values is refused: it is a name or a remark, not a category."""
-
-OTHER = "other"
-"""The level of rows whose own level is too rare to be named."""
 
 FEWEST_ROWS = 20
 """In a smaller table, distinct whole numbers may well be no identifier."""

@@ -91,6 +91,7 @@ def read_columns(
     weight_column: str | None = None,
     schema: FeatureSchema | None = None,
     missing: str = "observed",
+    levels: Sequence[str] = (),
     header: bool | None = None,
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
 ) -> Table:
@@ -107,6 +108,8 @@ def read_columns(
     missing : {"observed", "drop", "mean"}
         What to do with missing cells: cluster by the others, do not count their rows, or cluster as if they were at
         the mean of the column. With a schema, what it says.
+    levels : sequence of str
+        Columns whose cells are the levels of a category, whatever they look like.
     min_cluster_size : int
         Levels of a category that fewer rows have are merged.
 
@@ -119,7 +122,8 @@ def read_columns(
     if schema is not None:
         columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
-    as_text = [column.name for column in (schema.columns or () if schema else ()) if column.kind == "category"]
+    categories = [column.name for column in (schema.columns or () if schema else ()) if column.kind == "category"]
+    as_text = [*categories, *levels]
     cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
     cells |= {name: from_levels(name, cells[name].as_texts()) for name in as_text}
     _check_rows(cells, _name(path))

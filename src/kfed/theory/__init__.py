@@ -5,10 +5,13 @@ Everything here follows from messages or from plain numbers; no data point is ne
 
 from kfed.theory.certificate import Certificate
 from kfed.theory.conditions import (
+    INACTIVE_FACTOR,
+    LEAST_RATIO,
     Bounds,
     Condition,
     Measured,
     active_scales,
+    centralized_separations,
     corollary_separations,
     inactive_scale,
     over,
@@ -24,11 +27,13 @@ from kfed.theory.means import cluster_means, distances_of
 from kfed.theory.pair_plot import bins, drawable, label_axes
 from kfed.theory.presence import Presence
 from kfed.theory.scatter import scatter_factors
-from kfed.theory.words import caveats
+from kfed.theory.words import caveats, pairs_too_near
 
 __all__ = [
     "DEVIATION_MARGIN",
     "EXACT_FEATURES",
+    "INACTIVE_FACTOR",
+    "LEAST_RATIO",
     "WIDE",
     "Bounds",
     "Certificate",
@@ -39,6 +44,7 @@ __all__ = [
     "active_scales",
     "bins",
     "caveats",
+    "centralized_separations",
     "cluster_means",
     "corollary_separations",
     "distances_of",
@@ -48,6 +54,7 @@ __all__ = [
     "label_axes",
     "largest_eigenvalue",
     "over",
+    "pairs_too_near",
     "proximity_gaps",
     "required_separations",
     "scatter_factors",

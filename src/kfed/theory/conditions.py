@@ -81,6 +81,14 @@ def corollary_separations(deviation: float, presence: Presence, required_ratio: 
     return np.asarray(factors * np.sqrt(presence.size_imbalance) * proximity_gaps(deviation, presence.cluster_sizes))
 
 
+def centralized_separations(deviation: float, sizes: Array, required_ratio: float = LEAST_RATIO) -> Array:
+    """Find the distance that clustering all points in one place asks of every pair (lemma:awasthi).
+
+    c sqrt(k) norm(A - C) (1 / sqrt(n_r) + 1 / sqrt(n_s)).
+    """
+    return np.asarray(required_ratio * len(sizes) ** 0.5 * proximity_gaps(deviation, sizes))
+
+
 def proximity_gaps(deviation: float, sizes: Array) -> Array:
     """(1 / sqrt(n_r) + 1 / sqrt(n_s)) norm(A - C), by how much the proximity condition wants its own mean nearer."""
     return sums_of_pairs(deviation * _inverse_roots(sizes))

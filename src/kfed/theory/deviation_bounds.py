@@ -20,7 +20,8 @@ d - 1 orthogonal to it can't hold.
 A device with more than `EXACT_FEATURES` features sends an upper estimate of norm(R_z), at most `DEVIATION_MARGIN` above
 it, so what is at least norm(R_z)^2 is taken lower by that. Devices round, too. Each length that a device reports may be
 off by `ROUNDING` units in the last place of the root of the sum of squares of all its points,
-and the interval is widened by that.
+and the interval is widened by that. Where a device rounded its centers to send fewer bytes, by e_s at most, B is off by
+sum_s n_s e_s e_s^T and cross terms: its root moves by at most the root of sum_s n_s norm(e_s)^2.
 
 Where all devices sent their scatter, norm(A - C) follows from it (`exact_deviation`), and rounding alone is left.
 """
@@ -131,7 +132,7 @@ class Spreads:
             least=np.maximum(np.nan_to_num(norm) / (1 + margin) - off, 0) ** 2,
             most=np.where(np.isnan(most), np.inf, most + off) ** 2,
             total=np.maximum(np.nan_to_num(root) - off, 0) ** 2,
-            rounding=off**2,
+            rounding=(off + _coarseness(batch)) ** 2,
             is_impossible=impossible,
             is_silent=np.isnan(most),
             is_loose=np.isnan(norm) & ~np.isnan(root),
@@ -225,3 +226,12 @@ def _precisions(batch: MessageBatch) -> Array:
     np.maximum.at(most, batch.owners, batch.counts)
     is_double = batch.is_double & (most <= LARGEST_SINGLE_COUNT)
     return np.where(is_double, np.finfo(np.float64).eps, np.finfo(np.float32).eps) / 2
+
+
+def _coarseness(batch: MessageBatch) -> Array:
+    """Root of the sum of n_s times the squared length of what rounding may have added to center s, (n_devices,)."""
+    rounding = None if batch.details is None else batch.details.rounding
+    if rounding is None:
+        return np.zeros(batch.n_devices)
+    off = batch.counts * np.square(rounding).sum(axis=1)
+    return np.sqrt(np.bincount(batch.owners, off, minlength=batch.n_devices))

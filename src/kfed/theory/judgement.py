@@ -23,7 +23,10 @@ MET = {True: "yes", False: "no", None: "unknown"}
 
 
 class Judgement(InNotebook, ABC):
-    """A clustering judged by the main theorem: `kfed.Certificate` by messages, `kfed.SeparationReport` by points."""
+    """A clustering judged by the paper's theorems.
+
+    `kfed.Certificate` goes by messages, `kfed.SeparationReport` by points, and a `MixtureReport` by a known mixture.
+    """
 
     required_ratio: float
     conditions: tuple[Condition, ...]

@@ -6,7 +6,7 @@
 from kfed.wire.batch import MessageBatch
 from kfed.wire.batch_details import BatchDetails
 from kfed.wire.center_table import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE
-from kfed.wire.columns import KINDS, Column
+from kfed.wire.columns import KINDS, OTHER, Column
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile, load
 from kfed.wire.identity import Identity, nearest_clusters
@@ -15,6 +15,7 @@ from kfed.wire.notice import Notice
 from kfed.wire.promise import Promise, check_promise
 from kfed.wire.scale import CommonScale, agreed_scale, columns_from_parts, columns_to_parts, features_by_column
 from kfed.wire.schema import FeatureSchema
+from kfed.wire.second import clusters_fingerprint, second_message
 
 __all__ = [
     "DIGEST_BYTES",
@@ -22,6 +23,7 @@ __all__ = [
     "LARGEST_SINGLE",
     "MAX_COUNT",
     "MAX_VALUE",
+    "OTHER",
     "BatchDetails",
     "Column",
     "CommonScale",
@@ -35,10 +37,12 @@ __all__ = [
     "Promise",
     "agreed_scale",
     "check_promise",
+    "clusters_fingerprint",
     "columns_from_parts",
     "columns_to_parts",
     "digest_of",
     "features_by_column",
     "load",
     "nearest_clusters",
+    "second_message",
 ]

@@ -132,12 +132,14 @@ class MessageBatch:
         if self.details is None or self.scale is None:
             return self
         is_there, squares = self.details.observed > 0, self.details.squares / self.scale.scale**2
+        rounding = self.details.rounding
+        rounding = None if rounding is None else readonly(rounding / self.scale.scale)
         return replace(
             self,
             centers=readonly(np.where(is_there, self.scale.apply(self.centers), 0)),
             sums_of_squares=readonly(squares.sum(axis=1)),
             spectral_deviations=readonly(np.full(self.n_devices, np.nan)),
-            details=replace(self.details, squares=readonly(squares)),
+            details=replace(self.details, squares=readonly(squares), rounding=rounding),
         )
 
     @property

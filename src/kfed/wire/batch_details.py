@@ -27,6 +27,8 @@ class BatchDetails:
     groups : array of int, shape (n_device_centers,)
         The group of each center on its device. Without groups, each center is one.
     noise : array of shape (n_device_centers, 2)
+    rounding : array of shape (n_device_centers, n_features) or None
+        How far each value of a center may be off, if a device rounded its centers.
     """
 
     messages: tuple[DeviceMessage, ...]
@@ -34,6 +36,7 @@ class BatchDetails:
     squares: Array
     groups: Array
     noise: Array
+    rounding: Array | None = None
 
     @classmethod
     def of(cls, messages: Sequence[DeviceMessage], schema: FeatureSchema) -> BatchDetails:
@@ -46,6 +49,7 @@ class BatchDetails:
             readonly(np.concatenate([_squares(message, details, schema) for message, details in pairs])),
             readonly(np.concatenate([_or(details.groups, np.arange(len(m.centers))) for m, details in pairs])),
             readonly(np.concatenate([_or(details.noise, np.zeros((len(m.centers), 2))) for m, details in pairs])),
+            _rounding(messages, schema),
         )
 
 
@@ -73,3 +77,10 @@ def _squares(message: DeviceMessage, details: Details, schema: FeatureSchema) ->
         return np.full((len(message.centers), schema.n_features), np.nan)
     squares = details.squares.astype(np.float64)
     return squares if schema.columns is None else schema.align(squares, message.schema)
+
+
+def _rounding(messages: Sequence[DeviceMessage], schema: FeatureSchema) -> Array | None:
+    if all(message.rounding is None for message in messages):
+        return None
+    each = ((message, _or(message.rounding, np.zeros(message.centers.shape))) for message in messages)
+    return readonly(np.concatenate([schema.align(own, message.schema) for message, own in each]))

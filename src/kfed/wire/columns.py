@@ -12,6 +12,8 @@ from kfed.errors import InvalidInputError
 
 KINDS = ("number", "category", "flag", "date", "empty")
 MAX_LEVELS = 1_000
+OTHER = "other"
+"""The level of rows whose own level is too rare to be told."""
 
 
 @dataclass(frozen=True)

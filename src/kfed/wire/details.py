@@ -13,6 +13,8 @@ from kfed.errors import InvalidInputError
 from kfed.wire.promise import Promise
 
 MAX_CELLS = 2**53
+N_DIGITS = 32
+"""Length of the fingerprint of clusters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,10 @@ class Details:
         The privacy of the whole message.
     is_summary : bool
         Whether the centers are a fine summary of the rows, and not clusters that the device looked for.
+    cluster_ids : array of int, shape (n_local_clusters,) or None
+        In a second message, the global cluster whose rows on this device each center is the mean of.
+    refines : str or None
+        In a second message, the fingerprint of these global clusters.
     """
 
     observed: Array | None = None
@@ -54,6 +60,8 @@ class Details:
     n_left_out: int | None = None
     promise: Promise | None = None
     is_summary: bool = False
+    cluster_ids: Array | None = None
+    refines: str | None = None
 
     def __post_init__(self) -> None:
         for name, array in self.tensors().items():
@@ -65,8 +73,9 @@ class Details:
 
     def facts(self) -> dict[str, Any]:
         """What is no array, for a file."""
-        said = {"n_left_out": self.n_left_out, "promise": self.promise and self.promise.facts()}
-        said |= {"is_summary": self.is_summary or None}
+        promise = None if self.promise is None else self.promise.facts()
+        said: dict[str, Any] = {"n_left_out": self.n_left_out, "promise": promise, "refines": self.refines}
+        said["is_summary"] = self.is_summary or None
         return {name: value for name, value in said.items() if value is not None}
 
     @classmethod
@@ -82,6 +91,7 @@ class Details:
             **tensors,
             n_left_out=facts.get("n_left_out"),
             promise=None if promise is None else Promise.restored(promise),
+            refines=facts.get("refines"),
             is_summary=facts.get("is_summary", False),
         )
 
@@ -94,6 +104,7 @@ class Details:
             ("groups", (n_centers,)),
             ("noise", (n_centers, 2)),
             ("codes", centers.shape),
+            ("cluster_ids", (n_centers,)),
         ):
             array = getattr(self, name)
             if array is not None and (array.shape != shape or array.dtype.kind not in ("iu" if name in WHOLE else "f")):
@@ -109,6 +120,18 @@ class Details:
             raise InvalidInputError("is_summary must be true or false")
         if self.observed is not None:
             self._check_cells(self.observed, centers, counts)
+        self._check_second()
+
+    def _check_second(self) -> None:
+        """Raise unless this is a first message, or says of each center in which cluster of which clusters it is."""
+        if (self.cluster_ids is None) != (self.refines is None):
+            raise InvalidInputError("a second message must have both cluster_ids and refines")
+        if self.cluster_ids is not None and (
+            len(set(self.cluster_ids.tolist())) < len(self.cluster_ids) or (self.cluster_ids < 0).any()
+        ):
+            raise InvalidInputError("cluster_ids must be distinct and not negative")
+        if self.refines is not None and not (isinstance(self.refines, str) and len(self.refines) == N_DIGITS):
+            raise InvalidInputError(f"refines must be a text of {N_DIGITS} digits")
 
     def _check_numbers(self, n_features: int) -> None:
         for name in ("observed", "squares", "noise"):
@@ -128,5 +151,6 @@ class Details:
             raise InvalidInputError("centers and squares must be 0 where nothing was observed")
 
 
-TENSORS = tuple(field.name for field in fields(Details) if field.name not in ("n_left_out", "promise", "is_summary"))
-WHOLE = ("groups", "codes")
+FACTS = ("n_left_out", "promise", "refines", "is_summary")
+TENSORS = tuple(field.name for field in fields(Details) if field.name not in FACTS)
+WHOLE = ("groups", "codes", "cluster_ids")

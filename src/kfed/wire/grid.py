@@ -37,3 +37,10 @@ def from_grid(codes: Array, grid: Array) -> Array:
     if grid.dtype != np.float32 or grid.shape not in shapes or not np.isfinite(grid).all() or not (grid[1] > 0).all():
         raise InvalidInputError("grid must have a lowest value and a step above zero for each column or each center")
     return np.asarray(grid[0] + grid[1] * codes.astype(np.float32), np.float32)
+
+
+def error_bound(codes: Array, grid: Array) -> Array:
+    """How far a value may be from the one that was rounded: half a step, and what single precision loses."""
+    levels = np.iinfo(codes.dtype).max
+    low, step = grid.astype(np.float64)
+    return np.asarray(step / 2 + 2 * np.finfo(np.float32).eps * (np.abs(low) + levels * step))

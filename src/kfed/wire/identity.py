@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,8 @@ class Identity(KfedFile):
     cluster_ids : array of int, shape (n_sent_clusters,)
         Global cluster of each local cluster that the device sent, in the order it sent them.
     cluster_centers : array of shape (n_clusters, n_features)
-        Means mu(tau_r) of the global clusters. From these a device labels what it did not send.
+        Means mu(tau_r) of the global clusters. From these a device labels what it did not send. NaN in the row of a
+        cluster whose center is not shown, since too few devices are behind it; see `shown`.
     schema : FeatureSchema, optional
         The features of the centers, where they come from the columns of tables.
     scale : CommonScale, optional
@@ -57,7 +58,7 @@ class Identity(KfedFile):
         set_field = object.__setattr__  # the dataclass is frozen
         set_field(self, "device_id", checks.device_id(self.device_id))
         centers = checks.as_array(self.cluster_centers, "cluster_centers")
-        if centers.ndim != 2 or centers.dtype.kind not in "fiu" or not np.isfinite(centers).all():
+        if centers.ndim != 2 or centers.dtype.kind not in "fiu" or not _are_finite_or_hidden(centers):
             raise InvalidInputError("cluster_centers must be finite numbers with two axes (clusters, features)")
         ids = checks.as_array(self.cluster_ids, "cluster_ids")
         whole = ids.dtype.kind in "iu" or ids.size == 0
@@ -86,12 +87,34 @@ class Identity(KfedFile):
         return (
             self.device_id == other.device_id
             and np.array_equal(self.cluster_ids, other.cluster_ids)
-            and np.array_equal(self.cluster_centers, other.cluster_centers)
+            and np.array_equal(self.cluster_centers, other.cluster_centers, equal_nan=True)
             and (self.schema, self.scale) == (other.schema, other.scale)
         )
 
     def __hash__(self) -> int:
         return hash((self.device_id, self.cluster_ids.tobytes()))
+
+    @property
+    def shown(self) -> Array:
+        """Which clusters have a center here, bool, (n_clusters,)."""
+        return np.asarray(~np.isnan(self.cluster_centers).any(axis=1))
+
+    def completed(self, centers: Array, schema: FeatureSchema) -> Identity:
+        """The answer with the device's own centers for those of its clusters that are not shown.
+
+        Parameters
+        ----------
+        centers : array of shape (n_sent_clusters, n_features)
+            What the device sent, with the features of `schema`; NaN where it said nothing.
+        """
+        held = np.unique(self.cluster_ids[~self.shown[self.cluster_ids]])
+        if len(held) == 0:
+            return self
+        own = np.nan_to_num(self.scaled(centers, schema))
+        means = np.stack([own[self.cluster_ids == r].mean(axis=0) for r in held])
+        completed = self.cluster_centers.astype(np.result_type(self.cluster_centers, np.float32))
+        completed[held] = means if self.scale is None else self.scale.undo(means)
+        return replace(self, cluster_centers=completed)
 
     def scaled(self, values: Array, schema: FeatureSchema) -> Array:
         """Bring values, which have the features of `schema`, onto the scale on which clusters are compared."""
@@ -119,6 +142,11 @@ class Identity(KfedFile):
         return cls(facts["device_id"], tensors["cluster_ids"], tensors["cluster_centers"], *columns)
 
 
+def _are_finite_or_hidden(centers: Array) -> bool:
+    is_nan = np.isnan(centers)
+    return bool((np.isfinite(centers) | is_nan.all(axis=1, keepdims=True)).all())
+
+
 def nearest_clusters(
     centers: Array,
     schema: FeatureSchema,
@@ -128,12 +156,21 @@ def nearest_clusters(
 ) -> Array:
     """The nearest of some clusters for each center, on the scale on which clusters are compared, (n_centers,).
 
-    Where a center is NaN, nothing is known of it: it is taken to be at the mean of all.
+    Where a center is NaN, nothing is known of it: it is taken to be at the mean of all. Clusters whose centers are NaN
+    are nobody's.
     """
+    hidden = np.isnan(cluster_centers).any(axis=1)
+    if len(centers) and hidden.all():
+        raise InvalidInputError(
+            "this device sent no center, and the answer shows none, since too few devices are behind each cluster: "
+            "there is nothing to compare its rows with"
+        )
     if cluster_schema is not None:
         centers = cluster_schema.align(centers, schema)
     if scale is not None:
         centers, cluster_centers = scale.apply(centers), scale.apply(cluster_centers)
     if np.isnan(centers).any():
         centers = np.nan_to_num(centers)
-    return np.asarray(geometry.squared_distances(centers, cluster_centers).argmin(axis=1))
+    squares = geometry.squared_distances(centers, np.nan_to_num(cluster_centers))
+    squares[:, hidden] = np.inf
+    return np.asarray(squares.argmin(axis=1))

@@ -31,7 +31,7 @@ from kfed.errors import InvalidInputError, MessageError, VersionError
 from kfed.wire.center_table import N_STATISTICS, check_table, tabulated
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile
-from kfed.wire.grid import CODES, from_grid, on_grid
+from kfed.wire.grid import CODES, error_bound, from_grid, on_grid
 from kfed.wire.schema import FeatureSchema
 from kfed.wire.shown import message_blocks
 
@@ -220,9 +220,9 @@ class DeviceMessage(InNotebook, KfedFile):
     @property
     def rounding(self) -> Array | None:
         """How far each value of a center may be off, (n_local_clusters, n_features); None if they were not rounded."""
-        if self.details is None or self.details.grid is None:
+        if self.details is None or self.details.grid is None or self.details.codes is None:
             return None
-        return np.broadcast_to(self.details.grid[1] / 2, self.centers.shape)
+        return np.broadcast_to(error_bound(self.details.codes, self.details.grid), self.centers.shape)
 
     def digest(self) -> bytes:
         """BLAKE2b of the bytes, in 16 bytes: the same for equal messages, and for no others that anyone could find."""

@@ -61,7 +61,9 @@ class CommonScale:
 
     def apply(self, values: Array) -> Array:
         """Bring values in the units of the table onto this scale."""
-        return np.asarray((values - self.shift) / self.scale)
+        scaled = np.asarray(values - self.shift)
+        scaled /= self.scale  # in place: a large table is not there three times
+        return scaled
 
     def undo(self, values: Array) -> Array:
         """Bring values on this scale back into the units of the table."""

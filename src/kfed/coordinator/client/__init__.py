@@ -3,7 +3,8 @@
 from kfed.coordinator import requiring_extra
 
 with requiring_extra():
-    from kfed.coordinator.client.line import CLUSTERING_SECONDS, CoordinatorError, DeviceClient, Line, StillGathering
+    from kfed.coordinator.client.answers import StillGathering
+    from kfed.coordinator.client.line import CLUSTERING_SECONDS, CoordinatorError, DeviceClient, Line
     from kfed.coordinator.client.ticket import Ticket
 
 __all__ = [

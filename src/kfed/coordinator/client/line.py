@@ -7,23 +7,23 @@ retried. Pauses grow and are random, so that devices that failed together do not
 from __future__ import annotations
 
 import ipaddress
+import json
 import random
 import ssl
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 
-from kfed._base.text import plural
+from kfed.coordinator.client.answers import StillGathering, Terms
 from kfed.coordinator.client.faults import Fault, fault_of
-from kfed.coordinator.names import BYTES, KEY_HEADER, SECRET_HEADER
+from kfed.coordinator.names import BYTES, KEY_HEADER, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
 from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError, KFedError
-from kfed.wire import DeviceMessage, Identity
+from kfed.wire import DeviceMessage, Identity, Notice
 
 TIMEOUT_SECONDS, CLUSTERING_SECONDS = 30.0, 1800.0
 CONNECT_SECONDS = 10.0
@@ -49,25 +49,6 @@ class CoordinatorError(KFedError):
         super().__init__(detail)
         self.status = status
         self.was_lost = was_lost
-
-
-@dataclass(frozen=True)
-class StillGathering:
-    """The message is stored; there are no clusters for this device yet."""
-
-    n_devices: int
-    quorum: int | None
-    deadline: float | None
-    remark: str
-    retry_after: float
-
-    @property
-    def in_words(self) -> str:
-        """The state of the federation as a sentence."""
-        joined = f"{plural(self.n_devices, 'device')} joined"
-        of_quorum = f" (quorum {self.quorum:,})" if self.quorum else ""
-        note = f"; {self.remark}" if self.remark else ""
-        return f"{joined}{of_quorum}; the clusters are not ready yet{note}"
 
 
 class Line:
@@ -167,10 +148,16 @@ class DeviceClient:
         Which device of which federation.
     secret : str
         Chosen by the device, see `kfed.coordinator.security`.
+
+    Attributes
+    ----------
+    notices : tuple of Notice
+        What the coordinator said to look at, with its last answer.
     """
 
     def __init__(self, line: Line, federation: str, device_id: str, secret: str) -> None:
         self._line = line
+        self.notices: tuple[Notice, ...] = ()
         name = quote(device_id, safe="").replace(".", "%2E")
         self._path = f"/v1/federations/{quote(federation, safe='')}/devices/{name}"
         self._headers = {"Accept": BYTES, SECRET_HEADER: secret}
@@ -180,27 +167,56 @@ class DeviceClient:
         headers = {**self._headers, "Content-Type": BYTES}
         options: dict[str, Any] = {"params": {"replace": "true"}} if replace else {}
         path = f"{self._path}/message"
-        return _read(
+        return self._read(
             self._line.request("PUT", path, token=join_token, headers=headers, content=message.to_bytes(), **options)
         )
 
-    def takes_tables(self, join_token: str) -> bool:
-        """Whether the federation wants the units of tables with the spread of each column, and not plain numbers."""
+    def terms(self, join_token: str) -> Terms:
+        """Ask what the federation takes."""
         try:
-            terms = self._line.request("GET", f"{self._path}/terms", token=join_token).json()
+            said = self._line.request("GET", f"{self._path}/terms", token=join_token).json()
         except CoordinatorError as error:
             if error.status == 404:  # a coordinator from before there were tables
-                return False
+                return Terms()
             raise
-        return bool(terms.get("by_column"))
+        return Terms(bool(said.get("by_column")), int(said.get("rounds", 1)))
 
     def identity(self) -> Identity | StillGathering:
         """Ask for the identity."""
-        return _read(self._line.request("GET", f"{self._path}/identity", headers=self._headers))
+        return self.identity_and_round()[0]
+
+    def identity_and_round(self) -> tuple[Identity | StillGathering, int]:
+        """Ask for the identity, and how many rounds are behind it; 0 while there is none."""
+        answer = self._line.request("GET", f"{self._path}/identity", headers=self._headers)
+        read = self._read(answer)
+        return read, int(answer.headers.get(ROUND_HEADER, "1")) if isinstance(read, Identity) else 0
+
+    def send_second(self, message: DeviceMessage) -> None:
+        """Send the second message of the device. Sending it again has no further effect."""
+        headers = {**self._headers, "Content-Type": BYTES}
+        self._line.request("PUT", f"{self._path}/second-message", headers=headers, content=message.to_bytes())
 
     def leave(self) -> None:
         """Remove the device and its message from the federation."""
         self._line.request("DELETE", self._path, headers=self._headers)
+
+    def _read(self, answer: httpx.Response) -> Identity | StillGathering:
+        self.notices = tuple(_notices(answer.headers.get(NOTICES_HEADER, "[]")))
+        return _read(answer)
+
+
+def _notices(said: str) -> Iterator[Notice]:
+    """Notices in JSON; a coordinator that says something else says nothing."""
+    try:
+        for one in json.loads(said):
+            yield Notice(printable(str(one["code"])), printable(str(one["text"])))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+
+
+def printable(text: str) -> str:
+    """Text without characters that would act on a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text[:1000])
 
 
 def _read(answer: httpx.Response) -> Identity | StillGathering:
@@ -229,7 +245,7 @@ def _detail(answer: httpx.Response) -> str:
         detail = str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
         return answer.reason_phrase
-    return "".join(character if character.isprintable() else " " for character in detail[:1000])
+    return printable(detail)
 
 
 def _retry_after(answer: httpx.Response | None) -> float:

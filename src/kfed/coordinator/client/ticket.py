@@ -111,6 +111,7 @@ class Ticket:
             facts = json.loads(payload)
             if facts.pop("kind") != KIND:
                 raise ValueError("another kind")
+            facts.pop("browser", None)  # how the page at /join groups the same table again
             return cls(**facts)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise MessageError("this is not a ticket; give the .ticket file that `kfed join` wrote") from error

@@ -15,12 +15,14 @@ loop reads from it are replaced whole. At the start, before the first request, t
 from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator
 from kfed.coordinator.core.clock import Clock
-from kfed.coordinator.core.clusters import Clusters, answer_if_ready, stable_ids
+from kfed.coordinator.core.clusters import Clusters, labels_if_ready, stable_ids
 from kfed.coordinator.core.commits import Committer
 from kfed.coordinator.core.door import Proofs
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
+from kfed.coordinator.core.notices import for_device
 from kfed.coordinator.core.service import Coordinator
+from kfed.coordinator.core.shown import ShownClusters
 from kfed.coordinator.core.turns import Turns
 
 __all__ = [
@@ -34,7 +36,9 @@ __all__ = [
     "Live",
     "Measures",
     "Proofs",
+    "ShownClusters",
     "Turns",
-    "answer_if_ready",
+    "for_device",
+    "labels_if_ready",
     "stable_ids",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from kfed._base.text import plural
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.registry import Registry
@@ -84,6 +85,12 @@ class Administration:
         invitation = Invitation(device_id, hashed(token), self._clock.now())
         await self._write(self._store.invitations.add, live.federation.id, invitation)
         return invitation
+
+    async def name_clusters(self, live: Live, names: Mapping[int, str]) -> None:
+        """Name clusters by their numbers; an empty name takes the name away."""
+        live.check()
+        await self._write(self._store.cluster_names.set, live.federation.id, names)
+        self._changed(live, f"{plural(len(names), 'cluster')} renamed")
 
     async def revoke(self, live: Live, device_id: str) -> bool:
         """Take an invitation back; returns whether there was one. A device that has joined stays."""

@@ -6,18 +6,19 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
 from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.core.results import first_aggregation, refined_aggregation
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import SavedClustering, Store
 from kfed.errors import FeatureMismatchError, TooFewCentersError
-from kfed.server import aggregate
+from kfed.server import Aggregation
 from kfed.wire import DIGEST_BYTES, MessageBatch, digest_of
 
 
@@ -68,6 +69,23 @@ class Aggregator:
         """
         return await self._run(lambda: self._settle(job))
 
+    async def refine(self, job: Job) -> Clusters:
+        """Move the centers of `job.previous` by the second messages of its devices, and save the clusters."""
+        return await self._run(lambda: self._refine(job))
+
+    def messages(self, federation: Federation) -> MessageBatch:
+        """What all devices sent that have joined by now. Takes long, and is for other threads."""
+        return self._stored(federation.id, None)[0]
+
+    def result(self, federation: Federation, clusters: Clusters) -> Aggregation:
+        """What the server found, with all that it was found from. Takes long, and is for other threads."""
+        batch, *_ = self._stored(federation.id, set(clusters.sequences.tolist()))
+        if batch.device_ids != clusters.device_ids:
+            raise TooFewCentersError("a device has left since; wait until the clusters are made without it")
+        first = first_aggregation(federation, clusters, batch)
+        second = self._store.second.of(federation.id, clusters.version - 1) if clusters.rounds > 1 else []
+        return refined_aggregation(first, second) if second else first
+
     def load(self, federation_id: int, payload: bytes) -> Clusters:
         """Read saved clusters; in those of older versions, find out which of the stored messages they were made of."""
         clusters = Clusters.from_bytes(payload)
@@ -99,6 +117,17 @@ class Aggregator:
             self._store.save_clustering(SavedClustering(job.federation.id, job.version, None, str(error)), job.epoch)
             raise
 
+    def _refine(self, job: Job) -> Clusters:
+        old = job.previous
+        assert old is not None
+        first = self.result(job.federation, old)
+        found = refined_aggregation(first, self._store.second.of(job.federation.id, old.version))
+        about: dict[str, Any] = {"version": job.version, "made_at": job.made_at, "rounds": 2}
+        centers = first.schema.align(found.cluster_centers, found.schema)
+        clusters = replace(old, cluster_centers=centers, cluster_sizes=found.cluster_sizes, **about)
+        self._store.save_clustering(SavedClustering(job.federation.id, job.version, clusters.to_bytes()), job.epoch)
+        return clusters
+
     def _cluster(self, job: Job, n_clusters: int | Literal["auto"], members: set[int] | None) -> Clusters:
         """Aggregate the messages at these places in the order of arrivals; None takes all."""
         started, federation = time.monotonic(), job.federation
@@ -106,7 +135,7 @@ class Aggregator:
         if not federation.by_column:
             federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
-        found = aggregate(batch, n_clusters, rule=federation.rule, min_devices=federation.min_devices, n_jobs=n_jobs)
+        found = Aggregation.of(batch, n_clusters, federation.rule, n_jobs=n_jobs, min_devices=federation.min_devices)
         if found.k_choice is not None:
             found.k_choice.reliable_n_clusters()  # raises if it is a guess: people choose a number instead
         clusters = Clusters.of(

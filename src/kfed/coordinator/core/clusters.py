@@ -13,17 +13,19 @@ import numpy as np
 from kfed._base import geometry
 from kfed._base.array import Array, Length
 from kfed.errors import DuplicateDeviceError
-from kfed.server import Aggregation, answer
+from kfed.server import Aggregation, clusters_for
 from kfed.wire import (
     DIGEST_BYTES,
     CommonScale,
     DeviceMessage,
     FeatureSchema,
-    Identity,
     KfedFile,
+    Notice,
     columns_from_parts,
     columns_to_parts,
 )
+
+MAX_NOTICES = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +54,20 @@ class Clusters(KfedFile):
     cluster_centers : array of shape (n_clusters, n_features)
     cluster_sizes : array of shape (n_clusters,)
         Points behind each cluster.
+    devices_in_cluster : array of shape (n_clusters,)
+        Devices that the center of each cluster rests on.
     traversal : array
         Farthest-first distances.
     reason : str
-        How the number of clusters was chosen, if it was not given, and which devices have centers that were set aside.
+        How the number of clusters was chosen, if it was not given.
+    notices : tuple of Notice
+        What to look at before relying on these clusters.
     scale : CommonScale or None
         The scale on which devices were compared, if they sent the units of their tables.
     columns : FeatureSchema or None
         The features, where they come from the columns of tables.
+    rounds : int
+        2 if second messages of devices moved the centers.
     """
 
     KIND: ClassVar[str] = "clusters of a federation"
@@ -75,10 +83,13 @@ class Clusters(KfedFile):
     center_labels: Array
     cluster_centers: Array
     cluster_sizes: Array
+    devices_in_cluster: Array
     traversal: Array
     reason: str = ""
+    notices: tuple[Notice, ...] = ()
     scale: CommonScale | None = None
     columns: FeatureSchema | None = None
+    rounds: int = 1
 
     @classmethod
     def of(
@@ -107,8 +118,10 @@ class Clusters(KfedFile):
             center_labels=aggregation.center_labels.astype(np.int32),
             cluster_centers=aggregation.cluster_centers,
             cluster_sizes=aggregation.cluster_sizes,
+            devices_in_cluster=aggregation.devices_in_cluster,
             traversal=aggregation.traversal,
-            reason="; ".join(filter(None, [str(aggregation.k_choice or ""), aggregation.about_set_aside])),
+            reason=str(aggregation.k_choice or ""),
+            notices=aggregation.notices[:MAX_NOTICES],
             scale=aggregation.scale,
             columns=aggregation.schema if aggregation.schema.columns else None,
         )
@@ -119,16 +132,6 @@ class Clusters(KfedFile):
         return self.columns or FeatureSchema(self.cluster_centers.shape[1])
 
     n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
-
-    @cached_property
-    def centers_as_json(self) -> str:
-        """The cluster centers in JSON, encoded once for all answers."""
-        rows = (", ".join(map(repr, row)) for row in self.cluster_centers.tolist())
-        return "[" + ", ".join(f"[{row}]" for row in rows) + "]"
-
-    def answer(self, message: DeviceMessage) -> Identity:
-        """The answer to any device, by its message; raises `DuplicateDeviceError` as `Aggregation.answer` does."""
-        return answer(self, message)
 
     def members_among(self, sequences: Mapping[str, int]) -> set[int]:
         """Places of the aggregated messages that are among stored ones, given as the place of each device."""
@@ -177,7 +180,9 @@ class Clusters(KfedFile):
         ids = np.frombuffer("\n".join(self.device_ids).encode(), np.uint8)  # no id holds a line break
         tensors = {name: getattr(self, name) for name in _TENSORS}
         facts = {name: getattr(self, name) for name in ("made_at", "last_sequence", "reason")}
+        facts |= {"notices": list(map(list, self.notices))} if self.notices else {}
         scale, schema = columns_to_parts(self.columns, self.scale)
+        facts |= {} if self.rounds == 1 else {"rounds": self.rounds}
         return {**tensors, "device_ids": ids, **scale}, {"clustering": self.version, **facts, **schema}
 
     @classmethod
@@ -185,24 +190,44 @@ class Clusters(KfedFile):
         ids = tuple(tensors.pop("device_ids").tobytes().decode().split("\n"))
         tensors.setdefault("digests", np.zeros((len(ids), DIGEST_BYTES), np.uint8))  # no message has this digest
         tensors.setdefault("sequences", np.zeros(len(ids), np.int64))
+        if "devices_in_cluster" not in tensors:
+            tensors["devices_in_cluster"] = _devices_in_cluster(tensors)
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
+        about["notices"] = tuple(Notice(str(code), str(text)) for code, text in facts.get("notices", ()))
         about["columns"], about["scale"] = columns_from_parts(tensors, facts)
+        about["rounds"] = int(facts.get("rounds", 1))
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 
 
-def answer_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Identity | None:
-    """The answer to a device, or None if it should ask again.
+def labels_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Array | None:
+    """The global cluster of each center of a message, (n_local_clusters,), or None if its device should ask again.
 
     That is while there are no clusters, and, after a device replaced its message, while the clusters are still made of
     the message before.
     """
     try:
-        return None if clusters is None else clusters.answer(message)
+        return None if clusters is None else clusters_for(clusters, message)
     except DuplicateDeviceError:
         return None
 
 
-_TENSORS = ("digests", "sequences", "starts", "center_labels", "cluster_centers", "cluster_sizes", "traversal")
+_TENSORS = (
+    "digests",
+    "sequences",
+    "starts",
+    "center_labels",
+    "cluster_centers",
+    "cluster_sizes",
+    "devices_in_cluster",
+    "traversal",
+)
+
+
+def _devices_in_cluster(tensors: dict[str, Array]) -> Array:
+    """Devices with a center in each cluster, where clusters were saved before this was."""
+    owners = np.repeat(np.arange(len(tensors["starts"]) - 1), np.diff(tensors["starts"]))
+    pairs = np.unique(np.stack([owners, tensors["center_labels"]]), axis=1)
+    return np.bincount(pairs[1], minlength=len(tensors["cluster_centers"]))
 
 
 def _comparable(own: Clusters | Aggregation, now: Aggregation) -> Array:

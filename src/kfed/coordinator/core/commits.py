@@ -1,4 +1,4 @@
-"""`Committer`: the one writer. Messages that wait together are committed together; a receipt means "on disk".
+"""`Committer`: the one writer. Devices that come or leave together are committed together; a receipt means "on disk".
 
 A commit costs one flush of the disk, whether it holds one message or five hundred. Messages that arrive during a commit
 share the next one, so under load each message costs less.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
-from kfed.coordinator.store import Arrival, Receipt, Store
+from kfed.coordinator.store import Arrival, Departure, Device, Receipt, Store
 
 Result = TypeVar("Result")
 
@@ -31,7 +31,7 @@ SILENCE = "it does not answer"
 class _Task:
     """A change to make, and the future of whoever waits for it."""
 
-    work: Arrival | Callable[[], Any]
+    work: Arrival | Departure | Callable[[], Any]
     future: asyncio.Future[Any]
 
     def fail(self, problem: Exception) -> None:
@@ -57,6 +57,11 @@ class Committer:
         receipt: Receipt = await self._submit(arrival)
         return receipt
 
+    async def remove(self, departure: Departure) -> Device | None:
+        """Remove a device; returns when that is on disk."""
+        device: Device | None = await self._submit(departure)
+        return device
+
     async def change(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Make another change to the store; returns when it is on disk."""
         result: Result = await self._submit(lambda: function(*arguments))
@@ -68,7 +73,7 @@ class Committer:
             await self._under_way
         self._thread.shutdown()
 
-    def _submit(self, work: Arrival | Callable[[], Any]) -> asyncio.Future[Any]:
+    def _submit(self, work: Arrival | Departure | Callable[[], Any]) -> asyncio.Future[Any]:
         task = _Task(work, self._loop.create_future())
         self._waiting.append(task)
         if self._is_stuck:
@@ -105,10 +110,10 @@ class Committer:
         """Make the changes in one transaction; an error is the answer to all of them."""
         try:
             first = group[0].work
-            if not isinstance(first, Arrival):
+            if callable(first):
                 return [first()]
             self._observe(len(group))
-            return list(self._store.put([task.work for task in group if isinstance(task.work, Arrival)]))
+            return self._store.change_devices([task.work for task in group if not callable(task.work)])
         except ProblemError as problem:
             return [problem] * len(group)
         except Exception as error:  # the writer must survive any error
@@ -116,17 +121,17 @@ class Committer:
 
 
 def _first_group(waiting: deque[_Task]) -> list[_Task]:
-    """Take the first arrivals in a row, or one other change; whoever has gone is passed over."""
+    """Take the first arrivals and departures in a row, or one other change; whoever has gone is passed over."""
     group: list[_Task] = []
-    while waiting and len(group) < MAX_BATCH and (not group or _are_arrivals(group[-1], waiting[0])):
+    while waiting and len(group) < MAX_BATCH and (not group or _are_of_devices(group[-1], waiting[0])):
         task = waiting.popleft()
         if not task.future.done():
             group.append(task)
     return group
 
 
-def _are_arrivals(*tasks: _Task) -> bool:
-    return all(isinstance(task.work, Arrival) for task in tasks)
+def _are_of_devices(*tasks: _Task) -> bool:
+    return not any(callable(task.work) for task in tasks)
 
 
 def _answer(group: Sequence[_Task], answers: Sequence[Any]) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.core.shown import ShownClusters
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.store import Damaged
 from kfed.errors import InvalidInputError
-from kfed.wire import FeatureSchema
+from kfed.wire import FeatureSchema, Notice
 
 log = logging.getLogger("kfed.coordinator")
 
@@ -38,6 +39,9 @@ class Live:
     """Why this federation cannot be served; the others are."""
     can_be_mended: bool = False
     """Whether aggregating anew would mend it."""
+    late_notices: dict[str, tuple[Notice, ...]] = field(default_factory=dict)
+    """What to look at in devices that came late, by their ids."""
+    _shown: ShownClusters | None = None
 
     @property
     def state(self) -> Literal["gathering", "aggregated", "damaged"]:
@@ -45,6 +49,21 @@ class Live:
         if self.damage:
             return "damaged"
         return "gathering" if self.clusters is None else "aggregated"
+
+    @property
+    def shown(self) -> ShownClusters | None:
+        """The clusters as devices see them, if there are any."""
+        if self._shown is None or self._shown.clusters is not self.clusters:
+            few = self.federation.min_devices_shown
+            self._shown = None if self.clusters is None else ShownClusters(self.clusters, few)
+        return self._shown
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What to look at before relying on the clusters, and in devices that came late."""
+        if self.clusters is None:
+            return ()
+        return (*self.clusters.notices, *(notice for own in self.late_notices.values() for notice in own))
 
     def check(self) -> None:
         """Raise if this federation is damaged."""
@@ -56,6 +75,8 @@ class Live:
     def publish(self, clusters: Clusters | None, version: int, remark: str = "") -> None:
         """Answer devices from these clusters from now on."""
         self.clusters, self.version, self.remark = clusters, version, remark
+        late = self.late_notices if clusters is not None else {}
+        self.late_notices = {one: said for one, said in late.items() if clusters is not None and one not in clusters}
         self.damage, self.can_be_mended = "", False
 
     def disable(self, damage: str, *, can_be_mended: bool = False) -> None:

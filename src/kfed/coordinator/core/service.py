@@ -25,13 +25,15 @@ from kfed.coordinator.core.door import Accepted, Proofs, arrival_of, check_admis
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
+from kfed.coordinator.core.notices import Latecomers, log_new
 from kfed.coordinator.core.readers import Readers
 from kfed.coordinator.core.registry import Registry
+from kfed.coordinator.core.second_round import SecondRound
 from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Tally, is_due
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import matches
-from kfed.coordinator.store import Device, Receipt, Store
+from kfed.coordinator.store import Departure, Device, Receipt, Store
 from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
@@ -55,6 +57,7 @@ class Coordinator:
         self._readers = Readers()
         self.read = self._readers.read
         self._aggregator = Aggregator(store, self.measures.aggregation.observe)
+        self.latecomers = Latecomers(store, self.read)
         self._turns = Turns()
         self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
         self._epoch = 0
@@ -63,6 +66,8 @@ class Coordinator:
         self.administration = Administration(
             store, self._registry, self.clock, self._read_back_if_in_doubt, self._write, self._changed
         )
+        self.second = SecondRound(store, self._aggregator, self._turns, self._write, self._job, self._changed)
+        self.result, self.messages = self._aggregator.result, self._aggregator.messages
 
     # Start and stop --------------------------------------------------------------------------------------------------
 
@@ -176,7 +181,7 @@ class Coordinator:
         sent = f"{plural(message.n_local_clusters, 'center')}, {n_bytes:,} bytes"
         self._changed(live, f"{message.device_id} {verb}{late}: {sent}")
         if receipt.admission is Admission.REPLACED:
-            await self._settle_after_change(live)
+            await self._settle_after_change(live, message.device_id)
         self._aggregate_if_due(live)
 
     async def device(self, live: Live, device_id: str) -> Device | None:
@@ -186,10 +191,12 @@ class Coordinator:
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
-        if await self._write(self.store.remove, live.federation.id, device_id) is None:
+        await self._read_back_if_in_doubt()
+        if await self._committer.remove(Departure(live.federation.id, device_id)) is None:
             return False
+        live.late_notices.pop(device_id, None)
         self._changed(live, f"{device_id} left")
-        await self._settle_after_change(live)
+        await self._settle_after_change(live, device_id)
         return True
 
     # Clusters --------------------------------------------------------------------------------------------------------
@@ -227,13 +234,14 @@ class Coordinator:
         await self._turns.take((live.federation.id, k), lambda: self._aggregate_now(live, k))
 
     async def _aggregate_now(self, live: Live, n_clusters: int | Literal["auto"]) -> None:
-        job = self._job(live)
+        job, before = self._job(live), live.notices
         try:
             live.publish(await self._aggregator.cluster(job, n_clusters), job.version)
         except (NoReliableKError, TooFewCentersError, FeatureMismatchError) as error:
             live.retry_from, live.remark = 2 * self.tally(live).n_devices, str(error)
             self._changed(live, "could not be aggregated")
             raise ProblemError(409, str(error)) from error
+        log_new(live, before)
         self._changed(live, f"aggregated: {_in_words(live.clusters)}")
 
     async def _settle(self, live: Live) -> None:
@@ -241,8 +249,11 @@ class Coordinator:
         live.is_unsettled = True
         await self._turns.take((live.federation.id, "settle"), lambda: self._settle_now(live))
 
-    async def _settle_after_change(self, live: Live) -> None:
-        """Settle after a change that is on disk already, and say so if it fails."""
+    async def _settle_after_change(self, live: Live, device_id: str) -> None:
+        """Settle after a change to a device that is on disk already, and say so if it fails."""
+        is_among = live.clusters is not None and device_id in live.clusters
+        if self._turns.are_idle and not is_among:  # no clusters of it are there, nor being made
+            return
         try:
             await self._settle(live)
         except StoreUnavailableError as error:
@@ -252,7 +263,7 @@ class Coordinator:
         live.is_unsettled = False  # a device that goes from now on asks for another turn
         if live.clusters is None:
             return
-        job = self._job(live)
+        job, before = self._job(live), live.notices
         try:
             clusters = await self._aggregator.settle(job)
         except (TooFewCentersError, FeatureMismatchError) as error:
@@ -264,6 +275,7 @@ class Coordinator:
             if clusters is job.previous:
                 return
             live.publish(clusters, job.version)
+        log_new(live, before)
         self._changed(live, f"{live.last_change}; {_in_words(live.clusters)}")
 
     def _job(self, live: Live) -> Job:

@@ -23,6 +23,11 @@ class Turns:
             task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(self._waiting[key])
 
+    @property
+    def are_idle(self) -> bool:
+        """Whether no work is under way, and none waits."""
+        return not self._tasks
+
     async def _run(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         async with self._turn:
             del self._waiting[key]

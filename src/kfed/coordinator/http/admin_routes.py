@@ -20,6 +20,7 @@ from kfed.coordinator.http.schemas import (
     NewJoinToken,
     Reaggregation,
     RevokedInvitation,
+    shown,
 )
 from kfed.coordinator.names import KEY_HEADER
 from kfed.coordinator.problems import ProblemError
@@ -54,33 +55,33 @@ async def create_federation(request: Request, terms: NewFederation, key: Key = N
     admin = rights.require_admin(request)
     token = _token(admin, key, terms.name)
     live = await _administration(request).create(terms.terms(), token)
-    return CreatedFederation(federation=_state(request, live), join_token=token)
+    return CreatedFederation(federation=state_of(request, live), join_token=token)
 
 
 async def list_federations(request: Request) -> list[FederationState]:
     """List all federations."""
     rights.look(request)
-    return [_state(request, live) for live in rights.desk(request).coordinator.all()]
+    return [state_of(request, live) for live in rights.desk(request).coordinator.all()]
 
 
 async def show_federation(request: Request, name: str) -> FederationState:
     """Show a federation."""
     rights.look(request)
-    return _state(request, rights.known(request, name))
+    return state_of(request, rights.known(request, name))
 
 
 async def close_federation(request: Request, name: str) -> FederationState:
     """Turn new devices away; those that have joined are still served."""
     live = rights.administer(request, name)
     await _administration(request).close(live)
-    return _state(request, live)
+    return state_of(request, live)
 
 
 async def aggregate_federation(request: Request, name: str, how: Reaggregation | None = None) -> FederationState:
     """Aggregate now, with all devices that have joined; clusters keep their ids."""
     live = rights.administer(request, name)
     await rights.desk(request).coordinator.aggregate(live, None if how is None else how.n_clusters)
-    return _state(request, live)
+    return state_of(request, live)
 
 
 async def rotate_join_token(request: Request, name: str, key: Key = None) -> NewJoinToken:
@@ -137,5 +138,6 @@ def _token(admin: str, key: str | None, what: str) -> str:
     return new_token() if key is None else derived_token(admin, what, key)
 
 
-def _state(request: Request, live: Live) -> FederationState:
-    return FederationState.of(live, rights.desk(request).coordinator.tally(live))
+def state_of(request: Request, live: Live) -> FederationState:
+    """A federation as it is now."""
+    return shown(rights.desk(request).coordinator, live)

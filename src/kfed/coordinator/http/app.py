@@ -15,12 +15,13 @@ from starlette.responses import Response
 from kfed._version import __version__
 from kfed.coordinator import problems
 from kfed.coordinator.core import Coordinator
-from kfed.coordinator.http import admin_routes, device_routes, page_routes
+from kfed.coordinator.http import admin_routes, device_routes, join_routes, page_routes, result_routes, second_routes
 from kfed.coordinator.http.audit import Audit
 from kfed.coordinator.http.hosts import LOOPBACK_NAMES, HostNames
 from kfed.coordinator.http.pictures import Pictures
 from kfed.coordinator.http.readiness import Readiness
 from kfed.coordinator.http.responses import SECURITY_SCHEMES
+from kfed.coordinator.http.results import Results
 from kfed.coordinator.http.rights import Desk, GuardedRoute
 from kfed.coordinator.http.shield import Shield, as_problem
 from kfed.coordinator.problems import ProblemError
@@ -64,6 +65,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         await coordinator.start()
         yield
         pictures.close()
+        results.close()
         readiness.close()
         await coordinator.stop()
         store.close()
@@ -80,10 +82,11 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
     )
-    pictures, readiness = Pictures(coordinator), Readiness(store)
-    app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback, pictures, readiness)
+    pictures, results, readiness = Pictures(coordinator), Results(coordinator), Readiness(store)
+    shown = (pictures, results, readiness)
+    app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback, *shown)
     app.router.route_class = GuardedRoute
-    for module in (device_routes, admin_routes, page_routes):
+    for module in (device_routes, second_routes, admin_routes, result_routes, page_routes, join_routes):
         module.register(app)
     for kind in (KFedError, HTTPException, Exception):
         app.add_exception_handler(kind, _refuse)

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from kfed._base.checks import MAX_NAME_LENGTH
-from kfed.coordinator.core import Live, Proofs, answer_if_ready
+from kfed.coordinator.core import Live, Proofs, for_device
 from kfed.coordinator.federation import Admission, Federation
 from kfed.coordinator.http import responses, rights
 from kfed.coordinator.http.body import Body
@@ -84,38 +84,45 @@ async def send_message(request: Request, name: str, device_id: DeviceId) -> Resp
     The response means that the message is on disk. Once the federation is aggregated, it holds the device's identity.
     """
     live, invitation = await rights.join(request, name, device_id)
-    payload = await _body(request, live.federation)
+    payload = await body_of(request, live.federation)
     proofs = Proofs(_secret(request), _replace(request), invitation)
     accepted = await rights.desk(request).coordinator.accept(live, device_id, payload, proofs)
     status = 201 if accepted.receipt.admission is Admission.JOINED else 200
-    return _answer(request, live, accepted.message, status, status)
+    return await _answer(request, live, accepted.message, status, status)
 
 
 async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> Response:
     """Ask which global cluster each center is in: 200, or 202 with `Retry-After` while there are no clusters yet."""
-    live, device = await rights.own(request, name, device_id, join_is_enough=True)
+    live = await rights.own(request, name, device_id, join_is_enough=True)
+    device = await rights.desk(request).coordinator.device(live, device_id)
     if device is None:
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}; send its message first")
-    return _answer(request, live, DeviceMessage.from_bytes(device.message), 200, 202)
+    return await _answer(request, live, DeviceMessage.from_bytes(device.message), 200, 202)
 
 
 async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> TermsAnswer:
     """Ask what a message to this federation must hold, before the rows are clustered."""
     live, _ = await rights.join(request, name, device_id)
-    schema = live.federation.schema
-    names = None if schema.names is None else list(schema.names)
-    return TermsAnswer(by_column=live.federation.by_column, n_features=schema.n_features, feature_names=names)
+    federation, schema = live.federation, live.federation.schema
+    return TermsAnswer(
+        by_column=federation.by_column,
+        n_features=schema.n_features,
+        feature_names=None if schema.names is None else list(schema.names),
+        min_devices_shown=federation.min_devices_shown,
+        rounds=federation.rounds,
+        max_epsilon=federation.max_epsilon,
+    )
 
 
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:
     """Remove a device; the others are clustered as if it had never joined, under the same cluster ids."""
-    live, _ = await rights.own(request, name, device_id, join_is_enough=False)
+    live = await rights.own(request, name, device_id, join_is_enough=False)
     if not await rights.desk(request).coordinator.remove(live, device_id):
         raise ProblemError(404, f"device {device_id!r} has not joined federation {name!r}, or has left")
     return RemovedAnswer(device_id=device_id, state=live.state, version=live.version)
 
 
-async def _body(request: Request, federation: Federation) -> bytes:
+async def body_of(request: Request, federation: Federation) -> bytes:
     """The bytes of a message, unless they are more than a message to this federation can have."""
     body: Body = request.scope[BODY]
     body.limit(min(body.max_bytes, federation.max_bytes), "a message to this federation")
@@ -134,11 +141,12 @@ def _secret(request: Request) -> str | None:
     return None if secret is None else checked(secret, "the device secret")
 
 
-def _answer(request: Request, live: Live, message: DeviceMessage, status: int, while_gathering: int) -> Response:
-    clusters = live.clusters
-    identity = answer_if_ready(clusters, message)
-    if clusters is not None and identity is not None:
-        return responses.identity(request, clusters, identity, status)
-    coordinator = rights.desk(request).coordinator
+async def _answer(request: Request, live: Live, message: DeviceMessage, status: int, while_gathering: int) -> Response:
+    shown, coordinator = live.shown, rights.desk(request).coordinator
+    identity = None if shown is None else shown.answer_if_ready(message)
+    if shown is not None and identity is not None:
+        late = await coordinator.latecomers.notices(live, message)
+        notices = [*for_device(shown.clusters.notices, message.device_id), *late]
+        return responses.identity(request, shown, identity, notices, status)
     tally, now = coordinator.tally(live), coordinator.clock.now()
     return responses.gathering(live, message.device_id, tally, now, while_gathering)

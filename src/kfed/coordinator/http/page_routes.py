@@ -16,16 +16,17 @@ from kfed.coordinator.http import rights
 from kfed.coordinator.http.admin_routes import PATH
 from kfed.coordinator.http.picture import FederationPicture
 from kfed.coordinator.http.responses import ADMIN, PROBLEMS
-from kfed.coordinator.http.schemas import FederationState
+from kfed.coordinator.http.schemas import shown
 from kfed.coordinator.problems import ProblemError
 
 ASSETS = {
     "index.html": "text/html; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "charts.js": "text/javascript; charset=utf-8",
+    **{
+        f"{module}.js": "text/javascript; charset=utf-8"
+        for module in ("page", "api", "dom", "admin", "results", "charts", "docs")
+    },
     "docs.html": "text/html; charset=utf-8",
-    "docs.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 
@@ -136,9 +137,10 @@ async def _stream(request: Request) -> AsyncIterator[str]:
     while True:
         for name in sorted(names):
             live = coordinator.find(name)
-            if live is not None:
-                state = FederationState.of(live, coordinator.tally(live))
-                yield f"event: federation\ndata: {json.dumps(state.model_dump())}\n\n"
+            if live is None:
+                yield f"event: gone\ndata: {json.dumps({'name': name})}\n\n"
+            else:
+                yield f"event: federation\ndata: {json.dumps(shown(coordinator, live).model_dump())}\n\n"
         if not names:
             yield ": still here\n\n"
         names = await anext(watching)

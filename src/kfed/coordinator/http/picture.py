@@ -8,14 +8,14 @@ import numpy as np
 from pydantic import BaseModel
 
 from kfed._base.array import Array
-from kfed.coordinator.core import Clusters, answer_if_ready
+from kfed.coordinator.core import Clusters, labels_if_ready
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import Device, Store
 from kfed.server import farthest_first
 from kfed.wire import DeviceMessage, MessageBatch
 
 N_DEVICES = 400
-N_LISTED = 50
+N_LISTED = 400
 N_CENTERS = 2_000
 N_BYTES = 2**24
 N_FOR_PLANE = 500
@@ -50,6 +50,8 @@ class FederationPicture(BaseModel):
     centers: list[PlottedCenter]
     clusters: list[tuple[float, float]]
     cluster_sizes: list[float]
+    names: list[str]
+    """What people call each cluster; empty if nothing."""
     distances: list[float]
     """Farthest-first distances of the centers shown: how far the 2nd, 3rd, ... pick is from those before it."""
     arrivals: list[float]
@@ -69,10 +71,16 @@ def draw(store: Store, federation: Federation, clusters: Clusters | None) -> Fed
         centers=_plotted(messages, centers, clusters, plane),
         clusters=[(x, y) for x, y in plane.places(cluster_centers)],
         cluster_sizes=[] if clusters is None else clusters.cluster_sizes[:N_CENTERS].tolist(),
+        names=_names(store, federation, len(cluster_centers)),
         distances=_distances(messages, centers, 0 if clusters is None else clusters.n_clusters),
         arrivals=[device.received_at for device in reversed(newest)],
         n_shown=len(newest),
     )
+
+
+def _names(store: Store, federation: Federation, n_clusters: int) -> list[str]:
+    names = store.cluster_names.of(federation.id) if n_clusters else {}
+    return [names.get(cluster, "") for cluster in range(n_clusters)]
 
 
 def _with_few_centers(newest: list[Device]) -> list[Device]:
@@ -114,8 +122,8 @@ def _plotted(
 ) -> list[PlottedCenter]:
     plotted = []
     for message, own in zip(messages, centers, strict=True):
-        identity = answer_if_ready(clusters, message)
-        labels = [None] * message.n_local_clusters if identity is None else identity.cluster_ids.tolist()
+        found = labels_if_ready(clusters, message)
+        labels = [None] * message.n_local_clusters if found is None else found.tolist()
         for (x, y), label in zip(plane.places(own), labels, strict=True):
             plotted.append(PlottedCenter(device_id=message.device_id, x=x, y=y, cluster=label))
     return plotted

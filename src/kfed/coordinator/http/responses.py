@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kfed.coordinator import problems
-from kfed.coordinator.core import Clusters, Live
+from kfed.coordinator.core import Live, ShownClusters
 from kfed.coordinator.federation import Tally, seconds_to_wait
 from kfed.coordinator.http.schemas import GatheringAnswer, IdentityAnswer, ProblemAnswer
-from kfed.coordinator.names import BYTES
-from kfed.wire import Identity
+from kfed.coordinator.names import BYTES, NOTICES_HEADER, ROUND_HEADER
+from kfed.wire import Identity, Notice
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {
@@ -22,6 +23,14 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }
     for status in (400, 401, 403, 404, 409, 413, 421, 422, 429, 503)
 }
+
+MAX_HEADER_BYTES, MAX_NOTICES = 4_096, 50
+
+
+def problems_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The problems that a request with a token can have, and those of these statuses."""
+    return {status: PROBLEMS[status] for status in sorted({400, 401, 403, 421, 429, 503, *statuses})}
+
 
 ADMIN: dict[str, Any] = {"security": [{"admin token": []}]}
 JOIN: dict[str, Any] = {"security": [{"join token": []}]}
@@ -62,19 +71,29 @@ RECEIPT_CONTENT = {
 }
 
 
-def identity(request: Request, clusters: Clusters, answer: Identity, status: int) -> Response:
-    """Which of the clusters the centers of a device are in."""
+def identity(
+    request: Request, shown: ShownClusters, answer: Identity, notices: Sequence[Notice], status: int
+) -> Response:
+    """Which of the clusters the centers of a device are in, and what to look at."""
+    clusters, said = shown.clusters, [notice._asdict() for notice in notices[:MAX_NOTICES]]
     if BYTES in request.headers.get("accept", ""):
-        return Response(answer.to_bytes(), status, {"kfed-clustering": str(clusters.version)}, BYTES)
+        headers = {"Kfed-Clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}
+        while said and len(json.dumps(said)) > MAX_HEADER_BYTES:
+            said.pop()
+        return Response(
+            answer.to_bytes(), status, headers | ({NOTICES_HEADER: json.dumps(said)} if said else {}), BYTES
+        )
     facts = {
         "device_id": answer.device_id,
         "state": "aggregated",
         "version": clusters.version,
+        "round": clusters.rounds,
         "cluster_ids": answer.cluster_ids.tolist(),
+        "notices": said,
     }
     if clusters.columns is not None:
         facts["feature_names"] = list(clusters.columns.names or ())
-    body = f'{json.dumps(facts)[:-1]}, "cluster_centers": {clusters.centers_as_json}}}'
+    body = f'{json.dumps(facts)[:-1]}, "cluster_centers": {shown.centers_as_json}}}'
     return Response(body.encode(), status, media_type="application/json")
 
 

@@ -17,13 +17,13 @@ from kfed.coordinator.http.hosts import came_directly
 from kfed.coordinator.http.pictures import Pictures
 from kfed.coordinator.http.readiness import Readiness
 from kfed.coordinator.http.responses import ADMIN
+from kfed.coordinator.http.results import Results
 from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.http.viewers import Viewers
 from kfed.coordinator.http.wrong_tokens import WrongTokens
 from kfed.coordinator.names import SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import matches
-from kfed.coordinator.store import Device
 
 NO_FEDERATION = 0
 """The id of no federation; ids begin at 1."""
@@ -40,6 +40,7 @@ class Desk:
     admin_token_hash: bytes
     open_to_loopback: bool
     pictures: Pictures
+    results: Results
     readiness: Readiness
     viewers: Viewers = field(default_factory=Viewers)
     wrong_tokens: WrongTokens = field(default_factory=WrongTokens)
@@ -101,12 +102,12 @@ async def join(request: Request, name: str, device_id: str) -> tuple[Live, str |
     raise _refused(request, f"there is no federation {name[:63]!r}, or this is not its join token")
 
 
-async def own(request: Request, name: str, device_id: str, *, join_is_enough: bool) -> tuple[Live, Device | None]:
-    """A federation and its device, for requests that may act for that device; others do not learn whether it exists.
+async def own(request: Request, name: str, device_id: str, *, join_is_enough: bool) -> Live:
+    """The federation of a device, for requests that may act for that device; others do not learn whether it exists.
 
     These have its device secret or the admin token; for reading, the join token is enough if the device has no secret.
-    Whoever has no token at all is refused before the store is read. For others it is read in any case, so that the time
-    which this takes does not tell whether there is such a federation.
+    Whoever has no token at all is refused before the store is read. For others it is read in any case, and never the
+    message, so that the time which this takes does not tell whether there is such a federation, or such a device.
     """
     detail = f"only the device itself, with its secret ({SECRET_HEADER}), and the administrator may do this"
     if _has_no_token(request):
@@ -116,20 +117,21 @@ async def own(request: Request, name: str, device_id: str, *, join_is_enough: bo
     coordinator = desk(request).coordinator
     live = coordinator.find(name)
     federation_id = NO_FEDERATION if live is None else live.federation.id
-    device = await coordinator.read(coordinator.store.device, federation_id, device_id)
-    live = _owned(request, name, device, join_is_enough, detail)
+    secret = await coordinator.read(coordinator.store.secret_of, federation_id, device_id)
+    live = _owned(request, name, None if secret is None else secret.hash, join_is_enough, detail)
     live.check()
-    return live, device
+    return live
 
 
-def _owned(request: Request, name: str, device: Device | None, join_is_enough: bool, detail: str) -> Live:
+def _owned(request: Request, name: str, secret_hash: bytes | None, join_is_enough: bool, detail: str) -> Live:
+    """The federation, after the same comparisons whatever there is to compare with."""
     live = desk(request).coordinator.find(name)
-    if matches(_bearer(request), desk(request).admin_token_hash):
+    is_admin = matches(_bearer(request), desk(request).admin_token_hash)
+    is_device = matches(request.headers.get(SECRET_HEADER), secret_hash)
+    may_join = matches(_bearer(request), live.federation.join_token_hash if live else None)
+    if is_admin:
         return known(request, name)
-    if live is not None and device is not None and matches(request.headers.get(SECRET_HEADER), device.secret_hash):
-        return live
-    may_read = join_is_enough and (device is None or device.secret_hash is None)
-    if live is not None and may_read and matches(_bearer(request), live.federation.join_token_hash):
+    if live is not None and (is_device or (join_is_enough and secret_hash is None and may_join)):
         return live
     raise _refused(request, detail)
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from kfed._base.checks import MAX_NAME_LENGTH
-from kfed.coordinator.core import Live
-from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, Federation, Tally
+from kfed.coordinator.core import Coordinator, Live
+from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, MIN_DEVICES_SHOWN, Federation, Tally
 from kfed.wire import MAX_COUNT, MAX_VALUE, FeatureSchema
 
 Count = Annotated[StrictInt, Field(ge=1)]
@@ -37,6 +37,10 @@ class NewFederation(BaseModel):
     min_devices: (
         Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES, description="Devices that every cluster must rest on")] | None
     ) = None
+    min_devices_shown: Annotated[
+        StrictInt,
+        Field(ge=1, le=MAX_DEVICES, description="Devices that a cluster must rest on for devices to see its center"),
+    ] = MIN_DEVICES_SHOWN
     max_epsilon: (
         Annotated[float, Field(gt=0, le=100, description="Largest epsilon of a message, which must be private")] | None
     ) = None
@@ -47,10 +51,21 @@ class NewFederation(BaseModel):
         StrictBool, Field(description="Whether devices join by invitations alone, and not by the join token")
     ] = False
 
+    rounds: Annotated[
+        Literal[1, 2], Field(description="2 if devices are asked for a second message about the clusters")
+    ] = 1
+
     def terms(self) -> dict[str, Any]:
         """The arguments of a `Federation`."""
         terms = self.model_dump(exclude={"n_features", "feature_names"})
         return {**terms, "schema": FeatureSchema(self.n_features, self.feature_names)}
+
+
+class NoticeAnswer(BaseModel):
+    """Something to look at."""
+
+    code: Annotated[str, Field(description="For programs; it stays the same however the words change")]
+    text: str
 
 
 class FederationState(BaseModel):
@@ -72,9 +87,13 @@ class FederationState(BaseModel):
     max_count: float | None
     max_value: float | None
     min_devices: int | None
+    min_devices_shown: int
     max_epsilon: float | None
     by_column: bool
     invited_only: bool
+    rounds: int
+    round: Annotated[int, Field(description="Rounds behind the clusters: 2 once second messages refined them")]
+    n_second: Annotated[int, Field(description="Devices that have sent a second message about these clusters")]
     created_at: float
     n_devices: int
     n_centers: int
@@ -84,27 +103,36 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
-    reason: Annotated[str, Field(description="How k was chosen, and which devices have centers that were set aside")]
+    reason: Annotated[str, Field(description="How k was chosen")]
+    notices: Annotated[list[NoticeAnswer], Field(description="What to look at before relying on the clusters")]
     remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
     last_change: str
     changed_at: float
 
     @classmethod
-    def of(cls, live: Live, tally: Tally) -> FederationState:
+    def of(cls, live: Live, tally: Tally, n_second: int = 0) -> FederationState:
         """Describe a federation, given the totals of its devices."""
         clusters, schema = live.clusters, live.federation.schema
         names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION}
         names |= {"n_features": schema.n_features, "feature_names": schema.names and list(schema.names)}
         found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0, "reason": ""}
+        found |= {"round": 0 if clusters is None else clusters.rounds, "n_second": n_second}
         if clusters is not None:
-            found = {
+            found |= {
                 "n_clusters_found": clusters.n_clusters,
                 "cluster_sizes": clusters.cluster_sizes.tolist(),
                 "n_aggregated": len(clusters.device_ids),
                 "reason": clusters.reason,
             }
         now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
-        return cls(**names, **vars(tally), **found, **now)
+        notices = [NoticeAnswer(code=notice.code, text=notice.text) for notice in live.notices]
+        return cls(**names, **vars(tally), **found, **now, notices=notices)
+
+
+def shown(coordinator: Coordinator, live: Live) -> FederationState:
+    """A federation as it is now."""
+    n_second = coordinator.store.second.count(live.federation.id, live.version)
+    return FederationState.of(live, coordinator.tally(live), n_second)
 
 
 _FROM_FEDERATION = set(FederationState.model_fields) & set(Federation.__dataclass_fields__)
@@ -178,8 +206,13 @@ class IdentityAnswer(BaseModel):
     device_id: str
     state: Literal["aggregated"]
     version: int
+    round: int
     cluster_ids: list[int]
-    cluster_centers: list[list[float]]
+    notices: Annotated[list[NoticeAnswer], Field(description="What to look at, of all devices or of this one")]
+    cluster_centers: Annotated[
+        list[list[float] | None],
+        Field(description="null where the cluster rests on fewer devices than the federation asks for to show it"),
+    ]
 
 
 class GatheringAnswer(BaseModel):
@@ -199,6 +232,20 @@ class TermsAnswer(BaseModel):
     by_column: Annotated[bool, Field(description="Whether devices send tables, with the spread of each column")]
     n_features: int
     feature_names: list[str] | None
+    min_devices_shown: Annotated[
+        int, Field(description="Devices that a cluster must rest on for its center to be in the answers to devices")
+    ]
+    rounds: Annotated[int, Field(description="2 if a second message about the clusters is asked for")]
+    max_epsilon: Annotated[float | None, Field(description="Largest epsilon of a message, which must be private")]
+
+
+class SecondAnswer(BaseModel):
+    """The second message is on disk."""
+
+    device_id: str
+    round: Annotated[int, Field(description="2 once the clusters are refined")]
+    n_second: Annotated[int, Field(description="Devices that have sent a second message about these clusters")]
+    n_devices: Annotated[int, Field(description="Devices that the clusters were made of")]
 
 
 class RemovedAnswer(BaseModel):

@@ -1,15 +1,15 @@
 // The live page: listens for changes, and draws the chosen federation.
 
+import { followLink, hasToken, headers, isAdmin, signIn, signOut } from "/assets/api.js";
+import { joinCommand, removeButton, renderActions, renderSites, showCreate } from "/assets/admin.js";
 import { drawArrivals, drawCurve, drawMap, drawSizes } from "/assets/charts.js";
+import { bytes, clock, copyable, count, get, made, plural, put } from "/assets/dom.js";
+import { renderComparison, renderResult } from "/assets/results.js";
 
 const PACE = 1000;
-const get = (id) => document.getElementById(id);
-const count = new Intl.NumberFormat("en");
 const federations = new Map();
-let drawn = 0, drawing = false, waiting = false;
+let drawn = 0, drawing = false, waiting = false, creating = false, shown = "";
 
-const token = () => sessionStorage.getItem("kfed-token");
-const headers = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
 const chosen = () => (federations.has(named()) ? named() : [...federations.keys()][0]);
 
 // The federation that the address names; an address that cannot be decoded names none.
@@ -19,21 +19,11 @@ function named() {
 
 // Events -----------------------------------------------------------------------------------------------------------
 
-// A link that `kfed serve` printed works once: its code becomes a token of this tab, and leaves the address.
-async function followLink() {
-  const code = location.hash.match(/^#\/link=([\w-]+)$/)?.[1];
-  if (!code) return;
-  history.replaceState(null, "", "/");
-  const answer = await fetch("/v1/views", { method: "POST", headers: { Authorization: `Bearer ${code}` } });
-  if (answer.ok) sessionStorage.setItem("kfed-token", (await answer.json()).token);
-  else if (!token()) get("sign-in-problem").textContent = (await answer.json()).detail;
-}
-
 async function listen() {
   for (let pause = 500; ; pause = Math.min(pause * 2, 10000)) {
     try {
       const answer = await fetch("/v1/events", { headers: headers(), cache: "no-store" });
-      if (answer.status === 401 || answer.status === 403) return askForToken(token() !== null);
+      if (answer.status === 401 || answer.status === 403) return askForToken(hasToken() ? "This token has expired." : "");
       if (answer.ok) {
         pause = 500;
         connected(true);
@@ -56,7 +46,11 @@ async function read(stream) {
     let heard = false;
     for (const part of parts) {
       const data = part.split("\n").find((line) => line.startsWith("data: "));
-      if (data) { const state = JSON.parse(data.slice(6)); federations.set(state.name, state); heard = true; }
+      if (!data) continue;
+      const state = JSON.parse(data.slice(6));
+      if (part.startsWith("event: gone")) federations.delete(state.name);
+      else federations.set(state.name, state);
+      heard = true;
     }
     if (heard || federations.size === 0) render();
   }
@@ -67,47 +61,97 @@ function connected(isLive) {
   get("connection").classList.toggle("live", isLive);
 }
 
-function askForToken(wasRefused) {
+// Signing in -------------------------------------------------------------------------------------------------------
+
+let isListening = true;
+
+function askForToken(problem) {
+  isListening = false;
   connected(false);
   get("connection").textContent = "token required";
+  openSignIn("A token is required", problem || get("sign-in-problem").textContent);
+}
+
+function openSignIn(title, problem = "") {
+  put("sign-in-title", title);
+  get("sign-in-problem").textContent = problem;
   get("sign-in").hidden = false;
-  get("federation").hidden = get("welcome").hidden = true;
-  if (wasRefused) get("sign-in-problem").textContent = "This is not the admin token, or it has expired.";
+  get("sign-in-cancel").hidden = !isListening;
+  get("federation").hidden = get("welcome").hidden = get("create").hidden = true;
   get("token").focus();
 }
 
-get("sign-in").addEventListener("submit", (event) => {
+get("sign-in").addEventListener("submit", async (event) => {
   event.preventDefault();
-  sessionStorage.setItem("kfed-token", get("token").value.trim());
+  const answer = await signIn(get("token").value.trim()).catch(() => null);
+  if (answer === null) { get("sign-in-problem").textContent = "The coordinator does not answer; try again."; return; }
+  if (!answer.ok) {
+    get("sign-in-problem").textContent = answer.status === 429 ? "Too many wrong tokens; wait a minute." : "This is not the admin token.";
+    return;
+  }
+  get("token").value = "";
   get("sign-in").hidden = true;
-  listen();
+  if (isListening) render(); else { isListening = true; listen(); }
+  get("main").focus();
+});
+
+get("sign-in-cancel").addEventListener("click", () => { get("sign-in").hidden = true; render(); });
+
+get("sign-in-or-out").addEventListener("click", () => {
+  if (!isAdmin()) return openSignIn("Sign in");
+  signOut();
+  creating = false;
+  get("once").replaceChildren();
+  render();
 });
 
 // Rendering --------------------------------------------------------------------------------------------------------
 
 function render() {
   renderList();
+  get("sign-in-or-out").hidden = false;
+  put("sign-in-or-out", isAdmin() ? "Sign out" : "Sign in");
+  get("new").hidden = !isAdmin();
+  if (!get("sign-in").hidden) return;
   const state = federations.get(chosen());
-  get("welcome").hidden = federations.size > 0;
-  get("federation").hidden = !state;
+  get("create").hidden = !creating;
+  renderWelcome(federations.size === 0 && !creating);
+  get("federation").hidden = !state || creating;
   document.title = state ? `${state.name}: ${state.state} · kfed` : "kfed coordinator";
-  if (!state) return;
+  if (!state || creating) return;
   renderState(state);
   schedulePicture();
+}
+
+function renderWelcome(isShown) {
+  get("welcome").hidden = !isShown;
+  if (!isShown) return;
+  put("welcome-words", isAdmin()
+    ? "Create a federation, and invite sites to it. Each of them runs one command, or opens one page."
+    : "Sign in with the admin token to create a federation and to invite sites.");
+  put("welcome-act", isAdmin() ? "New federation" : "Sign in");
+}
+
+get("welcome-act").addEventListener("click", () => (isAdmin() ? create() : openSignIn("Sign in")));
+get("new").addEventListener("click", create);
+
+function create() {
+  creating = true;
+  showCreate((name) => {
+    creating = false;
+    if (name) location.hash = `#/${encodeURIComponent(name)}`;
+    render();
+  });
+  render();
 }
 
 function renderList() {
   get("no-federations").hidden = federations.size > 0;
   const items = [...federations.values()].map((state) => {
-    const item = document.createElement("li"), link = document.createElement("a");
-    const name = document.createElement("strong"), about = document.createElement("span");
-    link.href = `#/${encodeURIComponent(state.name)}`;
-    if (state.name === chosen()) link.setAttribute("aria-current", "page");
-    name.textContent = state.name;
-    about.textContent = `${state.state} · ${count.format(state.n_devices)} devices`;
-    link.append(name, about);
-    item.append(link);
-    return item;
+    const link = made("a", { href: `#/${encodeURIComponent(state.name)}` },
+      made("strong", {}, state.name), made("span", {}, `${state.state} · ${plural(state.n_devices, "device")}`));
+    if (state.name === chosen() && !creating) link.setAttribute("aria-current", "page");
+    return made("li", {}, link);
   });
   const focused = [...get("federations").querySelectorAll("a")].indexOf(document.activeElement);
   get("federations").replaceChildren(...items);
@@ -115,34 +159,64 @@ function renderList() {
 }
 
 function renderState(state) {
-  const put = (id, text) => { if (get(id).textContent !== text) get(id).textContent = text; };
+  if (shown !== state.name) for (const id of ["once", "done", "problem", "compare", "result", "sites"]) get(id).replaceChildren();
+  shown = state.name;
   put("name", state.name);
   put("state", state.state);
   get("state").className = `badge ${state.state}`;
   get("closed").hidden = !state.closed;
+  get("rounds").hidden = state.rounds < 2;
+  put("rounds", state.round > 1 ? "refined in a second round" : `second messages: ${count.format(state.n_second)} of ${count.format(state.n_aggregated)}`);
   get("remark").hidden = !state.remark;
   put("remark", state.remark ? `Not aggregated: ${state.remark}` : "");
   put("terms", terms(state));
+  const notices = state.notices.map((notice) => notice.text);
+  if ([...get("notices").children].map((item) => item.textContent).join("\n") !== notices.join("\n")) {
+    get("notices").replaceChildren(...notices.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  }
+  get("notices").hidden = notices.length === 0;
   put("n-devices", count.format(state.n_devices));
-  put("quorum", state.quorum ? `quorum ${count.format(state.quorum)}` : `${count.format(state.n_devices - state.n_aggregated)} not aggregated yet`);
+  put("quorum", quorum(state));
   put("n-bytes", bytes(state.n_bytes));
   put("per-device", state.n_devices ? `${bytes(state.n_bytes / state.n_devices)} per device` : "one message per device");
   put("n-centers", count.format(state.n_centers));
-  put("n-points", `of ${count.format(Math.round(state.n_points))} points, which stay on their devices`);
+  put("n-points", `of ${plural(Math.round(state.n_points), "point")}, which stay on their devices`);
   put("n-clusters", state.n_clusters_found === null ? "–" : count.format(state.n_clusters_found));
-  put("version", state.version ? `clustering ${state.version} of ${count.format(state.n_aggregated)} devices` : "not aggregated yet");
-  const strong = document.createElement("strong");
-  strong.textContent = state.last_change;
-  get("last-change").replaceChildren("Last change: ", strong, ` (${clock(state.changed_at)})`);
+  put("version", state.version ? `clustering ${state.version} of ${plural(state.n_aggregated, "device")}` : "not aggregated yet");
+  get("last-change").replaceChildren("Last change: ", made("strong", {}, state.last_change), ` (${clock(state.changed_at)})`);
+  get("sites-card").classList.toggle("first", state.n_clusters_found === null);
+  get("devices-table").hidden = state.n_devices === 0;
+  get("no-devices").hidden = state.n_devices > 0;
+  if (state.n_devices === 0) get("no-devices").replaceChildren(...nobodyYet(state));
+  renderActions(state);
+  renderSites(state);
+  renderComparison(state);
+  renderResult(state);
+}
+
+function nobodyYet(state) {
+  const words = state.closed ? "No device has joined, and the federation is closed." : "No device has joined yet. Each site runs this, with its own name and table:";
+  return [made("p", { class: "quiet" }, words), ...(state.closed ? [] : [copyable(joinCommand(state, "NAME", `${state.name}.token`), "the command")])];
+}
+
+function quorum(state) {
+  const missing = (state.quorum ?? 0) - state.n_devices;
+  if (missing > 0) return `quorum ${count.format(state.quorum)}: ${count.format(missing)} missing`;
+  if (state.quorum) return `quorum ${count.format(state.quorum)}`;
+  return `${count.format(state.n_devices - state.n_aggregated)} not aggregated yet`;
 }
 
 function terms(state) {
   const when = [];
-  if (state.quorum) when.push(`at ${count.format(state.quorum)} devices`);
+  if (state.quorum) when.push(`at ${plural(state.quorum, "device")}`);
   if (state.deadline) when.push(`by ${new Date(state.deadline * 1000).toLocaleString()}`);
   const names = state.feature_names ? ` (${state.feature_names.slice(0, 8).join(", ")}${state.feature_names.length > 8 ? ", …" : ""})` : "";
   const k = state.n_clusters === "auto" ? "k chosen automatically" : `k = ${state.n_clusters}`;
-  return `${count.format(state.n_features)} features${names} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "on request"}`;
+  const what = plural(state.n_features, state.by_column ? "column" : "feature");
+  const who = state.invited_only ? " · by invitation" : "";
+  const resting = state.min_devices ? ` · clusters of ${plural(state.min_devices, "device")} or more` : "";
+  const seen = ` · devices see centers that rest on ${plural(state.min_devices_shown, "device")} or more`;
+  return `${what}${names} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "on request"}${who}${resting}${seen}`;
 }
 
 // At most one picture at a time, and at most one a second.
@@ -164,38 +238,22 @@ function renderPicture(picture, state) {
   const part = picture.n_shown < state.n_devices ? `The ${count.format(picture.n_shown)} newest devices, on` : "On";
   get("map-note").textContent = `${part} the plane in which they spread most; a cross marks the center of a cluster`;
   drawMap(get("map"), picture);
-  drawSizes(get("sizes"), picture.cluster_sizes);
+  drawSizes(get("sizes"), picture.cluster_sizes, picture.names);
   drawCurve(get("curve"), picture.distances, state.n_clusters_found);
   drawArrivals(get("arrivals"), picture.arrivals, state.n_devices);
-  get("devices").replaceChildren(...picture.devices.map(row));
+  const focused = document.activeElement?.dataset?.device;
+  get("devices").replaceChildren(...picture.devices.map((device) => row(device, state)));
+  if (focused) get("devices").querySelector(`button[data-device="${CSS.escape(focused)}"]`)?.focus();
 }
 
-function row(device) {
-  const made = document.createElement("tr");
-  const cells = [device.device_id, clock(device.received_at), count.format(device.n_centers), count.format(device.n_bytes)];
-  cells.forEach((text, position) => {
-    const cell = document.createElement("td");
-    cell.textContent = text;
-    if (position > 1) cell.className = "number";
-    made.append(cell);
-  });
-  if (device.late) {
-    const late = document.createElement("span");
-    late.className = "late";
-    late.textContent = "late";
-    made.firstChild.append(late);
-  }
-  return made;
+function row(device, state) {
+  const name = made("td", {}, device.device_id, device.late ? made("span", { class: "late" }, "late") : null);
+  return made("tr", {}, name, made("td", {}, clock(device.received_at)),
+    made("td", { class: "number" }, count.format(device.n_centers)),
+    made("td", { class: "number" }, count.format(device.n_bytes), isAdmin() ? removeButton(state, device) : null));
 }
 
-const clock = (seconds) => new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "medium", hour12: false });
-
-function bytes(number) {
-  const units = ["bytes", "kB", "MB", "GB"];
-  const unit = Math.min(3, Math.floor(Math.log10(Math.max(1, number)) / 3));
-  return `${(number / 1000 ** unit).toLocaleString("en", { maximumFractionDigits: unit ? 1 : 0 })} ${units[unit]}`;
-}
-
-addEventListener("hashchange", () => { drawn = 0; render(); get("main").focus(); });
-get("here").textContent = location.origin;
-followLink().catch(() => {}).then(listen);
+addEventListener("gone", ({ detail: name }) => { federations.delete(name); location.hash = "#/"; render(); });
+addEventListener("hashchange", () => { drawn = 0; creating = false; render(); get("main").focus(); });
+document.querySelectorAll(".here").forEach((node) => { node.textContent = location.origin; });
+followLink().then((problem) => { get("sign-in-problem").textContent = problem; }).catch(() => {}).then(listen);

@@ -2,18 +2,22 @@
 
 from kfed.coordinator.store.backups import backup, restore
 from kfed.coordinator.store.database import Contents, SavedClustering, Store
-from kfed.coordinator.store.devices import Arrival, Device, Receipt
+from kfed.coordinator.store.devices import Arrival, Departure, Device, Receipt, Secret
 from kfed.coordinator.store.federations import Damaged
 from kfed.coordinator.store.invitations import Invitation
+from kfed.coordinator.store.second_messages import SecondMessage
 
 __all__ = [
     "Arrival",
     "Contents",
     "Damaged",
+    "Departure",
     "Device",
     "Invitation",
     "Receipt",
     "SavedClustering",
+    "SecondMessage",
+    "Secret",
     "Store",
     "backup",
     "restore",

@@ -17,19 +17,23 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from kfed.coordinator.federation import Admission, Federation, Tally
 from kfed.coordinator.store import schema
+from kfed.coordinator.store.cluster_names import ClusterNames
 from kfed.coordinator.store.counters import FEDERATION, RESTORED, SEQUENCE, read_counters, set_counter
 from kfed.coordinator.store.devices import (
     DEVICE_COLUMNS,
     Arrival,
     ArrivalBatch,
+    Departure,
     Device,
     Reading,
     Receipt,
+    Secret,
     known_devices,
 )
 from kfed.coordinator.store.federations import Damaged, federation_of, read_federations, row_of
 from kfed.coordinator.store.invitations import Invitations
 from kfed.coordinator.store.schema import clusterings, devices, federations, for_long_answers, invitations, keys
+from kfed.coordinator.store.second_messages import SecondMessages
 from kfed.coordinator.store.transactions import Transactions, unavailable
 from kfed.errors import KFedError
 
@@ -79,6 +83,8 @@ class Store:
             raise
         self._writing = self._transactions.writing
         self.invitations = Invitations(self._writing, self._read)
+        self.second = SecondMessages(self._writing, self._read)
+        self.cluster_names = ClusterNames(self._writing, self._read)
         self._deleted: set[int] = set()
         try:
             self.read_back()
@@ -116,6 +122,7 @@ class Store:
             self._tallies: dict[int, Tally] = defaultdict(Tally, _count(connection))
             self._names = {one.id: one.schema.names for one in found if one.schema.names is not None}
             self.invitations.read_back(connection)
+            self.second.read_back(connection)
             self._deleted -= {one.id for one in found}
             n_restored = self._transactions.counters.get(RESTORED, 0)
         return Contents(found, damaged, saved, n_restored)
@@ -143,6 +150,12 @@ class Store:
     def device(self, federation_id: int, device_id: str) -> Device | None:
         """One device, if it has joined."""
         return _device(self._read(_select_device(federation_id, device_id)))
+
+    def secret_of(self, federation_id: int, device_id: str) -> Secret | None:
+        """The hash of a device's secret, if it has joined; read alike however large its message is."""
+        where = (devices.c.federation_id == federation_id) & (devices.c.device_id == device_id)
+        row = self._read(select(devices.c.secret_hash).where(where)).first()
+        return None if row is None else Secret(row[0])
 
     def newest(self, federation_id: int, limit: int, max_bytes: int) -> list[Device]:
         """The devices that arrived last, newest first; fewer if their messages exceed `max_bytes`."""
@@ -203,7 +216,7 @@ class Store:
     def delete_federation(self, federation_id: int) -> None:
         """Delete a federation with everything in it; messages on their way to it are turned away."""
         with self._writing() as connection:
-            for table in (devices, clusterings, invitations):
+            for table in (devices, clusterings, invitations, schema.second_messages, schema.cluster_names):
                 connection.execute(delete(table).where(table.c.federation_id == federation_id))
             connection.execute(delete(federations).where(federations.c.id == federation_id))
         self._deleted.add(federation_id)
@@ -212,31 +225,36 @@ class Store:
 
     def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
         """Judge messages in their order and save those that are admitted, in one transaction."""
+        return self.change_devices(arrivals)
+
+    def remove(self, federation_id: int, device_id: str) -> Device | None:
+        """Delete a device; None if it is not there."""
+        device: Device | None = self.change_devices([Departure(federation_id, device_id)])[0]
+        return device
+
+    def change_devices(self, changes: Sequence[Arrival | Departure]) -> list[Any]:
+        """Let devices come and go in this order, in one transaction: what `put` and `remove` return, for each."""
         with self._writing() as connection:
             last_sequence = self._transactions.counters[SEQUENCE]
-            known = known_devices(connection, arrivals)
-            guests = self.invitations.for_arrivals(connection, arrivals)
+            known = known_devices(connection, changes)
+            guests = self.invitations.for_arrivals(connection, [one for one in changes if isinstance(one, Arrival)])
             batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence, guests)
-            receipts = [self._receipt(batch, arrival) for arrival in arrivals]
+            done = [
+                batch.leave(change) if isinstance(change, Departure) else self._receipt(batch, change)
+                for change in changes
+            ]
             batch.write(connection)
+            for gone in changes:
+                if isinstance(gone, Departure):
+                    self.second.remove(connection, gone.federation_id, gone.device_id)
             if batch.last_sequence > last_sequence:
                 set_counter(connection, SEQUENCE, batch.last_sequence)
         self._tallies.update(batch.tallies)
         self._names.update(batch.new_names)
-        return receipts
+        return done
 
     def _receipt(self, batch: ArrivalBatch, arrival: Arrival) -> Receipt:
         return Receipt(Admission.GONE) if arrival.federation.id in self._deleted else batch.take(arrival)
-
-    def remove(self, federation_id: int, device_id: str) -> Device | None:
-        """Delete a device; None if it is not there."""
-        with self._writing() as connection:
-            device = _device(connection.execute(_select_device(federation_id, device_id)))
-            if device is None:
-                return None
-            connection.execute(delete(devices).where(devices.c.sequence == device.sequence))
-        self._tallies[federation_id] = self._tallies[federation_id].plus(device.tally, -1)
-        return device
 
     def save_clustering(self, clustering: SavedClustering, epoch: int) -> None:
         """Save a clustering, replacing the one before, unless the store was read back since `epoch`."""

@@ -1,4 +1,4 @@
-"""Devices on their way into the store and in it, and what one transaction makes of several arrivals."""
+"""Devices on their way into the store, in it and out of it, and what one transaction makes of several of them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,32 @@ class Arrival(_WithMessage):
     invitation: str | None = None
     feature_names: tuple[str, ...] | None = None
 
+    @property
+    def federation_id(self) -> int:
+        """The id of its federation."""
+        return self.federation.id
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A device on its way out of the store."""
+
+    federation_id: int
+    device_id: str
+
 
 @dataclass(frozen=True, kw_only=True)
 class Device(_WithMessage):
     """A device in the store; `sequence` is its place in the order of arrivals."""
 
     sequence: int
+
+
+@dataclass(frozen=True)
+class Secret:
+    """What is kept of a device's secret: its hash, if it has chosen one."""
+
+    hash: bytes | None
 
 
 @dataclass(frozen=True)
@@ -65,11 +85,11 @@ _KEPT = [field.name for field in fields(_WithMessage)]
 DEVICE_COLUMNS = [devices.c[field.name] for field in fields(Device)]
 
 
-def known_devices(connection: Connection, arrivals: Sequence[Arrival]) -> dict[tuple[int, str], Device]:
-    """The stored devices that have the ids of the arrivals."""
+def known_devices(connection: Connection, changes: Sequence[Arrival | Departure]) -> dict[tuple[int, str], Device]:
+    """The stored devices that have the ids of arrivals and departures."""
     ids: dict[int, set[str]] = defaultdict(set)
-    for arrival in arrivals:
-        ids[arrival.federation.id].add(arrival.device_id)
+    for change in changes:
+        ids[change.federation_id].add(change.device_id)
     known = {}
     for federation_id, wanted in ids.items():
         where = (devices.c.federation_id == federation_id) & devices.c.device_id.in_(sorted(wanted))
@@ -93,7 +113,7 @@ class GuestList(Protocol):
 
 
 class ArrivalBatch:
-    """The arrivals of one transaction. Each is judged with those before it in mind.
+    """The arrivals and departures of one transaction. Each is judged with those before it in mind.
 
     `names` are the feature names of federations that have got them from a message.
     """
@@ -140,6 +160,14 @@ class ArrivalBatch:
             self._guests.joined(arrival)
         self.tallies[federation.id] = tally.plus(arrival.tally)
         return Receipt(admission, self._keep(arrival))
+
+    def leave(self, departure: Departure) -> Device | None:
+        """Remove a device; None if it is not there."""
+        device = self._known.pop((departure.federation_id, departure.device_id), None)
+        if device is not None:
+            self.tallies[departure.federation_id] = self.tallies[departure.federation_id].plus(device.tally, -1)
+            self._forget(device.sequence)
+        return device
 
     def write(self, connection: Connection) -> None:
         """Make the changes."""

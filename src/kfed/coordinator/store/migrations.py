@@ -27,6 +27,14 @@ _STEPS = {
     ],
     5: ["ALTER TABLE kfed_federations ADD COLUMN max_epsilon FLOAT(53)"],
     6: ["ALTER TABLE kfed_federations ADD COLUMN by_column BOOLEAN NOT NULL DEFAULT FALSE"],
+    7: ["ALTER TABLE kfed_federations ADD COLUMN min_devices_shown INTEGER NOT NULL DEFAULT 3"],
+    8: [
+        "ALTER TABLE kfed_federations ADD COLUMN rounds INTEGER NOT NULL DEFAULT 1",
+        "CREATE TABLE kfed_second_messages (federation_id INTEGER NOT NULL, device_id VARCHAR(200) NOT NULL, "
+        "version INTEGER NOT NULL, message {bytes} NOT NULL, PRIMARY KEY (federation_id, device_id))",
+        "CREATE TABLE kfed_cluster_names (federation_id INTEGER NOT NULL, cluster INTEGER NOT NULL, "
+        "name VARCHAR(200) NOT NULL, PRIMARY KEY (federation_id, cluster))",
+    ],
 }
 _BYTES = {"sqlite": "BLOB", "postgresql": "BYTEA"}
 

@@ -67,12 +67,31 @@ federations = Table(
     Column("max_count", Float(53)),
     Column("max_value", Float(53)),
     Column("min_devices", Integer),
+    Column("min_devices_shown", Integer, nullable=False, server_default="3"),
     Column("max_epsilon", Float(53)),
     Column("join_token_hash", LargeBinary, nullable=False),
     Column("created_at", Float(53), nullable=False),
     Column("closed", Boolean, nullable=False),
     Column("invited_only", Boolean, nullable=False, server_default=false()),
     Column("by_column", Boolean, nullable=False, server_default=false()),
+    Column("rounds", Integer, nullable=False, server_default="1"),
+)
+
+second_messages = Table(
+    "kfed_second_messages",
+    metadata,
+    Column("federation_id", Integer, primary_key=True, autoincrement=False),
+    Column("device_id", String(200), primary_key=True),
+    Column("version", Integer, nullable=False),  # of the clustering that it is about
+    Column("message", LargeBinary, nullable=False),
+)
+
+cluster_names = Table(
+    "kfed_cluster_names",
+    metadata,
+    Column("federation_id", Integer, primary_key=True, autoincrement=False),
+    Column("cluster", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(200), nullable=False),
 )
 
 invitations = Table(

@@ -1,0 +1,52 @@
+"""A federation as it is now, on the terminal."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.markup import escape
+
+from kfed.cli._terminal import plural, print_json, printable, say, table
+
+
+def print_state(state: dict[str, Any], as_json: bool) -> None:
+    """Print a federation as it is now."""
+    print_json(state) if as_json else say(*state_text(state))
+
+
+def state_text(state: dict[str, Any]) -> list[Any]:
+    """Lines and tables that describe it."""
+    when = [f"at a quorum of {state['quorum']:,}"] if state["quorum"] else []
+    when += [f"by {time.strftime('%Y-%m-%d %H:%M', time.localtime(state['deadline']))}"] if state["deadline"] else []
+    lines: list[Any] = [
+        f"[bold]{escape(state['name'])}[/]: {state['state']}{', closed' if state['closed'] else ''}; "
+        f"{plural(state['n_devices'], 'device')}, {plural(state['n_centers'], 'center')}, {state['n_bytes']:,} bytes",
+        f"  {plural(state['n_features'], 'feature')}, n_clusters {state['n_clusters']}, rule {state['rule']}; "
+        f"aggregates {' or '.join(when) or 'on request'}",
+    ]
+    if state.get("rounds", 1) > 1:
+        second = f"{state['n_second']:,} of {plural(state['n_aggregated'], 'device')} sent a second message"
+        lines.append("  refined by second messages" if state["round"] > 1 else f"  two rounds: {second}")
+    lines.append(f"  {_resting(state)}")
+    if state.get("invited_only"):
+        lines.append("  devices join by invitation")
+    if state["reason"]:
+        lines.append(f"  [green]found[/]  {escape(state['reason'])}")
+    if state["remark"]:
+        what = "damaged" if state["state"] == "damaged" else "not aggregated"
+        lines.append(f"  [yellow]{what}:[/] {escape(state['remark'])}")
+    lines += [f"  [yellow]warning:[/] {escape(printable(one['text']))}" for one in state.get("notices", [])]
+    if state["cluster_sizes"] is not None:
+        rows = [(str(cluster), f"{size:,g}") for cluster, size in enumerate(state["cluster_sizes"])]
+        lines.append(table(None, ["cluster", "points"], rows))
+    return lines
+
+
+def _resting(state: dict[str, Any]) -> str:
+    """On how many devices clusters rest, and from how many on devices see a center."""
+    resting = "by the rule" if state.get("min_devices") is None else f"{plural(state['min_devices'], 'device')} or more"
+    return (
+        f"clusters rest on: {resting}; devices see centers that rest on "
+        f"{plural(state.get('min_devices_shown', 1), 'device')} or more"
+    )

@@ -1,0 +1,82 @@
+"""`kfed refine`: a second message, for clusters as good as if all rows had been in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from kfed._base import files
+from kfed.cli._options import TABLE_HELP, Bits
+from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, say
+from kfed.server import Aggregation
+from kfed.site import LocalFile, refine_file
+from kfed.wire import Identity, load
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command(
+        epilog="`kfed refine site7.local --data site7.csv --clusters clusters.kfed` writes site7.refined\n\n"
+        "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   wherever the files meet\n\n"
+        "`kfed label site7.refined.local --clusters better.kfed`   at every site"
+    )(refine)
+
+
+def refine(
+    local: Annotated[Path, typer.Argument(metavar="LOCAL", help="The .local file that this site kept.")],
+    data: Annotated[Path, typer.Option(metavar="TABLE", help=TABLE_HELP)],
+    clusters: Annotated[
+        Path,
+        typer.Option("--clusters", metavar="FILE", help="What came back: the aggregation, or this site's identity."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="The message to send; by default LOCAL, as .refined."),
+    ] = None,
+    scale: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The scale that rows were clustered on, if they were.")
+    ] = None,
+    bits: Bits = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Count the rows of this site by shared cluster, for a second message that makes the clusters better.
+
+    It holds the mean and the size of each shared cluster here, of the same rows as the first message. Rows change their
+    cluster in groups of at least --min-cluster-size of the first message, so that the difference of the two messages
+    tells of no fewer rows than either. A site that does not send one counts as before.
+    """
+    message_path = local.with_suffix(".refined") if output is None else output
+    second_path = message_path.with_name(f"{message_path.name}.local")
+    inputs = [path for path in (local, data, clusters, scale) if path is not None]
+    claim([message_path, second_path], inputs=inputs, force=force)
+    before: LocalFile = load(local, LocalFile)
+    with about(local):
+        kept, second = refine_file(before, data, load(clusters, Aggregation, Identity), scale=scale, bits=bits)
+    files.write(local, kept.to_bytes(), private=True)
+    n_bytes = second.save_with_message(second_path, message_path, overwrite=force)
+    facts = _facts(second) | {"message": str(message_path), "message_bytes": n_bytes, "local_file": str(second_path)}
+    print_json(facts) if as_json else say(*_text(facts))
+
+
+def _facts(second: LocalFile) -> dict[str, Any]:
+    message = second.to_message()
+    return {
+        "device_id": second.device_id,
+        "n_rows": message.n_points,
+        "n_centers_sent": message.n_local_clusters,
+        "n_clusters": second.clustering.n_local_clusters,
+        "counts": message.counts.tolist(),
+    }
+
+
+def _text(facts: dict[str, Any]) -> list[str]:
+    return [
+        f"{facts['n_rows']:,} rows of {escape(repr(facts['device_id']))} in "
+        f"{facts['n_centers_sent']:,} of {plural(facts['n_clusters'], 'shared cluster')}",
+        f"  [green]send[/]  {escape(facts['message'])}  ({facts['message_bytes']:,} bytes)",
+        f"  [yellow]keep[/]  {escape(facts['local_file'])}  (labels the rows when the refined clusters come)",
+    ]

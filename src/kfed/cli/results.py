@@ -1,0 +1,122 @@
+"""`kfed federation compare`, `rename`, `download`, `remove` and `refine`: what the coordinator's page can do, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from kfed._base import files
+from kfed.cli._states import print_state
+from kfed.cli._terminal import Force, Json, claim, number_range_or_auto, print_json, say, table
+from kfed.cli.federation import Ask, Name, administers, app
+from kfed.cli.invitations import Device
+from kfed.errors import InvalidInputError
+
+Output = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write it.")]
+
+
+def register(_: typer.Typer) -> None:
+    """Add the commands of this file to `kfed federation`."""
+    app.command(epilog="`kfed federation compare clinics -k 2-12`")(administers(compare))
+    app.command(epilog="`kfed federation rename clinics 0=young 1=retired`   and `0=` takes the name away")(
+        administers(rename)
+    )
+    app.command(epilog="`kfed federation download clinics --report report.html --aggregation clusters.kfed`")(
+        administers(download)
+    )
+    app.command(epilog="`kfed federation remove clinics north --yes`")(administers(remove))
+    app.command(epilog="`kfed federation refine clinics`")(administers(refine))
+
+
+def compare(
+    ask: Ask,
+    name: Name,
+    n_clusters: Annotated[
+        Any, typer.Option("-k", "--n-clusters", metavar="A-B", parser=number_range_or_auto, help="Numbers to compare.")
+    ] = "2-12",
+    as_json: Json = False,
+) -> None:
+    """Compare numbers of clusters by what devices have sent: how stable clusters are, and which number stands out."""
+    if not isinstance(n_clusters, range):
+        raise InvalidInputError("give the numbers to compare as 2-12")
+    which = {"first": n_clusters[0], "last": n_clusters[-1]}
+    found = ask("POST", name, "comparison", json=which)
+    print_json(found) if as_json else say(*_compared(found))
+
+
+def rename(
+    ask: Ask,
+    name: Name,
+    names: Annotated[list[str], typer.Argument(metavar="NUMBER=NAME", help="Names of clusters by their numbers.")],
+    as_json: Json = False,
+) -> None:
+    """Name clusters; a cluster keeps its name as long as its number."""
+    print_state(ask("PUT", name, "cluster-names", json={"names": dict(map(_named, names))}), as_json)
+
+
+def download(
+    ask: Ask,
+    name: Name,
+    aggregation: Output = None,
+    report: Output = None,
+    centers: Output = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Download what was found: the aggregation (.kfed), a report (.html), or centers and profiles (.csv)."""
+    wanted = {"aggregation": aggregation, "report": report, "centers": centers}
+    outputs = {which: path for which, path in wanted.items() if path is not None}
+    if not outputs:
+        raise InvalidInputError("say what to download: --aggregation FILE, --report FILE or --centers FILE")
+    claim(list(outputs.values()), force=force)
+    for which, path in outputs.items():
+        files.write(path, ask("GET", name, "download", which, raw=True), overwrite=force, private=True)
+    written = {which: str(path) for which, path in outputs.items()}
+    print_json(written) if as_json else say(*(f"  [green]wrote[/]  {escape(path)}" for path in written.values()))
+
+
+def remove(
+    ask: Ask,
+    name: Name,
+    device: Device,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove a device; the others are clustered as if it had never joined, under the same numbers."""
+    if not yes:
+        typer.confirm(f"Remove {device} from {name}, with all that it sent?", abort=True)
+    answer = ask("DELETE", name, "devices", device)
+    print_json(answer) if as_json else say(f"removed {escape(device)} from {escape(name)}")
+
+
+def refine(ask: Ask, name: Name, as_json: Json = False) -> None:
+    """Refine the clusters by the second messages that have arrived, and wait for no others."""
+    print_state(ask("POST", name, "refine"), as_json)
+
+
+def _named(text: str) -> tuple[str, str]:
+    number, equals, name = text.partition("=")
+    if not equals or not number.strip().isdecimal():
+        raise InvalidInputError(f"a name must look like 0=young; got {text!r}")
+    return number.strip(), name.strip()
+
+
+def _compared(found: dict[str, Any]) -> list[Any]:
+    rows = []
+    for at, k in enumerate(found["n_clusters"]):
+        mean, weakest = found["stability"][at][0], found["weakest"][at]
+        rows.append(
+            (
+                f"{k} *" if k == found["recommended"] else str(k),
+                f"{found['costs'][at]:,.4g}",
+                f"{found['explained'][at]:.1%}",
+                f"{found['silhouettes'][at]:.3f}",
+                "" if mean is None else f"{mean:.2f}",
+                "" if weakest is None else f"{weakest:.2f}",
+            )
+        )
+    headings = ["k", "cost", "explained", "silhouette", "stability", "weakest"]
+    return [escape(found["conclusion"]), table(None, headings, rows)]

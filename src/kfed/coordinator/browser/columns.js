@@ -1,0 +1,169 @@
+// Algorithm 1 on the columns of a table: each on its own scale, over the cells that are there; as kfed/device/columns.py.
+
+import { points, range, zeros } from "./points.js";
+import { haveEnoughIds, sentSums } from "./withholding.js";
+
+/** @typedef {import("./points.js").Points} Points */
+/** @typedef {import("./kinds.js").Schema} Schema */
+/** @typedef {import("./device.js").Found} Found */
+/** @typedef {{ observed: Float64Array, means: Points, squares: Float64Array, counts: Float64Array }} CellSums */
+/** @typedef {{ observed: Float64Array, squares: Float64Array, hidden: boolean[], leftOut: number | null }} ColumnFacts */
+
+const LEAST_OBSERVED = 0.5, FAR_CELLS = 3, MOST_OF_ONE = 0.5, ON_CENTER = 1e-9;
+
+/** The features of each column: first and one past the last. @param {Schema} schema */
+export function spans(schema) {
+  let first = 0;
+  return schema.columns.map((column) => {
+    const size = column.kind === "category" || column.kind === "empty" ? column.levels.length : 1;
+    return { column, first, last: (first += size) };
+  });
+}
+
+/** Shift and scale of every feature: as agreed, or what these cells show, unmoved by a few far ones. @param {Points} values @param {Schema} schema */
+export function ownScale(values, schema) {
+  const shift = zeros(values.d), scale = zeros(values.d).fill(1);
+  for (const { column, first, last } of spans(schema)) {
+    const own = schema.scaling === "agreed" ? { means: [], spread: Number(column.scale) } : spread(values, first, last, column.kind === "number" || column.kind === "date");
+    for (let f = first; f < last; f++) {
+      shift[f] = own.means[f - first] ?? Number(column.shift);
+      scale[f] = own.spread;
+    }
+  }
+  return { shift, scale };
+}
+
+/** @type {(values: Points, first: number, last: number, isNumber: boolean) => { means: number[], spread: number }} */
+function spread(values, first, last, isNumber) {
+  const means = [];
+  let variance = 0;
+  for (let f = first; f < last; f++) {
+    let known = zeros(values.n), n = 0;
+    for (let i = 0; i < values.n; i++) if (!Number.isNaN(values.data[i * values.d + f])) known[n++] = values.data[i * values.d + f];
+    known = known.subarray(0, n);
+    if (isNumber && n) {
+      const sorted = known.slice().sort(), [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(sorted, share));
+      const reach = FAR_CELLS * (high - low);
+      if (reach > 0) known.forEach((x, i) => (known[i] = Math.min(Math.max(x, middle - reach), middle + reach)));
+    }
+    const mean = n ? known.reduce((a, b) => a + b, 0) / n : 0;
+    means.push(mean);
+    variance += n ? known.reduce((sum, x) => sum + (x - mean) ** 2, 0) / n : 0;
+  }
+  return { means, spread: variance > 0 ? Math.sqrt(variance) : 1 };
+}
+
+/** @type {(sorted: Float64Array, share: number) => number} */
+function quantile(sorted, share) {
+  const at = share * (sorted.length - 1), low = Math.floor(at);
+  return sorted[low] + (at - low) * (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]);
+}
+
+/** Rows with enough filled columns to be counted; all rows, if none qualifies. @param {Points} values @param {Schema} schema */
+export function countedRows(values, schema) {
+  const n = values.n, { d, data } = values, all = spans(schema), filled = zeros(n);
+  for (let i = 0; i < n; i++) {
+    const there = all.filter(({ first, last }) => last > first && !data.subarray(i * d + first, i * d + last).some(Number.isNaN)).length;
+    filled[i] = +(there / all.length >= LEAST_OBSERVED);
+  }
+  return filled.includes(1) ? filled : filled.fill(1);
+}
+
+/** Labels of all rows by Lloyd on observed cells, from the clusters of the rows that are counted.
+ * @param {Points} cells NaN where a cell is missing @param {number[]} counted @param {Points} start @param {Int32Array} labels of counted rows */
+export function completed(cells, counted, start, labels) {
+  let centers = start;
+  for (let step = 0; step < 300; step++) {
+    const sums = tally(cells, counted, labels, start.n), before = labels, old = centers;
+    centers = points(start.n, start.d, sums.means.data.map((x, i) => (sums.observed[i] > 0 ? x : old.data[i])));
+    labels = Int32Array.from(counted, (row) => nearestObserved(cells, row, centers));
+    if (labels.every((label, i) => label === before[i])) break;
+  }
+  return Int32Array.from({ length: cells.n }, (_, row) => nearestObserved(cells, row, centers));
+}
+
+/** @type {(cells: Points, row: number, centers: Points) => number} */
+function nearestObserved({ data, d }, row, centers) {
+  let least = Infinity, label = 0;
+  for (let r = 0; r < centers.n; r++) {
+    let apart = 0;
+    for (let f = 0; f < d; f++) {
+      const x = data[row * d + f], c = centers.data[r * d + f];
+      if (x === x) apart += c * c - 2 * x * c; // NaN is not itself: a missing cell says nothing
+    }
+    if (apart < least) { least = apart; label = r; }
+  }
+  return label;
+}
+
+/** Sums over the observed cells of some rows by label. @param {Points} values @param {number[]} rows @param {Int32Array} labels of these rows @param {number} k @returns {CellSums} */
+export function tally(values, rows, labels, k) {
+  const { d, data } = values, observed = zeros(k * d), means = points(k, d), squares = zeros(k * d), counts = zeros(k);
+  const each = (/** @type {(at: number, x: number) => void} */ add) => rows.forEach((row, i) => {
+    for (let f = 0; f < d; f++) if (data[row * d + f] === data[row * d + f]) add(labels[i] * d + f, data[row * d + f]);
+  });
+  labels.forEach((label) => counts[label]++);
+  each((at, x) => { observed[at]++; means.data[at] += x; });
+  means.data.forEach((sum, i) => (means.data[i] = sum / Math.max(observed[i], 1e-300)));
+  each((at, x) => { squares[at] += (x - means.data[at]) ** 2; });
+  return { observed, means, squares, counts };
+}
+
+/** What may be told of each cell: the floor of decision 0001, cell by cell. @param {Points} units in the units of the message @param {Points} cells on the device's own scale @param {number[]} counted @param {Int32Array} labels of all rows
+ * @param {boolean[]} withheld @param {Schema} schema @param {number} least @param {Int32Array | null} ids */
+export function columnFacts(units, cells, counted, labels, withheld, schema, least, ids) {
+  const k = withheld.length, d = units.d, own = Int32Array.from(counted, (row) => labels[row]), sums = tally(units, counted, own, k);
+  const isComplete = !units.data.some(Number.isNaN);
+  let behind = sums.observed;
+  if (!isComplete) {
+    if (ids) behind = idsBehind(units, counted, own, k, ids);
+    withheld = tooFew(cells, counted, own, sums.counts, least, ids);
+  }
+  const hidden = Array.from(behind, (n, i) => withheld[Math.floor(i / d)] || (isComplete ? sums.counts[Math.floor(i / d)] : n) < least);
+  const squares = sums.squares.slice(), dominated = isDominated(units, counted, own, schema, k);
+  for (let f = 0; f < d; f++) {
+    const of = (/** @type {ArrayLike<number>} */ all) => Float64Array.from({ length: k }, (_, r) => all[r * d + f]);
+    const sent = sentSums(of(sums.squares), isComplete ? sums.counts : of(behind), range(k).map((r) => !hidden[r * d + f]), least);
+    for (let r = 0; r < k; r++) { if (sent) squares[r * d + f] = sent[r]; else hidden[r * d + f] = true; }
+  }
+  dominated.forEach((is, i) => (hidden[i] ||= is));
+  withheld = withheld.map((gone, r) => gone || hidden.slice(r * d, (r + 1) * d).every(Boolean));
+  const isCounted = new Uint8Array(units.n);
+  counted.forEach((row) => (isCounted[row] = 1));
+  const left = labels.reduce((n, label, row) => n + +(!isCounted[row] || withheld[label]), 0);
+  squares.forEach((_, i) => { if (hidden[i]) squares[i] = 0; });
+  return { sums, withheld, facts: { observed: sums.observed, squares, hidden, leftOut: 0 < left && left < least ? null : left } };
+}
+
+/** @type {(units: Points, counted: number[], labels: Int32Array, k: number, ids: Int32Array) => Float64Array} */
+function idsBehind({ data, d }, counted, labels, k, ids) {
+  const found = range(k * d).map(() => new Set());
+  counted.forEach((row, i) => { for (let f = 0; f < d; f++) if (!Number.isNaN(data[row * d + f])) found[labels[i] * d + f].add(ids[row]); });
+  return Float64Array.from(found, (own) => own.size);
+}
+
+/** Clusters that would tell of too few rows or ids, where cells are missing. @type {(cells: Points, counted: number[], labels: Int32Array, counts: Float64Array, least: number, ids: Int32Array | null) => boolean[]} */
+function tooFew(cells, counted, labels, counts, least, ids) {
+  const { d, data } = cells, { means } = tally(cells, counted, labels, counts.length);
+  const distinct = Array.from(counts, () => new Set()), on = zeros(counts.length);
+  counted.forEach((row, i) => {
+    const own = data.subarray(row * d, (row + 1) * d), label = labels[i];
+    if (distinct[label].size < least) distinct[label].add(own.join());
+    if (own.every((x, f) => Number.isNaN(x) || Math.abs(x - means.data[label * d + f]) <= ON_CENTER)) on[label]++;
+  });
+  const enough = ids ? haveEnoughIds(Int32Array.from(counted, (row) => ids[row]), labels, counts.length, least) : distinct.map((own) => own.size >= least);
+  return Array.from(counts, (count, r) => count < least || !enough[r] || (0 < on[r] && on[r] < least));
+}
+
+/** Averages of numbers of which a single cell makes up more than half. @type {(units: Points, counted: number[], labels: Int32Array, schema: Schema, k: number) => boolean[]} */
+function isDominated({ data, d }, counted, labels, schema, k) {
+  const most = zeros(k * d), total = zeros(k * d), numbers = spans(schema).filter(({ column }) => column.kind === "number");
+  counted.forEach((row, i) => {
+    for (const { first } of numbers) {
+      const size = Math.abs(data[row * d + first] || 0), at = labels[i] * d + first;
+      most[at] = Math.max(most[at], size);
+      total[at] += size;
+    }
+  });
+  return Array.from(most, (largest, i) => largest > MOST_OF_ONE * total[i]);
+}

@@ -1,0 +1,115 @@
+"""What to look at in clusters: which notices go to a device, and what is said of devices that come late."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.core.live import Live
+from kfed.coordinator.store import Store
+from kfed.server import late_advice
+from kfed.wire import DeviceMessage, MessageBatch, Notice
+
+log = logging.getLogger("kfed.coordinator")
+
+N_COMPARED, N_CELLS = 20, 4_000
+"""A late device is compared with so many of those that were aggregated, or with fewer if tables are wide."""
+MAX_COLUMNS = 2_000
+"""Wider tables are not compared: others would wait."""
+MAX_OF_DEVICE = 5
+MAX_FEDERATIONS = 32
+"""Federations of which the messages to compare with are remembered."""
+MAX_REMEMBERED = 10_000
+"""Late messages whose notices are remembered, so that asking again costs nothing."""
+MAX_LATE = 50
+"""Late devices of which a federation shows notices."""
+
+_ABOUT_IT = {
+    "set aside": "centers of this device were set aside: too few devices have a cluster there",
+    "other scale": "all centers of this device lie far out: are its rows on the scale that all agreed on?",
+}
+
+
+def for_device(notices: Iterable[Notice], device_id: str) -> Iterator[Notice]:
+    """What a device is told: what is said of all, or of itself. Names of other devices are the administrator's.
+
+    Examples
+    --------
+    >>> said = [
+    ...     Notice("alike", "devices are too alike"),
+    ...     Notice("no center", "'b' sent no center"),
+    ...     Notice("set aside", "2 centers of 'a' and 'b' were set aside"),
+    ... ]
+    >>> [notice.code for notice in for_device(said, "a")], [notice.code for notice in for_device(said, "c")]
+    (['alike', 'set aside'], ['alike'])
+    """
+    name = repr(device_id)
+    beginnings = {"no center": f"{name} sent", "other unit": f"of {name} lies"}
+    for notice in notices:
+        if notice.code in _ABOUT_IT:
+            if name in notice.text:
+                yield Notice(notice.code, _ABOUT_IT[notice.code])
+        elif beginnings.get(notice.code, "") in notice.text:
+            yield notice
+
+
+def log_new(live: Live, before: Iterable[Notice]) -> None:
+    """Log the notices of a federation that were not there before."""
+    known = set(before)
+    for notice in live.notices:
+        if notice not in known:
+            log.warning("federation %s: %s: %s", live.federation.name, notice.code, notice.text)
+
+
+class Latecomers:
+    """Compares the columns of tables that come late with those of some devices that were aggregated.
+
+    `read` runs a function that reads from the store, on another thread.
+    """
+
+    def __init__(self, store: Store, read: Callable[..., Any]) -> None:
+        self._store, self._read = store, read
+        self._compared: dict[int, tuple[Clusters, MessageBatch | None]] = {}
+        self._said: dict[tuple[int, int, str, bytes], tuple[Notice, ...]] = {}
+
+    async def notices(self, live: Live, message: DeviceMessage) -> tuple[Notice, ...]:
+        """What to look at in a message that came late; the federation shows it from now on."""
+        clusters = live.clusters
+        if clusters is None or clusters.columns is None or message.device_id in clusters:
+            return ()
+        if len(clusters.columns.columns or ()) > MAX_COLUMNS:
+            return ()
+        key = (live.federation.id, live.version, message.device_id, message.digest())
+        if key not in self._said:
+            self._said[key] = await self._read(self._compare, live.federation.id, clusters, message)
+        while len(self._said) > MAX_REMEMBERED:
+            del self._said[next(iter(self._said))]
+        return self._shown(live, message.device_id, self._said[key])
+
+    def _shown(self, live: Live, device_id: str, found: tuple[Notice, ...]) -> tuple[Notice, ...]:
+        before = live.notices
+        live.late_notices.pop(device_id, None)
+        if found:
+            live.late_notices[device_id] = found
+        while len(live.late_notices) > MAX_LATE:
+            del live.late_notices[next(iter(live.late_notices))]
+        log_new(live, before)
+        return found
+
+    def _compare(self, federation_id: int, clusters: Clusters, message: DeviceMessage) -> tuple[Notice, ...]:
+        known, batch = self._compared.get(federation_id, (None, None))
+        if known is not clusters:
+            batch = self._aggregated(federation_id, clusters)
+            self._compared = dict(list(self._compared.items())[-MAX_FEDERATIONS:]) | {federation_id: (clusters, batch)}
+        return () if batch is None else tuple(late_advice(batch, message)[:MAX_OF_DEVICE])
+
+    def _aggregated(self, federation_id: int, clusters: Clusters) -> MessageBatch | None:
+        """The messages of some of the devices that were aggregated."""
+        n_columns = len(clusters.columns.columns or ()) if clusters.columns else 1
+        most = max(2, min(N_COMPARED, N_CELLS // max(1, n_columns)))
+        ids = clusters.device_ids[:: max(1, len(clusters.device_ids) // most)][:most]
+        found = [self._store.device(federation_id, device_id) for device_id in ids]
+        sent = [DeviceMessage.from_bytes(device.message) for device in found if device is not None]
+        return MessageBatch.of(sent) if sent else None

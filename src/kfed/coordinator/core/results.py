@@ -1,0 +1,40 @@
+"""An `Aggregation` again, from the clusters of a federation and the messages that they were made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.federation import Federation
+from kfed.coordinator.store import SecondMessage
+from kfed.server import Aggregation, aggregate_refined, as_aggregated
+from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch, clusters_fingerprint, second_message
+
+
+def first_aggregation(federation: Federation, clusters: Clusters, batch: MessageBatch) -> Aggregation:
+    """What the server found in the first round, under the numbers that clusters have."""
+    if batch.schema.names is None and federation.schema.names is not None and not federation.by_column:
+        batch = replace(batch, schema=FeatureSchema(batch.n_features, federation.schema.names))
+    return as_aggregated(
+        batch,
+        clusters.center_labels.astype(np.int64),
+        clusters.cluster_centers,
+        rule=federation.rule,
+        traversal=clusters.traversal,
+        min_devices=federation.min_devices,
+    )
+
+
+def refined_aggregation(first: Aggregation, second: list[SecondMessage]) -> Aggregation:
+    """The same after a second round; what devices said of the centers that each was told is about these."""
+    fingerprint = clusters_fingerprint(first.cluster_centers)
+    messages = (DeviceMessage.from_bytes(one.message) for one in second)
+    return aggregate_refined(first, (_about(message, fingerprint) for message in messages))
+
+
+def _about(message: DeviceMessage, fingerprint: str) -> DeviceMessage:
+    assert message.details is not None
+    assert message.details.cluster_ids is not None
+    return second_message(message, message.details.cluster_ids, fingerprint)

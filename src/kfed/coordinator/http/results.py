@@ -1,0 +1,163 @@
+"""`Results`: what people ask of the clusters of a federation, made on one thread, and kept until something changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kfed._base import pool
+from kfed._base.text import plural
+from kfed.coordinator.core import Clusters, Coordinator, Live, Turns
+from kfed.coordinator.federation import Federation
+from kfed.coordinator.http.report_json import report_json
+from kfed.coordinator.http.result_schemas import ComparisonAnswer
+from kfed.coordinator.problems import ProblemError
+from kfed.errors import KFedError
+from kfed.insight import cluster_report, profile_csv, to_html
+from kfed.server import Aggregation, compare_k
+
+MAX_KEPT = 8
+MAX_CENTERS = 20_000
+"""More device centers take too long to compare numbers of clusters by."""
+
+USUAL = (2, 12)
+"""The numbers of clusters that are compared."""
+
+
+class Results:
+    """Aggregations, reports and comparisons of a coordinator's federations.
+
+    All who ask for the same share it. Nothing of it is saved: it follows from what the store holds.
+    """
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._turns = Turns()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kfed-results")
+        self._kept: dict[Hashable, tuple[Hashable, Any]] = {}
+
+    def close(self) -> None:
+        """Make no more."""
+        self._turns.close()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def aggregation(self, live: Live) -> Aggregation:
+        """The clusters with all messages that they were made of."""
+        federation, clusters = _aggregated(live)
+        key = (federation.id, "aggregation")
+        found: Aggregation = await self._once(
+            key, clusters.version, lambda: self._coordinator.result(federation, clusters)
+        )
+        return found
+
+    async def rendered(self, live: Live, kind: str) -> bytes:
+        """The aggregation as bytes, its report as a page or as JSON, or its centers as CSV."""
+        aggregation = await self.aggregation(live)
+        names = await self.names(live)
+        render = _RENDERERS[kind]
+        payload: bytes = await self._run(lambda: render(aggregation, live.federation.name, names))
+        return payload
+
+    async def names(self, live: Live) -> dict[int, str]:
+        """The names of clusters that are there."""
+        n_clusters = 0 if live.clusters is None else live.clusters.n_clusters
+        store = self._coordinator.store
+        found = await self._coordinator.read(store.cluster_names.of, live.federation.id)
+        return {cluster: name for cluster, name in found.items() if cluster < n_clusters}
+
+    async def comparison(self, live: Live, values: tuple[int, int] | None) -> bytes:
+        """Numbers of clusters side by side: those that are asked for, or the last ones that were, or the usual ones."""
+        live.check()
+        tally = self._coordinator.tally(live)
+        if tally.n_centers < USUAL[0] + 1:
+            raise ProblemError(409, "at least three centers are needed to compare numbers of clusters")
+        if tally.n_centers > MAX_CENTERS:
+            raise ProblemError(
+                409, f"{plural(tally.n_centers, 'center')} take too long to compare here; at most {MAX_CENTERS:,}"
+            )
+        key, version = (live.federation.id, "comparison"), (tally, live.version)
+        if values is None:
+            _, last = self._kept.get(key, (None, None))
+            values = USUAL if last is None else last[0]
+        asked = values
+        found = await self._once(key, (version, asked), lambda: (asked, self._compare(live.federation, asked)))
+        payload: bytes = found[1]
+        return payload
+
+    def has_compared(self, live: Live) -> bool:
+        """Whether somebody has asked for a comparison."""
+        return (live.federation.id, "comparison") in self._kept
+
+    def _compare(self, federation: Federation, values: tuple[int, int]) -> bytes:
+        batch = self._coordinator.messages(federation)
+        last = min(values[1], len(batch.centers) - 1)
+        n_jobs = max(1, pool.available_cores() - 1)
+        found = compare_k(
+            batch, range(min(values[0], last), last + 1), min_devices=federation.min_devices, n_jobs=n_jobs
+        )
+        shown = set(ComparisonAnswer.model_fields)
+        facts = {name: value for name, value in found.to_dict().items() if name in shown}
+        return json.dumps({**facts, "notes": list(found.notes()), "conclusion": found.conclusion().text}).encode()
+
+    async def _once(self, key: Hashable, version: Hashable, make: Callable[[], Any]) -> Any:
+        """What was made for this version, or what is made now."""
+
+        async def work() -> Any:
+            known, kept = self._kept.get(key, (None, None))
+            if known == version:
+                return kept
+            made = await self._run(make)
+            self._kept.pop(key, None)
+            while len(self._kept) >= MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = (version, made)
+            return made
+
+        known, kept = self._kept.get(key, (None, None))
+        return kept if known == version else await self._turns.take((key, version), work)
+
+    async def _run(self, make: Callable[[], Any]) -> Any:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, make)
+        except ProblemError:
+            raise
+        except KFedError as error:
+            raise ProblemError(409, str(error)) from error
+
+
+def _aggregated(live: Live) -> tuple[Federation, Clusters]:
+    live.check()
+    if live.clusters is None:
+        raise ProblemError(409, f"federation {live.federation.name!r} has no clusters yet; aggregate it first")
+    return live.federation, live.clusters
+
+
+def _as_bytes(aggregation: Aggregation, _name: str, _names: dict[int, str]) -> bytes:
+    return aggregation.to_bytes()
+
+
+def _as_page(aggregation: Aggregation, name: str, names: dict[int, str]) -> bytes:
+    return to_html(cluster_report(aggregation, f"The clusters of {name}", names))
+
+
+def _as_table(aggregation: Aggregation, _name: str, names: dict[int, str]) -> bytes:
+    return profile_csv(aggregation.profile(), names).encode()
+
+
+def _as_json(aggregation: Aggregation, name: str, names: dict[int, str]) -> bytes:
+    report = cluster_report(aggregation, f"The clusters of {name}", names)
+    facts = {
+        "sections": report_json(report),
+        "names": names,
+        "n_clusters": aggregation.n_clusters,
+        "cluster_sizes": aggregation.cluster_sizes.tolist(),
+        "warnings": list(aggregation.warnings),
+        "rounds": aggregation.rounds,
+    }
+    return json.dumps(facts).encode()
+
+
+_RENDERERS = {"aggregation": _as_bytes, "report": _as_page, "centers": _as_table, "result": _as_json}

@@ -1,0 +1,134 @@
+"""Levels and flags that few rows of a group have: the floor of decision 0001, inside a group.
+
+A center holds the share of each level among its rows, so a level that one row has would show as 1/n. What is sent are
+shares of a group in which no such level is left: its rows count as `other`, if the column has that level and enough
+rows have it then; as missing, if they are enough for that to be told; and else as the most common level. So a level
+that fewer rows have than the floor asks for looks like one that none has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kfed._base.array import Array
+from kfed.device.observed import CellSums, ObservedCells
+from kfed.wire import OTHER, FeatureSchema, agreed_scale, features_by_column
+
+
+@dataclass(frozen=True)
+class LevelFeatures:
+    """The features of a category, or of a flag; `other` is the place of that level among them."""
+
+    features: slice
+    other: int | None = None
+
+
+def with_common_levels(
+    sums: CellSums,
+    columns: Sequence[LevelFeatures],
+    values: Array,
+    cells: ObservedCells,
+    labels: Array,
+    schema: FeatureSchema,
+    least: int,
+    whose: Array | None,
+) -> CellSums:
+    """The same sums as they are sent: levels of fewer than `least` rows, or ids, of a group count as others.
+
+    Parameters
+    ----------
+    sums : CellSums
+    columns : sequence of LevelFeatures
+        See `levelled`.
+    values : array of shape (n_rows, n_features)
+        In the units of the table.
+    labels : array of int, shape (n_rows,)
+        The group of each row, or -1.
+    whose : array of int, shape (n_rows,), optional
+        The id of each row.
+    """
+    if least == 1 or not columns:
+        return sums
+    told = replace(sums, **{name: getattr(sums, name).copy() for name in ("observed", "means", "squares")})
+    scale = agreed_scale(schema)
+    for cluster in range(len(sums.counts)):
+        members = np.flatnonzero((labels == cluster) & (cells.weights > 0))
+        for column in columns:
+            features = column.features
+            own = members[cells.is_there[members, features.start]]
+            codes = _codes(values[own, features])
+            common = _common(codes, None if whose is None else whose[own], least, column.other)
+            # Also where no level is rare: else the last bits would tell of it.
+            total, shares = _shares(common, cells.weights[own], features.stop - features.start)
+            told.observed[cluster, features] = total
+            told.means[cluster, features] = (shares - scale.shift[features]) / scale.scale[features]
+            told.squares[cluster, features] = total * shares * (1 - shares) / scale.scale[features] ** 2
+    told.means[told.observed == 0] = 0
+    return told
+
+
+def common_values(
+    columns: Sequence[LevelFeatures], values: Array, labels: Array, weights: Array, least: int, whose: Array | None
+) -> Array:
+    """The values that `with_common_levels` sums: NaN where a level counts as missing. The arguments are the same."""
+    told = values.copy()
+    for cluster in np.unique(labels[labels >= 0]) if least > 1 else ():
+        members = np.flatnonzero((labels == cluster) & (weights > 0))
+        for column in columns:
+            own = members[~np.isnan(values[members, column.features.start])]
+            common = _common(
+                _codes(values[own, column.features]), None if whose is None else whose[own], least, column.other
+            )
+            n_features = column.features.stop - column.features.start
+            shown = common[:, None] if n_features == 1 else common[:, None] == np.arange(n_features)
+            told[own, column.features] = np.where(common[:, None] < 0, np.nan, shown)
+    return told
+
+
+def levelled(schema: FeatureSchema, values: Array) -> Iterator[LevelFeatures]:
+    """The features of each category and flag; a column of numbers that are all 0 or 1 is a flag here."""
+    for column, features in zip(schema.columns or (), features_by_column(schema), strict=True):
+        if column.kind == "category" and column.levels:
+            yield LevelFeatures(features, column.levels.index(OTHER) if OTHER in column.levels else None)
+        elif column.kind == "flag" or (column.kind == "number" and are_flags(values[:, features.start])):
+            yield LevelFeatures(features)
+
+
+def are_flags(numbers: Array) -> bool:
+    """Whether a column holds nothing but 0 and 1; missing cells are NaN. The first rows tell it of most columns."""
+    parts = (numbers[:100], numbers)
+    return all(bool(((part == 0) | (part == 1) | np.isnan(part)).all()) for part in parts)
+
+
+def _codes(values: Array) -> Array:
+    """The level of each row; of a flag, 0 or 1."""
+    return values[:, 0].astype(np.intp) if values.shape[1] == 1 else np.asarray(values.argmax(axis=1))
+
+
+def _common(codes: Array, whose: Array | None, least: int, other: int | None) -> Array:
+    """The level that each row counts as, -1 for none."""
+    held = np.array([_n_distinct(codes == level, whose) for level in range(codes.max(initial=-1) + 1)])
+    is_rare = (held > 0) & (held < least)
+    if not is_rare.any():
+        return codes
+    rare = is_rare[codes]
+    if other is not None and _n_distinct(rare | (codes == other), whose) >= least:
+        return np.where(rare, other, codes)
+    if rare.all() or _n_distinct(rare, whose) >= least:
+        return np.where(rare, -1, codes)
+    return np.where(rare, held.argmax(), codes)
+
+
+def _n_distinct(rows: Array, whose: Array | None) -> int:
+    return int(np.count_nonzero(rows)) if whose is None else len(np.unique(whose[rows]))
+
+
+def _shares(codes: Array, weights: Array, n_features: int) -> tuple[float, Array]:
+    """The weight of the rows with a level, and the share of each level; of a flag, that of 1."""
+    masses = np.bincount(codes[codes >= 0], weights[codes >= 0], minlength=max(2, n_features))
+    total = float(masses.sum())
+    shares = masses / total if total > 0 else masses
+    return total, shares[-n_features:]

@@ -1,0 +1,95 @@
+"""Verdicts that the quick presets must keep: written down from runs of several seeds, checked before a change lands.
+
+::
+
+    kfed reproduce all --quick --seed 1 -o FOLDER
+    python -m kfed.experiments.expected write tests/expected_verdicts.json FOLDER FOLDER FOLDER
+    python -m kfed.experiments.expected check tests/expected_verdicts.json FOLDER
+
+What is written down for a claim is the worst verdict of all seeds, if every seed has the claim: other processors change
+numbers far less than other seeds do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kfed._base import files
+from kfed._base.report import VERDICTS, Verdict
+from kfed._base.text import plural
+from kfed.experiments.yardstick import is_below, worst
+
+Verdicts = dict[str, dict[str, Verdict]]
+"""By experiment and claim."""
+
+USAGE = "use: python -m kfed.experiments.expected write FILE FOLDER..., or check FILE FOLDER"
+
+
+def verdicts_in(folder: Path) -> Verdicts:
+    """The verdicts that `kfed reproduce` left in a folder; none of experiments that were skipped."""
+    every = (json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json")))
+    return {one["name"]: {own["claim"]: own["verdict"] for own in one["findings"]} for one in every if one["runs"]}
+
+
+def held_by_all(found: Sequence[Verdicts]) -> Verdicts:
+    """The worst verdict of each claim that is in all of them; claims that fail in one are left out.
+
+    Examples
+    --------
+    >>> held_by_all([{"a": {"x": "exceeded", "y": "reproduced"}}, {"a": {"x": "reproduced", "y": "not reproduced"}}])
+    {'a': {'x': 'reproduced'}}
+    """
+    first, *others = found
+    held = {}
+    for name, claims in first.items():
+        kept = {
+            claim: worst([verdict, *(own.get(name, {}).get(claim, VERDICTS[0]) for own in others)])
+            for claim, verdict in claims.items()
+        }
+        held[name] = {claim: verdict for claim, verdict in kept.items() if verdict != VERDICTS[0]}
+    return held
+
+
+def problems(expected: Verdicts, found: Verdicts) -> Iterator[str]:
+    """Say which claims of the experiments that were run are missing, or have a worse verdict than expected.
+
+    Examples
+    --------
+    >>> list(problems({"a": {"x": "reproduced"}, "b": {"y": "reproduced"}}, {"a": {"x": "direction only"}}))
+    ['a: x is direction only; expected reproduced']
+    """
+    for name in expected.keys() & found.keys():
+        for claim, verdict in expected[name].items():
+            if claim not in found[name]:
+                yield f"{name}: {claim} is not claimed any more; write the expected verdicts again"
+            elif is_below(found[name][claim], verdict):
+                yield f"{name}: {claim} is {found[name][claim]}; expected {verdict}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; the exit code is 1 if a verdict is worse than expected, and 2 if the arguments are wrong."""
+    if len(arguments) < 3 or arguments[0] not in ("write", "check") or (arguments[0] == "check" and len(arguments) > 3):
+        sys.stderr.write(f"{USAGE}\n")
+        return 2
+    action, file, folders = arguments[0], Path(arguments[1]), [Path(folder) for folder in arguments[2:]]
+    found = [verdicts_in(folder) for folder in folders]
+    if action == "write":
+        earlier: Any = json.loads(file.read_bytes()) if file.exists() else {}
+        files.write(file, f"{json.dumps(earlier | held_by_all(found), indent=1, ensure_ascii=False)}\n".encode())
+        return 0
+    expected = json.loads(file.read_bytes())
+    wrong = sorted(problems(expected, found[0]))
+    n_checked = sum(len(claims) for name, claims in expected.items() if name in found[0])
+    unseen = sorted(expected.keys() - found[0].keys())
+    sys.stdout.write("".join(f"{line}\n" for line in wrong))
+    sys.stdout.write(f"{plural(n_checked, 'expected verdict')} checked, {len(wrong)} worse or missing")
+    sys.stdout.write(f"; not run: {', '.join(unseen)}\n" if unseen else "\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,241 @@
+"""`mixture_report`: the theorem on mixtures of Gaussians, for a mixture that is known before any point is drawn.
+
+The theorem of section 4.1 asks active pairs of means to be c sqrt(k m0) sigma_max / sqrt(w_min) polylog(d / w_min)
+apart, and inactive ones c sqrt(m0) k^(1/4) sigma_max / sqrt(w_min) polylog(d / w_min). The constants here are those
+with which its proof ends in the corollary's conditions: 4c for active pairs, with its c, and 20 for inactive ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kfed._base import checks, text
+from kfed._base.array import Array, frozen
+from kfed._base.report import Conclusion, TextTable
+from kfed.errors import InvalidInputError
+from kfed.theory import (
+    INACTIVE_FACTOR,
+    LEAST_RATIO,
+    Condition,
+    Judgement,
+    Presence,
+    distances_of,
+    kinds_of_pairs,
+    over,
+    pairs_too_near,
+    verdict_of,
+)
+
+THEOREM = "theorem on mixtures of Gaussians"
+NOTES = (
+    "with high probability, and for a number of points that is a polynomial of d / w_min, which is left open",
+    "polylog(d / w_min) is left open as well; for Gaussian noise norm(A - C) is at most "
+    "sigma_max (sqrt(n) + sqrt(d) + t) with probability 1 - exp(-t^2 / 2), so that no logarithm is needed where n >> d",
+)
+
+
+def mixture_report(
+    means: Any,
+    held: Sequence[Any],
+    *,
+    sigma_max: float = 1.0,
+    weights: Any = None,
+    size_imbalance: float = 1.0,
+    required_ratio: float = LEAST_RATIO,
+    polylog: float = 1.0,
+) -> MixtureReport:
+    """Judge by the paper's theorem on mixtures whether k-FED will find the components of a known mixture.
+
+    Parameters
+    ----------
+    means : array of shape (n_clusters, n_features)
+        mu_r of the components.
+    held : sequence of sequences of int
+        The components of each device.
+    sigma_max : float
+        Largest standard deviation of a component in any direction.
+    weights : array of shape (n_clusters,), optional
+        w_r; by default all are equal.
+    size_imbalance : float
+        m0: every device that has a component has at least one part in m0 of its points.
+    required_ratio : float
+        c of the main theorem. Below 100 nothing is proved.
+    polylog : float
+        The factor polylog(d / w_min), which the theorem does not give.
+
+    Returns
+    -------
+    MixtureReport
+
+    See Also
+    --------
+    kfed.separation_report : The same for points that are there.
+
+    Examples
+    --------
+    >>> means, held = 10_000 * np.eye(16), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+    >>> means[4] = means[0] + 200 * np.eye(16)[4]  # near, but no device holds both
+    >>> mixture_report(means, held).verdict
+    'guaranteed with high probability'
+    >>> means[4] = means[0] + 100 * np.eye(16)[4]
+    >>> mixture_report(means, held).verdict[16:]
+    '1 of 120 pairs of clusters is nearer than the main theorem requires: 0 and 4 (0.62 of the distance)'
+    """
+    centers = checks.finite_table(means, "means").astype(np.float64)
+    shares = _weights(weights, len(centers))
+    numbers = {"sigma_max": sigma_max, "size_imbalance": size_imbalance, "required_ratio": required_ratio}
+    for name, value in {**numbers, "polylog": polylog}.items():
+        checks.positive_number(value, name)
+    presence = _presence(held, shares)
+    unit = np.sqrt(size_imbalance / shares.min()) * sigma_max * polylog
+    n_clusters = len(centers)
+    active = 4 * required_ratio * n_clusters**0.5 * unit
+    required = np.where(presence.is_active, active, 2 * INACTIVE_FACTOR * n_clusters**0.25 * unit)
+    np.fill_diagonal(required, np.nan)
+    distances = distances_of(centers)
+    return MixtureReport(
+        required_ratio=required_ratio,
+        conditions=_conditions(presence, distances, required, required_ratio),
+        notes=NOTES,
+        distances=frozen(distances),
+        active_pairs=frozen(presence.active_pairs),
+        cluster_sizes=frozen(shares),
+        smallest_size=float(shares.min()),
+        size_imbalance=float(size_imbalance),
+        max_local_clusters=presence.max_local_clusters,
+        sigma_max=float(sigma_max),
+        n_features=centers.shape[1],
+        required_separations=frozen(required),
+    )
+
+
+def _weights(weights: Any, n_clusters: int) -> Array:
+    given = np.ones(n_clusters) if weights is None else np.asarray(weights, np.float64)
+    if given.shape != (n_clusters,) or not np.isfinite(given).all() or (given <= 0).any():
+        raise InvalidInputError(f"weights must be {n_clusters} positive numbers, one for each component")
+    return np.asarray(given / given.sum())
+
+
+def _presence(held: Sequence[Any], weights: Array) -> Presence:
+    """Which components are on which devices, each as large on a device as its weight."""
+    own = [np.unique(np.asarray(list(components), np.int64)) for components in held]
+    every = np.concatenate(own) if own else np.empty(0, np.int64)
+    if len(every) == 0 or every.min() < 0 or every.max() >= len(weights):
+        raise InvalidInputError(f"held must name components from 0 to {len(weights) - 1}, some on every device")
+    devices = np.repeat(np.arange(len(own)), list(map(len, own)))
+    return Presence.of(devices, every, weights[every], n_clusters=len(weights))
+
+
+def _conditions(presence: Presence, distances: Array, required: Array, c: float) -> tuple[Condition, ...]:
+    shares, active = over(distances, required), presence.is_active
+    absent = np.flatnonzero(presence.cluster_sizes == 0)
+    nowhere = f"no device has {text.listed(list(map(str, absent)))}" if len(absent) else ""
+    diverse = presence.is_heterogeneous
+    too_many = "" if diverse else "k' is larger than sqrt(k), for which the theorem says nothing"
+    small = "" if c >= LEAST_RATIO else f"the proofs need c of at least {LEAST_RATIO:g}; got {c:g}"
+    near = pairs_too_near(shares, range(presence.n_clusters))
+    met = {kind: not (shares[pairs] < 1).any() for kind, pairs in (("share a", active), ("share no", ~active))}
+    return (
+        Condition(f"c is at least {LEAST_RATIO:g}", "lemma:awasthi, lemma:localbound", c >= LEAST_RATIO or None, small),
+        Condition("every component is on a device", THEOREM, not len(absent), nowhere),
+        Condition("k' is at most sqrt(k)", THEOREM, diverse, too_many),
+        *(
+            Condition(f"components that {kind} device are far enough apart", THEOREM, is_met, "" if is_met else near)
+            for kind, is_met in met.items()
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureReport(Judgement):
+    """What the theorem on mixtures says of a known mixture. Made by `mixture_report`.
+
+    Attributes
+    ----------
+    required_ratio : float
+        c of the main theorem.
+    conditions : tuple of Condition
+        What the theorem asks, and whether it is met.
+    notes : tuple of str
+        Caveats of the verdict.
+    distances : array of shape (n_clusters, n_clusters)
+        Distances of the means.
+    active_pairs : array of int, shape (n_pairs, 2)
+        Pairs of components that share a device.
+    cluster_sizes : array of shape (n_clusters,)
+        w_r, which add up to 1.
+    smallest_size : float
+        w_min.
+    size_imbalance : float
+        m0.
+    max_local_clusters : int
+        k', the most components on a device.
+    sigma_max : float
+        Largest standard deviation of a component in any direction.
+    n_features : int
+        d.
+    required_separations : array of shape (n_clusters, n_clusters)
+        The distance that the theorem asks of each pair; NaN on the diagonal.
+    """
+
+    required_ratio: float
+    conditions: tuple[Condition, ...] = field(repr=False)
+    notes: tuple[str, ...] = field(repr=False)
+    distances: Array = field(repr=False)
+    active_pairs: Array = field(repr=False)
+    cluster_sizes: Array = field(repr=False)
+    smallest_size: float
+    size_imbalance: float
+    max_local_clusters: int
+    sigma_max: float
+    n_features: int
+    required_separations: Array = field(repr=False)
+
+    @property
+    def attained(self) -> Array:
+        """Distances over those that the theorem asks for, (n_clusters, n_clusters): at least 1 is enough."""
+        return over(self.distances, self.required_separations)
+
+    @property
+    def is_guaranteed(self) -> bool | None:
+        """Whether every condition is met; None if c is too small for the proofs."""
+        return verdict_of(self.conditions)[1]
+
+    @property
+    def verdict(self) -> str:
+        """The conclusion: "guaranteed with high probability", or why not."""
+        verdict, is_guaranteed = verdict_of(self.conditions)
+        return "guaranteed with high probability" if is_guaranteed else verdict
+
+    def conclusion(self) -> Conclusion:
+        """Give the verdict, and whether it is a guarantee."""
+        return Conclusion(self.verdict, self.is_guaranteed)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """List the numbers that are about all components, each with its name."""
+        return [
+            ("components, k", str(self.n_clusters)),
+            ("most on one device, k'", str(self.max_local_clusters)),
+            ("size imbalance, m0", f"{self.size_imbalance:.4g}"),
+            ("largest standard deviation, sigma_max", f"{self.sigma_max:.4g}"),
+            ("smallest weight, w_min", f"{self.smallest_size:.4g}"),
+            ("features, d", str(self.n_features)),
+            ("required ratio, c", f"{self.required_ratio:g}"),
+        ]
+
+    def pair_table(self) -> TextTable:
+        """Tabulate the active and the inactive pairs of components, a row each."""
+        rows = []
+        for name, pairs in kinds_of_pairs(self.attained, self.active_pairs):
+            least, required = self.distances[pairs].min(), self.required_separations[pairs].max()
+            n_met = np.count_nonzero(self.attained[pairs] >= 1)
+            rows.append((name, f"{np.count_nonzero(pairs):,}", f"{least:.4g}", f"{required:.4g}", f"{n_met:,}"))
+        return TextTable("", ("pairs", "number", "least distance", "required", "far enough"), tuple(rows))
+
+    def ratios_to_draw(self) -> tuple[Array, Array, str]:
+        """Distances in sigma_max, and those that the theorem asks for."""
+        return self.distances / self.sigma_max, self.required_separations / self.sigma_max, "distance in sigma_max"

@@ -1,0 +1,334 @@
+"""What runs in a browser does what Python does: the same random numbers, the same groups, the same bytes."""
+
+import base64
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kfed
+from kfed._base import random as by_key
+from kfed.device import own_scale
+from kfed.site import cluster_file, read_columns
+from kfed.wire import Details
+
+SOURCES = Path(kfed.__file__).parent / "coordinator" / "browser"
+
+
+def as_csv(frame):
+    text = io.StringIO()
+    for line in frame:
+        text.write(",".join(str(cell) for cell in line) + "\n")
+    return text.getvalue().encode()
+
+
+def numbers(rng, n_clusters, n_rows, n_columns, spread=6.0, digits=None):
+    """Rows around some means, all of them away from zero."""
+    means = rng.normal(scale=spread, size=(n_clusters, n_columns)) + rng.normal(scale=4, size=n_columns)
+    rows = means[rng.integers(n_clusters, size=n_rows)] + rng.normal(size=(n_rows, n_columns))
+    return rows if digits is None else np.round(rows, digits)
+
+
+def terms_of(names, by_column=False):
+    return {"by_column": by_column, "n_features": len(names), "feature_names": list(names)}
+
+
+def message_of(answer):
+    return kfed.DeviceMessage.from_bytes(base64.b64decode(answer["result"]["bytes"]))
+
+
+def test_nodes_own_tests_pass(node):
+    done = subprocess.run(
+        [node, "--test", Path(__file__).with_name("units.test.mjs")], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_the_types_of_the_modules_are_right():
+    tsc = shutil.which("tsc")
+    if tsc is None:
+        pytest.skip(
+            "TypeScript is not installed (`npm install --global typescript`, or Debian package node-typescript)"
+        )
+    version = subprocess.run([tsc, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    if int(version.split(".")[0]) < 5:
+        pytest.skip(f"TypeScript must be version 5 or newer; got {version}")
+    done = subprocess.run([tsc, "--project", Path(__file__).with_name("tsconfig.json")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_is_built_is_built_of_these_sources_and_has_less_than_60_kilobytes():
+    built = SOURCES / "built"
+    assert sum(path.stat().st_size for path in built.iterdir()) < 60_000
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.glob("*.js")))).hexdigest()[:16]
+    for name in ("page.js", "worker.js"):
+        first = (built / name).read_text(encoding="utf-8").splitlines()[0]
+        assert digest in first, "the sources have changed: run `make browser`"
+    html = "".join(line.lstrip(" ") for line in (SOURCES / "join.html").read_text().splitlines(keepends=True))
+    assert (built / "join.html").read_text() == html, "the sources have changed: run `make browser`"
+
+
+def test_random_numbers_and_digests_are_pythons(in_node):
+    texts = ["", "abc", "é" * 100, "x" * 127, "x" * 128, "x" * 129, "x" * 1000]
+    jobs = [
+        {"job": "random", "seed": i, "id": f"site {text[:20]}", "n": 9, "text": text} for i, text in enumerate(texts)
+    ]
+    for job, answer in zip(jobs, in_node(jobs), strict=True):
+        (key,) = by_key.device_keys(job["seed"], [job["id"]])
+        assert int(answer["result"]["key"]) == int(key)
+        assert answer["result"]["uniforms"] == by_key.uniforms(np.array([key]), 9)[0].tolist()
+        assert answer["result"]["digest"] == hashlib.blake2b(job["text"].encode(), digest_size=16).hexdigest()
+
+
+def test_messages_are_byte_for_byte_what_python_writes_for_the_same_centers(in_node):
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(3, 2)) * 10.0 ** rng.integers(-9, 9, size=(3, 2))
+    counts, squares = [5, 70, 2**40], rng.gamma(1, size=3)
+    plain = [
+        kfed.DeviceMessage("north", centers, counts, squares, 0.25, ["age", 'Größe "cm" \\ \x7f']),
+        kfed.DeviceMessage("Ärzte \N{GRINNING FACE}", centers, counts, squares),
+        kfed.DeviceMessage("empty", np.zeros((0, 2)), [], [], None, ["a", "b"]),
+        kfed.DeviceMessage("no squares", centers, counts),
+    ]
+    columns = [
+        {"name": "age", "unit": "years", "shift": 50, "scale": 1e-7},
+        {"name": "Station", "kind": "category", "levels": ["A", "Ö", "\N{GRINNING FACE}"], "shift": 0.1, "scale": 12.5},
+        {"name": "smoker", "kind": "flag", "shift": -1e16, "scale": 123456789012345680.0},
+    ]
+    rich = []
+    for left_out, scaling, own in ((17, "agreed", columns), (None, "by message", None), (0, "by message", None)):
+        facts = own or [{key: value for key, value in one.items() if key not in ("shift", "scale")} for one in columns]
+        schema = kfed.FeatureSchema.restored({"columns": facts, "scaling": scaling, "missing": "observed"})
+        details = Details(observed=np.full((2, 5), 4.0), squares=rng.gamma(1, size=(2, 5)), n_left_out=left_out)
+        rich.append(
+            kfed.DeviceMessage("north", rng.normal(size=(2, 5)), [6, 8], [1.5, 2.5], schema=schema, details=details)
+        )
+    sent = [*plain, *rich]
+    for one, answer in zip(sent, in_node([{"job": "encode", "message": parts_of(one)} for one in sent]), strict=True):
+        assert base64.b64decode(answer["result"]) == one.to_bytes()
+
+
+def parts_of(message):
+    """A message as the browser holds it before it is encoded."""
+    details, schema = message.details, message.schema.facts()
+    squares = message.sums_of_squares
+    for column in schema["columns"] if schema else []:
+        column.setdefault("kind", "number")
+        column.setdefault("levels", [])
+        for name in ("shift", "scale"):
+            if name in column:
+                column[name] = json.dumps(column[name])
+    return {
+        "deviceId": message.device_id,
+        "centers": [message.centers.tolist(), message.n_features],
+        "counts": message.counts.tolist(),
+        "squares": None if squares is None else squares.tolist(),
+        "deviation": message.spectral_deviation,
+        "names": None if schema or message.feature_names is None else list(message.feature_names),
+        "schema": schema,
+        "details": details
+        and {
+            "observed": [details.observed.tolist(), message.n_features],
+            "squares": [details.squares.tolist(), message.n_features],
+            "leftOut": details.n_left_out,
+        },
+    }
+
+
+def mixed_table(rng, n_rows):
+    """Lines of a table of numbers, a category, a flag and a date, with cells that are missing."""
+    groups = rng.integers(3, size=n_rows)
+    ages, doses = 30 + 20 * groups + rng.normal(size=n_rows) * 3, np.exp(groups + rng.normal(size=n_rows) / 4)
+    wards = np.array(["A", "B", "Öst"])[np.where(rng.random(n_rows) < 0.1, rng.integers(3, size=n_rows), groups)]
+    days = np.datetime64("2026-01-01") + 40 * groups + rng.integers(20, size=n_rows)
+    smokers = np.where(rng.random(n_rows) < 0.3, "yes", "no")
+    rows = zip(ages.round(1), doses.round(3), wards, smokers, days, strict=True)
+    cells = [["NA" if rng.random() < 0.04 else cell for cell in row] for row in rows]
+    return [["age", "dose", "ward", "smoker", "visit"], *cells]
+
+
+def fifty_tables(rng):
+    """Tables of numbers as they are and tables of columns: terms, a wish, and the lines."""
+    for number in range(50):
+        k = "auto" if number % 4 == 1 else int(rng.integers(1, 7))
+        wish = {"k": k, "deviceId": f"site {number}"}
+        if number % 2:
+            lines = mixed_table(rng, int(rng.integers(30, 160)))
+            yield terms_of(lines[0], by_column=True), wish, lines
+        else:
+            rows = numbers(
+                rng, int(rng.integers(1, 6)), int(rng.integers(15, 200)), int(rng.integers(1, 24)), digits=number % 3
+            )
+            names = [f"x{column}" for column in range(rows.shape[1])]
+            yield terms_of(names), wish, [names, *rows.tolist()]
+
+
+def test_of_50_tables_at_least_48_are_grouped_as_in_python_and_none_at_a_higher_cost(in_node, tmp_path):
+    tables = list(fifty_tables(np.random.default_rng(1)))
+    jobs = [
+        {"job": "group", "name": "north.csv", "table": as_csv(lines), "terms": terms, "wish": wish}
+        for terms, wish, lines in tables
+    ]
+    same, path = 0, tmp_path / "north.csv"
+    for (terms, wish, lines), answer in zip(tables, in_node(jobs), strict=True):
+        path.write_bytes(as_csv(lines))
+        kept = cluster_file(path, wish["k"], wish["deviceId"], as_is=not terms["by_column"])
+        ours, theirs = kept.clustering.labels, np.array(answer["result"]["labels"])
+        is_same = np.array_equal(ours, theirs)
+        same += is_same
+        assert cost_of(path, theirs, terms) <= 1.01 * cost_of(path, ours, terms)
+        if is_same:
+            assert_equal_up_to_rounding(message_of(answer), kept.to_message())
+    assert same >= 48
+
+
+def cost_of(path, labels, terms):
+    """Sum of squared distances to the means of observed cells, on the scale of the device."""
+    table = read_columns(path, columns=terms["feature_names"])
+    cells = own_scale(table.values, table.schema).apply(table.values) if terms["by_column"] else table.values
+    return sum(
+        np.nansum((own - np.nanmean(own, axis=0)) ** 2) for own in (cells[labels == r] for r in np.unique(labels))
+    )
+
+
+def assert_equal_up_to_rounding(one, other):
+    assert one.schema == other.schema
+    np.testing.assert_allclose(one.table, other.table, rtol=1e-9, atol=1e-9)
+    for name in ("observed", "squares"):
+        if other.details is not None:
+            np.testing.assert_allclose(getattr(one.details, name), getattr(other.details, name), rtol=1e-9, atol=1e-9)
+    assert (one.details and one.details.n_left_out) == (other.details and other.details.n_left_out)
+
+
+DIALECTS = {
+    "semicolons": lambda text: text.replace(",", ";").encode(),
+    "decimal commas": lambda text: text.replace(",", ";").replace(".", ",").encode(),
+    "tabs in UTF-16": lambda text: text.replace(",", "\t").encode("utf-16"),
+    "bars in Latin-1": lambda text: text.replace(",", "|").encode("latin-1"),
+    "a mark and Windows lines": lambda text: text.replace("\n", "\r\n").encode("utf-8-sig"),
+    "quotes": lambda text: "\n".join(
+        ",".join(f'"{cell}"' for cell in line.split(",")) for line in text.splitlines()
+    ).encode(),
+}
+
+
+def test_tables_of_every_dialect_give_pythons_message(in_node, tmp_path):
+    plain = as_csv(mixed_table(np.random.default_rng(2), 60)).decode()
+    terms, path = terms_of(plain.splitlines()[0].split(","), by_column=True), tmp_path / "north.csv"
+    jobs = [
+        {"job": "group", "name": "north.csv", "table": write(plain), "terms": terms, "wish": {"k": 3}}
+        for write in DIALECTS.values()
+    ]
+    for (dialect, write), answer in zip(DIALECTS.items(), in_node(jobs), strict=True):
+        path.write_bytes(write(plain))
+        assert "result" in answer, (dialect, answer)
+        assert_equal_up_to_rounding(message_of(answer), cluster_file(path, 3, "north").to_message())
+
+
+def test_ids_agreed_scales_and_agreed_schemas_give_pythons_message(in_node, tmp_path):
+    rng = np.random.default_rng(3)
+    lines = mixed_table(rng, 90)
+    people = [f"p{rng.integers(30)}" for _ in lines]
+    with_ids = [[*line, "person" if at == 0 else people[at]] for at, line in enumerate(lines)]
+    scale = json.dumps({"x0": {"shift": 1, "scale": 2.5}, "x1": {"shift": -3.25, "scale": 4}})
+    agreed = {"columns": [], "scaling": "agreed", "missing": "observed"}
+    for name, kind in zip(lines[0], ("number", "number", "category", "flag", "date"), strict=True):
+        column = {"name": name, "kind": kind, "shift": 1.5, "scale": 20}
+        agreed["columns"].append(column | ({"levels": ["A", "Öst", "other"]} if kind == "category" else {}))
+    features = ["age", "dose", "ward=A", "ward=Öst", "ward=other", "smoker", "visit"]
+    two = [["x0", "x1"], *numbers(rng, 3, 60, 2).tolist()]
+    cases = {
+        "ids": (with_ids, terms_of(lines[0], True), None, {"idColumn": "person"}, {"id_column": "person"}),
+        "scale": (two, terms_of(two[0]), scale, {}, {"scale": "agreed.json"}),
+        "schema": (lines, terms_of(features), json.dumps(agreed), {}, {"schema": "agreed.json"}),
+    }
+    jobs = [
+        {
+            "job": "group",
+            "name": "north.csv",
+            "table": as_csv(own),
+            "terms": terms,
+            "agreed": text,
+            "wish": {"k": 3, **wish},
+        }
+        for own, terms, text, wish, _ in cases.values()
+    ]
+    for (own, _, text, _, options), answer in zip(cases.values(), in_node(jobs), strict=True):
+        (tmp_path / "north.csv").write_bytes(as_csv(own))
+        (tmp_path / "agreed.json").write_text(text or "")
+        here = {
+            name: tmp_path / "agreed.json" if name in ("scale", "schema") else option
+            for name, option in options.items()
+        }
+        kept = cluster_file(tmp_path / "north.csv", 3, "north", **here)
+        assert "result" in answer, answer
+        assert_equal_up_to_rounding(message_of(answer), kept.to_message())
+
+
+def test_the_answer_labels_rows_as_in_python_and_the_table_comes_back_with_a_column(in_node, tmp_path):
+    lines = mixed_table(np.random.default_rng(4), 80)
+    lines.append(["99", "0.001", "B", "no", "1999-01-01"])  # a group of one row, which is not sent
+    path = tmp_path / "north.csv"
+    path.write_bytes(as_csv(lines))
+    kept = cluster_file(path, 5, "north")
+    path.with_name("south.csv").write_bytes(as_csv(mixed_table(np.random.default_rng(5), 80)))
+    others = cluster_file(path.with_name("south.csv"), 3, "south").to_message()
+    identity = kfed.aggregate([kept.to_message(), others], n_clusters=3).identity("north")
+    job = {
+        "job": "group",
+        "name": "north.csv",
+        "table": as_csv(lines),
+        "terms": terms_of(lines[0], True),
+        "wish": {"k": 5},
+    }
+    (answer,) = in_node([{**job, "answer": identity.to_bytes()}])
+    labels = kept.labels(identity)
+    table = [line.split(",") for line in answer["result"]["labelled"].split()]
+    assert table[0] == [*lines[0], "cluster"]
+    assert [row[:-1] for row in table[1:]] == [list(map(str, line)) for line in lines[1:]]
+    assert [int(row[-1]) for row in table[1:]] == labels.tolist()
+    assert answer["result"]["rows"] == np.bincount(labels, minlength=3).tolist()
+
+
+CANARY = "SECRET-CELL"
+FAULTS = {
+    "holds text in line 4": (f"age,dose\n1,2\n3,4\n{CANARY},6\n7,8\n", False),
+    "is empty in line 3": ("age,dose\n1,2\n,4\n", False),
+    "line 3 has 3. Put quotes": (f"age,dose\n1,2\n{CANARY},4,5\n", False),
+    "“dose” is text": (f"age,dose\n1,{CANARY}\n2,b\n", False),
+    "which this table does not have; its columns are “age”": (f"age\n{CANARY}\n", False),
+    "“age” occurs twice": ("age,dose,age\n1,2,3\n", False),
+    "names of the columns; it holds numbers": ("1,2\n3,4\n", False),
+    "or nothing; column “age” holds text in line 3": (f"age,dose\n1,2\n{CANARY},4\n5,6\n", True),
+    "is text with 30 distinct values": ("age,dose\n" + "".join(f"{CANARY}{i},{i}\n" for i in range(30)), True),
+}
+
+
+def test_errors_name_line_and_column_and_show_no_cell(in_node):
+    jobs = [
+        {
+            "job": "group",
+            "name": "north.csv",
+            "table": text.encode(),
+            "terms": terms_of(["age", "dose"], tables),
+            "wish": {},
+        }
+        for text, tables in FAULTS.values()
+    ]
+    for words, answer in zip(FAULTS, in_node(jobs), strict=True):
+        assert words in answer["error"], (words, answer)
+        assert CANARY not in answer["error"]
+        assert answer["kind"] == "Error"
+
+
+def test_a_file_that_is_no_csv_is_refused_with_what_to_do(in_node):
+    job = {"job": "group", "terms": terms_of(["age"]), "wish": {}, "table": b"PK\x03\x04\x00\xff"}
+    excel, disguised = in_node([{**job, "name": "north.xlsx"}, {**job, "name": "north.csv"}])
+    assert "Save the table as CSV first, or use `kfed join`" in excel["error"]
+    assert "must be text" in disguised["error"]

@@ -1,0 +1,176 @@
+"""What `kfed.aggregate` says to look at, the coordinator says, too: to the administrator, and to whom it concerns."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from coordinators import ADMIN, SECRET, Caller, message, messages
+from coordinators import MEANS as PLACES
+from test_table_federations import COLUMNS, MEANS, table
+
+import kfed
+from consoles import run, said
+from kfed.coordinator.client import DeviceClient, Line
+from kfed.device import cluster_columns
+from kfed.wire import FeatureSchema
+
+
+def in_another_unit(device_id, factor=1000.0, n_rows=30):
+    """A table whose doses are in another unit; with few rows, most groups are too small to be sent."""
+    rng = np.random.default_rng(len(device_id))
+    own = np.repeat((0, 1), n_rows)
+    rows = MEANS[own] + rng.normal(size=(len(own), 2)) * [1.0, 0.002]
+    rows[:, 1] *= factor
+    rows = np.column_stack([rows, np.eye(2)[own % 2]])
+    schema = FeatureSchema.of_columns(COLUMNS)
+    return cluster_columns(rows, schema, 2, random_state=0, min_cluster_size=5).to_message(device_id)
+
+
+def plain(device_id, at, names=("age", "income")):
+    """Two numbers as they are: years, and a sum of money."""
+    return kfed.DeviceMessage(device_id, [[30 + at, 9000.0 * at], [60 - at, 200.0]], [20, 20], feature_names=names)
+
+
+def tables(**others):
+    return [table("a"), table("b", (1, 2)), table("c", (2, 3)), *others.values()]
+
+
+def without_few_cells():
+    """A table of which few rows have enough cells, or company, to be counted."""
+    rng = np.random.default_rng(3)
+    own = np.repeat((0, 1), 30)
+    rows = np.column_stack([MEANS[own] + rng.normal(size=(60, 2)) * [1.0, 0.002], np.eye(2)[own % 2]])
+    rows[:20] = np.nan
+    schema = FeatureSchema.of_columns(COLUMNS)
+    return cluster_columns(rows, schema, 2, random_state=0, min_cluster_size=5).to_message("sparse")
+
+
+SILENT = kfed.DeviceMessage("silent", np.empty((0, 2)), [], feature_names=["age", "income"])
+TABLE_TERMS = {"n_features": 3, "feature_names": ["dose", "ward", "age"], "by_column": True}
+PLAIN_TERMS = {"n_features": 2, "feature_names": ["age", "income"]}
+
+CASES = {
+    "dominant column": (PLAIN_TERMS, [plain("a", 1), plain("b", 2), plain("c", 3)], 2),
+    "no center": (PLAIN_TERMS, [plain("a", 1), plain("b", 2), SILENT], 2),
+    "other unit": (TABLE_TERMS, tables(d=in_another_unit("d")), 4),
+    "rows left out": (TABLE_TERMS, tables(d=without_few_cells()), 4),
+}
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_the_administrator_is_told_everything_that_aggregate_says(run_app, tmp_path, caplog, code):
+    terms, sent, n_clusters = CASES[code]
+    expected = [notice._asdict() for notice in kfed.aggregate(sent, n_clusters).notices]
+    assert code in [notice["code"] for notice in expected]
+    caller = Caller(run_app(str(tmp_path / "kfed.db")))
+    shown = caller.create_aggregated(sent, **terms, n_clusters=n_clusters)
+    assert shown["notices"] == expected
+    for notice in expected:
+        assert f"federation clinics: {notice['code']}: {notice['text']}" in caplog.text
+    caller.http = run_app(str(tmp_path / "kfed.db"))
+    assert caller.show()["notices"] == expected
+
+
+def codes_for(caller, device_id):
+    return [notice["code"] for notice in caller.identity(device_id)["notices"]]
+
+
+def test_a_device_is_told_of_all_and_of_itself_and_never_of_another(caller):
+    terms, sent, n_clusters = CASES["other unit"]
+    caller.create_aggregated(sent, **terms, n_clusters=n_clusters)
+    assert "other unit" in codes_for(caller, "d")
+    for device_id in "abc":
+        said = caller.identity(device_id)["notices"]
+        assert not [notice for notice in said if "'d'" in notice["text"]]
+
+
+def test_a_device_is_not_told_the_names_of_others_whose_centers_were_set_aside(caller):
+    sent = messages(12)
+    liars = [message("x", (0,), means=PLACES + 900), message("y", (0,), means=PLACES - 900)]
+    caller.create_aggregated([*sent, *liars], rule="robust", min_devices=3)
+    [shown] = [notice for notice in caller.show()["notices"] if notice["code"] == "set aside"]
+    assert "'x', 'y'" in shown["text"]
+    [told] = [notice for notice in caller.identity("x")["notices"] if notice["code"] == "set aside"]
+    assert told["text"].startswith("centers of this device were set aside")
+    assert "set aside" not in codes_for(caller, sent[0].device_id)
+
+
+def test_a_late_device_in_another_unit_is_told_and_shown_until_it_leaves(store_caller, caplog):
+    caller = store_caller
+    caller.create_aggregated(tables(), **TABLE_TERMS, n_clusters=4)
+    late = in_another_unit("late")
+    text = "column 'dose' of 'late' lies far from that of the other devices: is it in the same unit?"
+    notice = {"code": "other unit", "text": text}
+    assert notice in caller.put(late).json()["notices"]
+    assert notice in caller.identity("late")["notices"]
+    assert notice in caller.show()["notices"]
+    assert caplog.text.count(f"federation clinics: other unit: {text}") == 1
+    assert "other unit" not in codes_for(caller, "a")
+    assert caller.put(table("fine")).json()["notices"] == caller.identity("a")["notices"]
+    caller.remove("a")
+    assert notice in caller.show()["notices"]
+    caller.remove("late")
+    assert notice not in caller.show()["notices"]
+
+
+def test_answers_in_bytes_carry_their_notices_in_a_header(run_server, tmp_path):
+    client = run_server(str(tmp_path / "kfed.db"))
+    caller = Caller(client)
+    caller.create_aggregated(tables(), **TABLE_TERMS, n_clusters=4)
+    with Line(str(client.base_url)) as line:
+        device = DeviceClient(line, "clinics", "late", SECRET)
+        answer = device.send(in_another_unit("late"), caller.join["clinics"]["Authorization"].partition(" ")[2])
+        assert isinstance(answer, kfed.Identity)
+        assert "other unit" in [notice.code for notice in device.notices]
+
+
+def test_notices_of_a_hostile_coordinator_do_nothing_to_a_terminal():
+    import httpx
+
+    said = json.dumps([{"code": "x", "text": "\x1b[31mred\x07"}, {"text": 3}])
+    answers = {"/v1/federations/f/devices/d/identity": httpx.Response(202, json={"n_devices": 1})}
+    for header in (said, "no json", "[1]", '{"a": 1}', "[" * 9999):
+        answers["/v1/federations/f/devices/d/identity"].headers["Kfed-Notices"] = header
+        transport = httpx.MockTransport(lambda request: answers[request.url.path])
+        with Line("http://127.0.0.1:1", transport=transport) as line:
+            device = DeviceClient(line, "f", "d", SECRET)
+            device.identity()
+            assert all(notice.text.isprintable() for notice in device.notices)
+
+
+def write_tables(folder):
+    rng = np.random.default_rng(0)
+    for site, factor in {"north": 1.0, "south": 1.0, "east": 1000.0}.items():
+        own = np.repeat((0, 1), 30)
+        rows = MEANS[own] + rng.normal(size=(60, 2)) * [1.0, 0.002]
+        rows[:, 1] *= factor
+        np.savetxt(folder / f"{site}.csv", rows, delimiter=",", header="age,dose", comments="", fmt="%.6f")
+
+
+def test_join_and_show_say_it_on_the_terminal_and_in_json(run_server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_tables(tmp_path)
+    Path("admin.token").write_text(ADMIN)
+    url = str(run_server("kfed.db").base_url)
+    run("federation", "create", "sites", "--columns", "age,dose", "-k", 2, "--quorum", 2, "--url", url)
+
+    def join(site, *more):
+        own = ["--federation", "sites", "--token-file", "sites.token", "--id", site, "--data", f"{site}.csv", "-k", 2]
+        code, out, err = said("join", url, *own, *more)
+        assert code == 0, err
+        return out, err
+
+    join("north", "--no-wait")
+    join("south", "-o", "south-labels.csv")
+    warning = "warning: column 'dose' of 'east' lies far"
+    for output in (["-o", "labels.csv"], ["--no-wait"]):
+        out, err = join("east", *output, "--json")
+        assert "other unit" in [notice["code"] for notice in json.loads(out)["warnings"]]
+        assert warning in err
+    assert warning in said("label", "east.local", "--clusters", "east.ticket", "-o", "again.csv")[2]
+    shown = run("federation", "show", "sites", "--url", url)
+    assert "column 'dose' of 'east' lies far" in shown
+    assert "devices see centers that rest on 3 devices or more" in shown
+    in_json = json.loads(run("federation", "show", "sites", "--url", url, "--json"))
+    assert "other unit" in [notice["code"] for notice in in_json["notices"]]

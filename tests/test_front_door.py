@@ -1,0 +1,94 @@
+"""What a newcomer meets first: help, completion, versions that agree, a reference of every public name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import kfed
+from consoles import run
+from kfed.cli import PANELS
+
+ROOT = Path(__file__).parent.parent
+REFERENCE = (ROOT / "docs" / "reference-api.md").read_text(encoding="utf-8")
+ROOMS = ("kfed", "kfed.federated", "kfed.datasets", "kfed.baselines")
+
+
+def test_help_names_every_command_under_those_who_use_it():
+    said = run("--help")
+    places = [said.index(panel) for panel in PANELS]
+    assert places == sorted(places)
+    for panel, commands in PANELS.items():
+        part = said[said.index(panel) :].split("╰")[0]
+        for command in commands:
+            assert re.search(rf"│ {command} ", part), (panel, command)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell):
+    asked = {"bash": "complete_bash", "zsh": "complete_zsh", "fish": "complete_fish"}[shell]
+    words = {
+        "COMP_WORDS": "kfed agg",
+        "COMP_CWORD": "1",
+        "_TYPER_COMPLETE_ARGS": "kfed agg",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_KFED_COMPLETE": asked,
+    }
+    answer = subprocess.run(
+        [sys.executable, "-c", "from kfed.cli import app; app(prog_name='kfed')"],
+        env={**words, "PYTHONPATH": str(ROOT / "src"), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "aggregate" in answer.stdout, answer.stderr
+
+
+def test_every_place_states_the_same_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {kfed.__version__}\n" in citation
+    newest = re.search(r"^## \[(\d[^\]]*)\]", changes, flags=re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == kfed.__version__
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_reference_has_every_public_name(room):
+    module = importlib.import_module(room)
+    listed = set(re.findall(r"^   (kfed[\w.]+)$", REFERENCE, flags=re.MULTILINE))
+    for name in module.__all__:
+        if room == "kfed" and inspect.isclass(value := getattr(module, name)) and issubclass(value, Exception):
+            continue  # `automodule:: kfed.errors` has them all
+        assert f"{room}.{name}" in listed, f"{room}.{name}"
+
+
+@pytest.mark.parametrize("room", ["kfed"])
+def test_every_public_function_and_class_has_an_example(room):
+    module = importlib.import_module(room)
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isclass(value) and issubclass(value, Exception):
+            continue
+        assert ">>>" in (inspect.getdoc(value) or ""), f"{room}.{name}"
+
+
+def test_the_lowest_versions_are_those_that_pyproject_allows():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    allowed = [
+        *project["dependencies"],
+        *(need for extra in project["optional-dependencies"].values() for need in extra),
+    ]
+    floors = {
+        re.split(r"[\[>]", need)[0]: need.split(">=")[1].split(",")[0].split(";")[0] for need in allowed if ">=" in need
+    }
+    lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
+    for name, version in (line.split("==") for line in lines if not line.startswith("#")):
+        assert version.startswith(floors[name]), name

@@ -1,0 +1,108 @@
+"""What a message about a table tells of few rows: attacks on levels, flags and spreads, each on what really leaves."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kfed.device import LocalClustering, cluster_columns
+from kfed.wire import Column, FeatureSchema
+
+FLOOR = 5
+COLUMNS = [Column("x"), Column("ill", "flag"), Column("ward", "category", ("a", "b", "c")), Column("coded")]
+SCHEMA = FeatureSchema.of_columns(COLUMNS)
+AGREED = FeatureSchema.of_columns(
+    [Column(own.name, own.kind, own.levels, shift=0.25, scale=0.5) for own in COLUMNS], "agreed"
+)
+
+
+def rows(ill=(), ward=(), coded=()):
+    """Two groups of thirty rows; these rows of the first group are ill, in ward c, and coded 1."""
+    groups = np.repeat([0, 1], 30)
+    x = 100.0 * groups + np.random.default_rng(0).normal(size=60)
+    flags, codes, wards = np.zeros(60), np.zeros(60), np.arange(60) % 2
+    flags[40:55], codes[40:55], wards[40:50] = 1, 1, 2
+    flags[list(ill)], codes[list(coded)], wards[list(ward)] = 1, 1, 2
+    return np.column_stack([x, flags, np.eye(3)[wards], codes])
+
+
+def message(values, schema=SCHEMA, **options):
+    return cluster_columns(values, schema, 2, random_state=0, min_cluster_size=FLOOR, **options).to_message("a")
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, AGREED], ids=["by message", "agreed"])
+@pytest.mark.parametrize("about", [{"ill": [3]}, {"ill": [3, 7, 9, 11]}, {"coded": [5]}, {"coded": [5, 6, 8]}])
+def test_a_flag_of_fewer_rows_than_the_floor_cannot_be_told_from_one_of_none(about, schema):
+    assert message(rows(**about), schema).to_bytes() == message(rows(), schema).to_bytes()
+
+
+def test_a_level_of_fewer_rows_than_the_floor_cannot_be_told_from_the_most_common_one():
+    values = rows(ward=[2, 4])  # two rows of ward a, which leaves b the most common
+    told = rows()
+    told[[2, 4], 2:5] = [0, 1, 0]
+    assert message(values).to_bytes() == message(told).to_bytes()
+
+
+def test_rare_levels_that_are_enough_together_count_as_other_or_as_missing():
+    levels = ("a", "b", "c", "d")
+    wards = np.array([0] * 20 + [1] * 4 + [2] * 3 + [3] * 3)
+    x = np.random.default_rng(0).normal(size=(30, 1))
+    for last, shares, observed in (("other", [2 / 3, 0, 0, 1 / 3], 30), ("d", [1, 0, 0, 0], 20)):
+        schema = FeatureSchema.of_columns([Column("x"), Column("ward", "category", (*levels[:3], last))])
+        values = np.column_stack([x, np.eye(4)[wards]])
+        sent = cluster_columns(values, schema, 1, random_state=0, min_cluster_size=FLOOR).to_message("a")
+        np.testing.assert_allclose(sent.centers[0, 1:], shares)
+        np.testing.assert_array_equal(sent.details.observed[0, 1:], observed)
+
+
+def test_a_level_of_one_person_is_one_of_few_rows():
+    ids = np.arange(60)
+    ids[:8] = 0
+    assert message(rows(ill=range(8)), ids=ids).to_bytes() == message(rows(), ids=ids).to_bytes()
+
+
+@given(seed=st.integers(0, 500), floor=st.integers(2, 6))
+def test_every_share_of_a_level_rests_on_as_many_rows_as_the_floor_asks_for(seed, floor):
+    rng = np.random.default_rng(seed)
+    wards = rng.choice(3, 40, p=[0.8, 0.15, 0.05])
+    values = np.column_stack([rng.normal(size=40), rng.random(40) < 0.1, np.eye(3)[wards], rng.random(40) < 0.9])
+    values = np.where(rng.random((40, 1)) < 0.1, np.nan, values) if seed % 2 else values
+    sent = cluster_columns(values, SCHEMA, 3, random_state=seed, min_cluster_size=floor).to_message("a")
+    held = (sent.centers * sent.details.observed)[:, 1:]
+    assert ((held < 1e-9) | (held > floor - 1e-9)).all()
+    unheld = sent.details.observed[:, [1, 5]] - held[:, [0, 4]]
+    assert ((unheld < 1e-9) | (unheld > floor - 1e-9)).all()
+
+
+def test_labels_are_of_the_rows_as_they_are_and_the_message_is_the_same_after_saving(tmp_path):
+    values = rows(ill=[3], ward=[4])
+    local = cluster_columns(values, SCHEMA, 2, random_state=0, min_cluster_size=FLOOR)
+    local.save(tmp_path / "a.local")
+    again = LocalClustering.load(tmp_path / "a.local")
+    assert again.to_message("a") == local.to_message("a")
+    own = local.labels == local.labels[0]
+    np.testing.assert_allclose(local.centers[local.labels[0]], values[own].mean(axis=0))
+
+
+def test_a_spread_over_a_whole_column_serves_where_few_of_its_cells_are_in_groups_that_are_sent():
+    rng = np.random.default_rng(1)
+    values = np.concatenate([rng.normal(size=(12, 2)), [[50, 50]] * 3 + rng.normal(size=(3, 2))])
+    schema = FeatureSchema.of_columns([Column("x"), Column("y")])
+    local = cluster_columns(values, schema, 2, random_state=0, min_cluster_size=FLOOR)
+    sent = local.to_message("a")
+    assert sent.counts.tolist() == [12]
+    total = local.sums_of_squares.sum()
+    np.testing.assert_allclose(sent.details.squares.sum(), total * 11 / 13)  # by degrees of freedom
+
+
+def test_a_center_of_which_less_than_half_may_be_told_is_not_sent():
+    schema = FeatureSchema.of_columns([Column(name) for name in "abcd"])
+    rng = np.random.default_rng(2)
+    values = np.full((42, 4), np.nan)
+    values[:, 0] = rng.normal(size=42)
+    for column in (1, 2, 3):  # fourteen cells each: too few for a spread
+        values[14 * (column - 1) : 14 * column, column] = rng.normal(size=14)
+    assert cluster_columns(values, schema, 1, min_cluster_size=FLOOR).to_message("a").n_local_clusters == 0
+    values[14:16, 1] = rng.normal(size=2)
+    sent = cluster_columns(values, schema, 1, min_cluster_size=FLOOR).to_message("a")
+    assert sent.details.observed.tolist() == [[42.0, 16.0, 0.0, 0.0]]
