@@ -72,7 +72,7 @@ class PartitionPlan:
         return cls(
             device_column,
             tuple(columns),
-            checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters"),
+            None if n_local_clusters is None else checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters"),
             checks.positive_integer(min_cluster_size, "min_cluster_size"),
             measure_deviation,
             random.as_seed(random_state),
@@ -141,9 +141,10 @@ def labels(frame: Any, plan: PartitionPlan, clusters: Aggregation) -> tuple[Arra
 
 def _labels_by_device(chunk: _Chunk, plan: PartitionPlan, clusters: Aggregation) -> Iterator[tuple[str, Array]]:
     if plan.privacy is None:
+        cells = _points(chunk.table, plan) if plan.as_is else None
         for name, local in chunk.clustered(plan).items():
             if not isinstance(local, str):
-                again = chunk.table.values[chunk.spans[name]] if local.is_summary else None
+                again = cells[chunk.spans[name]] if cells is not None and local.is_summary else None
                 yield name, local.induced_labels(clusters.answer(local.to_message(name)), refine=again)
         return
     points = _points(chunk.table, plan)

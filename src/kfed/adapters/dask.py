@@ -107,7 +107,7 @@ def cluster_partitions(
         Number of global clusters, k; found from the messages by default, but needed with `fan_in`.
     client : distributed.Client, optional
         The Dask cluster to use; by default the active one, or the threads of this process.
-    rule : {"default", "paper", "pooled", "robust"}, the name of a rule of one's own, or a callable
+    rule : str or callable
         As in `kfed.aggregate`.
     min_devices : int, optional
         Devices that every cluster must rest on, see `kfed.aggregate`, or with `fan_in` `kfed.aggregate_tree`.

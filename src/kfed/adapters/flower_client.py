@@ -88,7 +88,7 @@ def client_app(
     @app.query(IDENTITY, mods=[_report_errors])
     def identity(message: Message, context: Context) -> Message:
         local, answer = _local(context), Identity.from_bytes(_bytes(message.content, "identity"))
-        again = load_points(context) if local.is_summary and load_points is not None else None
+        again = load_points(context) if load_points is not None and local.is_summary else None
         labels = local.induced_labels(answer, refine=again)
         context.state[LABELS] = ArrayRecord([labels])
         if on_labels is not None:

@@ -38,8 +38,8 @@ class Settings:
     output : path, optional
         File to write the aggregation to. If it exists, the round is over: nodes that reply until the quorum or the
         deadline, and during the watch, are answered from it, see `kfed.Aggregation.answer`.
-    rule : {"default", "paper", "pooled", "robust"}
-        As in `kfed.aggregate`; where nodes are grouped by their updates, the default is the robust rule.
+    rule : {"default", "paper", "pooled", "robust"}, optional
+        As in `kfed.aggregate`; by default its default, or the robust one where nodes are grouped by their updates.
     min_devices : int, optional
         Nodes that every cluster must rest on, see `kfed.aggregate`.
     min_nodes : int
@@ -55,7 +55,7 @@ class Settings:
 
     n_clusters: int
     output: str | os.PathLike[str] | None = None
-    rule: str = "default"
+    rule: str | None = None
     min_nodes: int = 2
     quorum: float = 1.0
     deadline: float = 60.0
@@ -65,7 +65,8 @@ class Settings:
     def __post_init__(self) -> None:
         checks.positive_integer(self.n_clusters, "n_clusters")
         checks.positive_integer(self.min_nodes, "min_nodes")
-        checks.one_of(self.rule, ["default", "paper", "pooled", "robust"], "rule")
+        if self.rule is not None:
+            checks.one_of(self.rule, ["default", "paper", "pooled", "robust"], "rule")
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
         if not 0 < self.quorum <= 1:
@@ -176,8 +177,7 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: Nodes, settings: Settings
             f"no node sent a usable message within {settings.deadline:g} s ({len(nodes.asked)} were asked, "
             f"{len(nodes.failed)} failed: {dict(nodes.failed)})"
         )
-    is_by_points = nodes.question is None or settings.rule != "default"
-    rule = settings.rule if is_by_points else "robust"
+    rule = settings.rule or ("default" if nodes.question is None else "robust")
     result = Aggregation.of(
         MessageBatch.of(found.values()), settings.n_clusters, rule, min_devices=settings.min_devices
     )

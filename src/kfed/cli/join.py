@@ -120,8 +120,8 @@ def join(
     tell_of(notices)
     if isinstance(answer, Identity) and output is not None:
         rows = None if again is None else again.values
-        if rows is None:
-            rows = rows_again(kept, data if kept.clustering.is_summary else None, site.scale)
+        if kept.clustering.is_summary and rows is None:
+            rows = rows_again(kept, data, site.scale)
         write_labels(kept, answer, kept.labels(answer, rows), output, notices, force=force, as_json=as_json)
     else:
         _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)

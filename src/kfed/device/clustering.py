@@ -171,10 +171,10 @@ class LocalClustering(KfedFile):
         points = self._checked_points(refine) if self.columns is None else self._scaled_cells(refine, identity)
         known = self._completed(identity)
         shown = np.flatnonzero(known.shown)  # all clusters of its own are among them
+        centers = known.scaled_centers[shown]
         if self.is_summary:
-            return np.asarray(shown[labels_by_share(points, known.scaled_centers[shown])])
-        labels = refined_labels(points, self.labels, np.searchsorted(shown, own), known.scaled_centers[shown])
-        return np.asarray(shown[labels])
+            return np.asarray(shown[labels_by_share(points, centers)])
+        return np.asarray(shown[refined_labels(points, self.labels, np.searchsorted(shown, own), centers)])
 
     def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
         """The cells of a table on the scale of the answer; missing ones are at the mean of all devices."""

@@ -158,6 +158,7 @@ def _as_clustering(
         sums_of_squares=readonly(moments.squares.sum(axis=1)),
         withheld=readonly(~is_there),
         spectral_deviation=None,
+        is_summary=False,
         columns=columns,
         sent=SentClusters(centers, counts, sums.astype(centers.dtype)),
         refines=clusters_fingerprint(identity.cluster_centers),

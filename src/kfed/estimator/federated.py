@@ -302,13 +302,13 @@ class KFed(NearestCenter):
         """Label the rows, and compute the inertia: from the statistics of local clusters, if rows kept to these."""
         self.labels_ = np.empty(devices.n_rows, np.int32)
         self.inertia_ = 0.0
-        weights = None if sample_weight is None else devices.weights(sample_weight)
-        every = zip(done.local.items(), done.device_labels(), devices.rows, devices.tables, strict=True)
-        for position, ((device_id, local), labels, rows, X) in enumerate(every):
+        weights = [None] * len(devices.ids) if sample_weight is None else devices.weights(sample_weight)
+        every = zip(done.local.items(), done.device_labels(), devices.tables, devices.rows, weights, strict=True)
+        for (device_id, local), labels, X, rows, weight in every:
             self.labels_[rows] = labels
             if self.privacy is not None or self.rounds > 1 or local.is_summary:
-                own = weights_of_rows(None if weights is None else weights[position], X)
-                self.inertia_ += self._cost(X, self.labels_[rows], own)
+                own = np.ones(X.shape[0]) if weight is None else weight
+                self.inertia_ += float(self._cost(X, self.labels_[rows], own.astype(X.dtype)))
                 continue
             clusters = done.clusters[device_id]
             moves = np.linalg.norm(local.centers - self.cluster_centers_[clusters], axis=1).astype(np.float64)

@@ -49,7 +49,7 @@ def compare_k(
         As in `kfed.aggregate`.
     n_clusters : iterable of int
         The values of k to compare; those above the number of device centers are left out.
-    rule : {"robust", "pooled", "paper", "regions"}, the name of a rule of one's own, or a callable, optional
+    rule : {"default", "robust", "pooled", "paper", "regions"}, the name of a rule of one's own, or a callable
         The rule that groups device centers, see `kfed.aggregate`. By default ``"pooled"`` for summaries of devices, and
         else ``"robust"``.
     min_devices : int, optional

@@ -22,7 +22,7 @@ from kfed.wire import MessageBatch
 DEFAULT = "default"
 """What to say instead of the name of a rule: then it is the paper's, unless devices sent summaries."""
 
-CAUTION = 3.0
+CAUTION = 5.0
 """How fast the weight of a center falls with its variance, where centers are much finer than clusters."""
 
 MAX_STEPS = 20

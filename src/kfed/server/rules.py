@@ -28,7 +28,7 @@ ENTRY_POINTS = "kfed.rules"
 
 MOST_LETTERS = 180
 
-_OURS = frozenset({DEFAULT, *RULES})
+_OURS = frozenset([DEFAULT, *RULES])
 _CALLABLES: dict[int, str] = {}
 """Names of callables by their id, which no other object gets: `RULES` keeps them alive."""
 
@@ -73,7 +73,7 @@ def rule_name(rule: str | OwnRule) -> str:
         name = _CALLABLES.get(id(rule), "")
         known = RULES.get(name)
         return name if isinstance(known, _Checked) and known.rule is rule else _named_by_itself(rule)
-    if isinstance(rule, str) and rule not in _OURS and rule not in RULES:
+    if isinstance(rule, str) and rule not in _OURS | RULES.keys():
         from importlib.metadata import entry_points
 
         for found in entry_points(group=ENTRY_POINTS, name=rule):

@@ -46,7 +46,7 @@ def aggregate_tree(
     fan_in : int
         Devices of a region, regions of the next, and so on; at least 2.
     rule : {"default", "paper", "pooled", "robust"}, the name of a rule of one's own, or a callable
-        As in `kfed.aggregate`, where the first device decides what the default is. Above the level of devices,
+        As in `kfed.aggregate`, where the first region decides what the default is. Above the level of devices,
         ``"regions"`` takes the place of ``"paper"``.
     min_devices : int, optional
         With the robust rule, devices that every cluster of a region of devices must rest on; centers of fewer are set

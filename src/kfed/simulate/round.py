@@ -32,10 +32,10 @@ class Round:
         What Algorithm 2 found on the server.
     identities : tuple of Identity
         One answer down for each device, in the order of `local`.
-    before : Round or None
-        The first round, if this is the second; see `refined`.
     points : dict from device id to points, or None
         The points of the devices, where they are known: those of a device that sent a summary are labelled one by one.
+    before : Round or None
+        The first round, if this is the second; see `refined`.
 
     Examples
     --------
@@ -52,8 +52,8 @@ class Round:
     messages: tuple[DeviceMessage, ...] = field(repr=False)
     aggregation: Aggregation
     identities: tuple[Identity, ...] = field(repr=False)
-    before: Round | None = field(default=None, repr=False, kw_only=True)
     points: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
+    before: Round | None = field(default=None, repr=False, kw_only=True)
 
     @classmethod
     def run(

@@ -42,12 +42,12 @@ class Details:
         Rows of the device that are in no cluster that was sent; None if they are too few to be told.
     promise : Promise or None
         The privacy of the whole message.
+    is_summary : bool
+        Whether the centers are a fine summary of the rows, and not clusters that the device looked for.
     cluster_ids : array of int, shape (n_local_clusters,) or None
         In a second message, the global cluster whose rows on this device each center is the mean of.
     refines : str or None
         In a second message, the fingerprint of these global clusters.
-    is_summary : bool
-        Whether the centers are a fine summary of the rows, and not clusters that the device looked for.
     """
 
     observed: Array | None = None
@@ -59,9 +59,9 @@ class Details:
     codes: Array | None = None
     n_left_out: int | None = None
     promise: Promise | None = None
+    is_summary: bool = False
     cluster_ids: Array | None = None
     refines: str | None = None
-    is_summary: bool = False
 
     def __post_init__(self) -> None:
         for name, array in self.tensors().items():
@@ -75,7 +75,7 @@ class Details:
         """What is no array, for a file."""
         promise = None if self.promise is None else self.promise.facts()
         said: dict[str, Any] = {"n_left_out": self.n_left_out, "promise": promise, "refines": self.refines}
-        said |= {"is_summary": self.is_summary or None}
+        said["is_summary"] = self.is_summary or None
         return {name: value for name, value in said.items() if value is not None}
 
     @classmethod
@@ -151,6 +151,6 @@ class Details:
             raise InvalidInputError("centers and squares must be 0 where nothing was observed")
 
 
-NO_TENSORS = ("n_left_out", "promise", "refines", "is_summary")
-TENSORS = tuple(field.name for field in fields(Details) if field.name not in NO_TENSORS)
+FACTS = ("n_left_out", "promise", "refines", "is_summary")
+TENSORS = tuple(field.name for field in fields(Details) if field.name not in FACTS)
 WHOLE = ("groups", "codes", "cluster_ids")
