@@ -133,7 +133,6 @@ def read_columns(
         columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
     known = _known_kinds(schema, kinds or {}, choice.features, _name(path))
-    known |= dict.fromkeys(levels, "category")
     as_text = [name for name, kind in known.items() if kind == "category"]
     cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
     _check_rows(cells, _name(path))
