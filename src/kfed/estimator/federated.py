@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from kfed._base.random import RandomState
 from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy, cluster_device
 from kfed.errors import AggregationWarning, InvalidInputError
+from kfed.estimator.lost_groups import warn_of_lost_groups
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter, weights_of_rows
 from kfed.server import aggregate
 from kfed.simulate import Devices, Round, are_tables
@@ -176,7 +177,7 @@ class KFed(NearestCenter):
         """
         self._validate_params()
         if groups is None and not are_tables(X):
-            self._warn_if_groups_are_meant(y)
+            warn_of_lost_groups(y, self._meant_for_devices())
             return self._fit_central(self._validated(X, reset=True), sample_weight)
         devices = self._devices(X, groups)
         done = self._round(devices, sample_weight)
@@ -196,7 +197,6 @@ class KFed(NearestCenter):
         k = self._found_in(X, sample_weight) if self.n_clusters == "auto" else self.n_clusters
         if X.shape[0] < k:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={k}")
-        self._warn_if_meant_for_devices()
         how: dict[str, Any] = {"measure_deviation": self.measure_deviation, "privacy": self.privacy}
         local = self._fit_one_device(X, k, sample_weight, **how)
         self.device_ids_ = ["0"]
@@ -214,17 +214,8 @@ class KFed(NearestCenter):
             warnings.simplefilter("ignore", AggregationWarning)
             return aggregate([summary.to_message("0")], n_jobs=self._n_threads).n_clusters
 
-    def _warn_if_groups_are_meant(self, y: Any) -> None:
-        """Warn if a second argument was given, which is `y`, and no groups."""
-        if y is not None:
-            warnings.warn(
-                "y is ignored, and all rows are on one device; if it holds the device of each row, pass it as groups=",
-                AggregationWarning,
-                stacklevel=3,
-            )
-
-    def _warn_if_meant_for_devices(self) -> None:
-        """Warn if a setting that only devices use was given: then `groups` may have been lost on the way to `fit`."""
+    def _meant_for_devices(self) -> list[str]:
+        """Settings that were given, and that only devices use."""
         unused = {
             "n_local_clusters": self.n_local_clusters is not None,
             "rule": self.rule != "default",
@@ -232,15 +223,7 @@ class KFed(NearestCenter):
             "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
             "rounds": self.rounds != 1,
         }
-        given = [name for name, is_given in unused.items() if is_given]
-        if given:
-            warnings.warn(
-                f"{' and '.join(given)} had no effect: without groups, all rows are on one device. Cross-validation "
-                "and searches pass groups on only with sklearn.set_config(enable_metadata_routing=True) and "
-                "KFed(...).set_fit_request(groups=True)",
-                AggregationWarning,
-                stacklevel=4,
-            )
+        return [name for name, is_given in unused.items() if is_given]
 
     def _devices(self, X: Any, groups: Any) -> Devices:
         if not are_tables(X):

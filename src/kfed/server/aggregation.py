@@ -17,7 +17,7 @@ from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
 from kfed.server.algorithm2 import group
-from kfed.server.answers import answer, assign, identity_of
+from kfed.server.answers import answer, assign, identity_of, relayed
 from kfed.server.column_advice import column_advice, late_advice
 from kfed.server.finding_k import find_k
 from kfed.server.grouping import Grouping
@@ -52,6 +52,13 @@ class Aggregation(Questions, KfedFile):
         How many devices every cluster was asked to rest on, if that was asked.
     rounds : int
         1, or 2 if devices sent a second message; see `kfed.aggregate_refined`.
+
+    Examples
+    --------
+    >>> sent = [DeviceMessage(f"{i}", [[0.0, 0.0], [9.0, 9.0]], [40, 60]) for i in range(3)]
+    >>> result = kfed.aggregate(sent, 2)
+    >>> result.cluster_sizes, np.asarray(result.identity("1"))
+    (array([120, 180]), array([0, 1]))
     """
 
     KIND: ClassVar[str] = "aggregation"
@@ -226,15 +233,9 @@ class Aggregation(Questions, KfedFile):
             The name of this server at its parent.
         """
         present, labels = np.unique(self.center_labels, return_inverse=True)
-        summary = summarize(self.messages, labels, len(present), self.set_aside)
-        return DeviceMessage(
-            device_id,
-            summary.means,
-            summary.counts,
-            summary.sums_of_squares,
-            schema=self.schema,
-            details=summary.details,
-        )
+        sent = summarize(self.messages, labels, len(present), self.set_aside)
+        about: dict[str, Any] = {"schema": self.schema, "details": sent.details}
+        return DeviceMessage(device_id, sent.means, sent.counts, sent.sums_of_squares, **about)
 
     def relay(self, device_id: str, answer: Identity) -> Identity:
         """Turn the parent server's answer to `to_message` into the answer to one of this server's devices.
@@ -246,14 +247,8 @@ class Aggregation(Questions, KfedFile):
         answer : Identity
             The parent server's answer, with its clusters and centers.
         """
-        present = np.unique(self.center_labels)
-        if len(answer) != len(present) or answer.n_features != self.schema.n_features:
-            raise InvalidInputError(
-                f"answer must name the {len(present)} clusters of {self.schema.n_features} features that were sent; "
-                f"got {len(answer)} clusters of {answer.n_features} features, the answer to another message"
-            )
-        own = np.searchsorted(present, self.identity(device_id).cluster_ids)
-        return replace(answer, device_id=device_id, cluster_ids=answer.cluster_ids[own])
+        own, sent = self.identity(device_id).cluster_ids, np.unique(self.center_labels)
+        return relayed(answer, device_id, own, sent, self.schema.n_features)
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""

@@ -10,10 +10,13 @@ An answer is given to a message, not to a name:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
 from kfed._base.array import Array
-from kfed.errors import DuplicateDeviceError
+from kfed.errors import DuplicateDeviceError, InvalidInputError
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, nearest_clusters
 
 
@@ -72,3 +75,13 @@ def identity_of(clustered: Clustered, device_id: str, cluster_ids: Array) -> Ide
     """The answer to a device whose centers are in these clusters."""
     schema = clustered.schema if clustered.schema.columns is not None else None
     return Identity(device_id, cluster_ids, clustered.cluster_centers, schema, clustered.scale)
+
+
+def relayed(answer: Identity, device_id: str, own: Array, sent: Array, n_features: int) -> Identity:
+    """The answer to a device whose centers are in clusters `own`, from a parent server's answer to clusters `sent`."""
+    if len(answer) != len(sent) or answer.n_features != n_features:
+        raise InvalidInputError(
+            f"answer must name the {len(sent)} clusters of {n_features} features that were sent; got {len(answer)} "
+            f"clusters of {answer.n_features} features, the answer to another message"
+        )
+    return replace(answer, device_id=device_id, cluster_ids=answer.cluster_ids[np.searchsorted(sent, own)])
