@@ -115,21 +115,21 @@ def test_an_aggregation_that_outlives_its_coordinator_leaves_the_clusters_of_the
     run_app, store_address, monkeypatch
 ):
     sent = messages(6)
-    begun, may_end, aggregate = threading.Event(), threading.Event(), aggregator.aggregate
+    begun, may_end, made = threading.Event(), threading.Event(), aggregator.Clusters.of
 
     def held_up(*arguments, **options):
         begun.set()
         assert may_end.wait(60)
-        return aggregate(*arguments, **options)
+        return made(*arguments, **options)
 
     caller = Caller(run_app(store_address))
     caller.create(quorum=4)
-    monkeypatch.setattr(aggregator, "aggregate", held_up)
+    monkeypatch.setattr(aggregator.Clusters, "of", held_up)
     for one in sent[:4]:
         caller.put(one)
     assert begun.wait(60)
     outliving = [thread for thread in threading.enumerate() if thread.name.startswith("kfed-aggregator")]
-    monkeypatch.setattr(aggregator, "aggregate", aggregate)
+    monkeypatch.setattr(aggregator.Clusters, "of", made)
     caller.http = run_app(store_address)  # stops the first, as Ctrl+C does
     caller.wait_until("aggregated")
     for one in sent[4:]:

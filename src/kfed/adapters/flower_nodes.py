@@ -73,7 +73,7 @@ class Patience:
             time.sleep(POLL_SECONDS)
 
 
-class Latecomers:
+class LateNodes:
     """Asks nodes that came after the round what they hold, and gives them the nearest cluster."""
 
     def __init__(self, outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
-from kfed.adapters.flower_nodes import Latecomers, Part, Patience, taking_all
+from kfed.adapters.flower_nodes import LateNodes, Part, Patience, taking_all
 from kfed.adapters.flower_round import Outcome
 from kfed.errors import InvalidInputError
 
@@ -79,7 +79,7 @@ class ClusteredFedAvg(FedAvg):
         self._trained: dict[int, ArrayRecord] | None = None  # our own models, not to go on from
         self._strategies: dict[int, FedAvg] = {}
         self._patience = Patience(node_wait)
-        self._latecomers = Latecomers(outcome) if outcome else None
+        self._latecomers = LateNodes(outcome) if outcome else None
         self.selected: list[list[int]] = []
         self._first: ArrayRecord | None = None
 

@@ -67,6 +67,13 @@ class LocalClustering(KfedFile):
         How the points spread in every direction, if that is to be sent; see `with_moments`.
     refines : str or None
         The fingerprint of the global clusters that these are the rows of, in a second message; see `refine_device`.
+
+    Examples
+    --------
+    >>> points = np.concatenate([np.random.default_rng(0).normal(mean, size=(30, 2)) for mean in (0, 9)])
+    >>> local = kfed.cluster_device(points, 2, random_state=0)
+    >>> sorted(np.bincount(local.labels).tolist()), local.to_message("north").n_features
+    ([30, 30], 2)
     """
 
     KIND: ClassVar[str] = "local clustering"

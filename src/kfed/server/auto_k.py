@@ -22,7 +22,7 @@ from kfed.server import support, trust
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
 from kfed.server.cost_curve import calinski_harabasz
 from kfed.server.k_choice import KChoice
-from kfed.server.told_apart import APART, Groups, doubt_about_one, doubts_about_groups
+from kfed.server.told_apart import APART, CenterGroups, doubt_about_one, doubts_about_groups
 from kfed.wire import MessageBatch
 
 CLEAR_RATIO = 1.5
@@ -200,7 +200,7 @@ class _Evidence:
         means = means_by_label(self.centers, labels, seeds, self.counts, self.n_jobs)
         moves = geometry.squares_to_own(self.centers, means, labels)  # of centers about their cluster's mean
         shift = np.average(moves - self.spread.errors, weights=self.counts)
-        groups = Groups(means, labels, self.owners, self.is_pure)
+        groups = CenterGroups(means, labels, self.owners, self.is_pure)
         deviation = float(np.sqrt(self.deviation**2 + max(0.0, float(shift))))
         may_be_near = self.by_cost == self.n_clusters and (self.drop >= CLEAR_RATIO_NEAR or self.second == self.by_cost)
         yield from doubts_about_groups(groups, self.centers, self.spread.variances, deviation, may_be_near)

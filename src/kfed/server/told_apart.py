@@ -68,7 +68,7 @@ def doubt_about_one(batch: MessageBatch, spread: CenterSpread, deviation: float)
     return None
 
 
-class Groups:
+class CenterGroups:
     """Device centers in groups: a proposal for the clusters.
 
     Parameters
@@ -129,7 +129,7 @@ class Groups:
 
 
 def doubts_about_groups(
-    groups: Groups, centers: Array, variances: Array, deviation: float, may_be_near: bool
+    groups: CenterGroups, centers: Array, variances: Array, deviation: float, may_be_near: bool
 ) -> Iterator[str]:
     """Reasons why the groups may be parts of clusters, or several clusters each."""
     if not groups.lie_apart(deviation, may_be_near):
