@@ -72,6 +72,8 @@ def fill(caller):
     assert caller.put(table("late", (0, 3)), "tables").status_code == 201
     invited = {"device_id": "e"}
     caller.http.post("/v1/federations/clinics/invitations", json=invited, headers=caller.admin).raise_for_status()
+    named = {"names": {"0": "the first"}}
+    caller.http.put("/v1/federations/tables/cluster-names", json=named, headers=caller.admin).raise_for_status()
 
 
 def test_there_is_a_fixture_of_the_present_version_that_later_ones_must_open(run_app, tmp_path):
@@ -86,6 +88,8 @@ def test_there_is_a_fixture_of_the_present_version_that_later_ones_must_open(run
     assert caller.identity("late", "tables")["state"] == "aggregated"
     assert caller.show("tables")["n_aggregated"] == 3
     assert caller.show()["min_devices"] == 2
+    picture = caller.http.get("/v1/federations/tables/picture", headers=caller.admin).json()
+    assert picture["names"][0] == "the first"
     invited = caller.http.get("/v1/federations/clinics/invitations", headers=caller.admin).json()
     assert [one["device_id"] for one in invited] == ["e"]
     assert caller.remove("u", "tables").status_code == 200
