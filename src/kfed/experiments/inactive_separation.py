@@ -72,9 +72,9 @@ def _in_one_place(drawn: TwoDistances, seed: int) -> dict[str, float]:
 
 def summarize(results: list[Result]) -> ExperimentSummary:
     """See from which distance on clusters are told apart, and what m0 and k' do to it."""
-    usual, least = _usual(results), values_of(_drawn(results), "distance")
+    usual = _usual(results)
     findings = (_told_apart(usual), _needed(usual), _guaranteed(results), _grows(results))
-    return ExperimentSummary(findings, (_table(usual), _needs_table(results, least)))
+    return ExperimentSummary(findings, (_table(usual), _needs_table(results)))
 
 
 def _drawn(results: list[Result]) -> list[Result]:
@@ -168,7 +168,7 @@ def _table(usual: list[Result]) -> TextTable:
     return TextTable(f"{about}, pairs that share a device {ACTIVE:g} sd apart", headings, tuple(rows), n_words=0)
 
 
-def _needs_table(results: list[Result], distances: list[float]) -> TextTable:
+def _needs_table(results: list[Result]) -> TextTable:
     rows = []
     for local, sharing in dict.fromkeys((r["local"], r["sharing"]) for r in results):
         own = select(_drawn(results), local=local, sharing=sharing)
@@ -177,7 +177,7 @@ def _needs_table(results: list[Result], distances: list[float]) -> TextTable:
         rows.append((str(local), str(sharing), str(CLUSTER_SIZE // sharing), needs, *bounds))
     title = f"Distance in sd from which on {RIGHT:g} % of the points are right, and what theory asks for"
     headings = ("k'", "m₀", "points of a cluster on a device", "k-FED", "main theorem", "centralized theory")
-    return TextTable(f"{title} ({len(distances)} distances drawn)", headings, tuple(rows), n_words=0)
+    return TextTable(title, headings, tuple(rows), n_words=0)
 
 
 def plot(results: list[Result], figure: Figure) -> None:

@@ -135,11 +135,6 @@ def by_case(results: list[Result]) -> dict[str, list[Result]]:
     return groups
 
 
-def used_data(results: list[Result]) -> str:
-    """Name the data sets that were used."""
-    return ", ".join(dict.fromkeys(f"{result['data']}: {result['source']}" for result in results))
-
-
 @lru_cache(maxsize=2)
 def _load(name: str) -> Dataset:
     return digits_by_writer() if name == DIGITS else shakespeare(n_features=N_TEXT_FEATURES)

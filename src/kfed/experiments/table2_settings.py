@@ -105,5 +105,5 @@ EXPERIMENT = Experiment.of(
     package="torch",
     side_by_side=2,
     figure_size=(9.0, 4.6),
-    minutes=(0.5, 20),
+    minutes=(0.5, 23),
 )
