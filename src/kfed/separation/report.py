@@ -176,6 +176,14 @@ class SeparationReport(Judgement):
         with its own means, sizes and norm; in the order of the input.
     local_failures : array of int, shape (n_devices,)
         How many points of each device fail locally.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> devices = [np.concatenate([rng.normal(99 * g, size=(40, 2)) for g in own]) for own in ((0, 1), (1, 2), (2, 0))]
+    >>> labels = [np.repeat(own, 40) for own in ((0, 1), (1, 2), (2, 0))]
+    >>> kfed.separation_report(devices, labels).n_clusters
+    3
     """
 
     required_ratio: float

@@ -48,6 +48,13 @@ class KChoice(InNotebook):
         Centers that were set aside: those of few points, and those of several clusters in one.
     reason : str
         Evidence for the number, or doubts about it.
+
+    Examples
+    --------
+    >>> places = [[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]]
+    >>> sent = [kfed.DeviceMessage(f"{i}", [places[i % 3], places[(i + 1) % 3]], [50, 50], [60.0, 60.0]) for i in range(12)]
+    >>> kfed.choose_n_clusters(sent).n_clusters
+    3
     """
 
     n_clusters: int

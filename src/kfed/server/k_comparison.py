@@ -55,6 +55,13 @@ class KComparison(InNotebook):
         The rule that grouped the device centers.
     share_known : float
         Share of the rows whose devices said how far they spread about their centers.
+
+    Examples
+    --------
+    >>> places = [[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]]
+    >>> sent = [kfed.DeviceMessage(f"{i}", [places[i % 3], places[(i + 1) % 3]], [50, 50], [60.0, 60.0]) for i in range(12)]
+    >>> kfed.compare_k(sent, [2, 3, 4], n_resamplings=5).best
+    3
     """
 
     n_clusters: Array
