@@ -13,11 +13,13 @@ export const N_TRIES = 4;
 const FEW_CENTERS = 32;
 
 /** Whether Python would walk this table in blocks, and seed it from a polished sample. @type {(rows: Points, k: number | "auto") => boolean} */
-export const isLarge = (rows, k) => 8 * rows.data.length > 2 ** 23 || (k !== "auto" && rows.n * k > (k <= FEW_CENTERS ? 2 ** 21 : 2 ** 19));
+export const isLarge = (rows, k) =>
+  8 * rows.data.length > 2 ** 23 || (k !== "auto" && rows.n * k > (k <= FEW_CENTERS ? 2 ** 21 : 2 ** 19));
 
 /** @param {Points} rows @param {number} k @param {bigint} key @param {boolean} large @param {(steps: number) => void} tell @param {number} [maxSteps] @returns {Solution} */
 export function localKmeans(rows, k, key, large, tell, maxSteps = 300) {
-  const tries = k <= FEW_CENTERS ? N_TRIES : 1, started = nStarted(k);
+  const tries = k <= FEW_CENTERS ? N_TRIES : 1,
+    started = nStarted(k);
   const numbers = uniforms(key, started + nDraws(k, tries));
   const projected = project(rows, k, numbers.subarray(0, started), large); // step 2
   const seeds = approximateCenters(projected, k, key, numbers.subarray(started), large, tries);
@@ -28,14 +30,16 @@ export function localKmeans(rows, k, key, large, tell, maxSteps = 300) {
 /** @type {(projected: Points, k: number, key: bigint, numbers: Float64Array, large: boolean, tries: number) => Points} */
 function approximateCenters(projected, k, key, numbers, large, tries) {
   if (!large) return cheapestTry(coreset(projected, key), k, numbers, 1, tries);
-  const few = k <= FEW_CENTERS, sample = few ? coreset(projected, key) : coreset(projected, key, 64 * k);
+  const few = k <= FEW_CENTERS,
+    sample = few ? coreset(projected, key) : coreset(projected, key, 64 * k);
   const start = few ? cheapestTry(sample, k, numbers, 10) : taken(sample.rows, greedySeeds(sample, k, 1, numbers)[0]);
   return lloyd(sample, start, 100).centers;
 }
 
 /** Run every try for some Lloyd steps, and give the centers of the cheapest. @param {Weighted} sample @param {number} k @param {Float64Array} numbers @param {number} steps @param {number} [tries] */
 export function cheapestTry(sample, k, numbers, steps, tries = N_TRIES) {
-  let lowest = Infinity, cheapest = points(k, sample.rows.d);
+  let lowest = Infinity,
+    cheapest = points(k, sample.rows.d);
   for (const picks of greedySeeds(sample, k, tries, numbers)) {
     let centers = taken(sample.rows, picks);
     const known = bounds(sample.rows.n, k);
@@ -61,8 +65,11 @@ function coreMeans(rows, projected, seeds) {
   const inCore = Float64Array.from(squares, (square, i) => +(9 * square <= seconds[i]));
   const sizes = zeros(seeds.n);
   labels.forEach((label, i) => (sizes[label] += inCore[i]));
-  labels.forEach((label, i) => { if (sizes[label] === 0) inCore[i] = 1; });
-  const middle = points(seeds.n, rows.d), all = means({ rows, weights: inCore }, new Int32Array(rows.n), points(1, rows.d)).centers;
+  labels.forEach((label, i) => {
+    if (sizes[label] === 0) inCore[i] = 1;
+  });
+  const middle = points(seeds.n, rows.d),
+    all = means({ rows, weights: inCore }, new Int32Array(rows.n), points(1, rows.d)).centers;
   for (let r = 0; r < seeds.n; r++) middle.data.set(all.data, r * rows.d);
   return means({ rows, weights: inCore }, labels, middle).centers;
 }
@@ -72,7 +79,8 @@ function coreMeans(rows, projected, seeds) {
 export function lloyd(sample, centers, maxSteps, tell) {
   const known = bounds(sample.rows.n, centers.n);
   let labels = known.labels;
-  let lookedAtAll = true, settled = false;
+  let lookedAtAll = true,
+    settled = false;
   for (let step = 0; step < maxSteps && !settled; step++) {
     tell?.(step);
     const assigned = reassign(sample.rows, centers, labels, known);
@@ -116,19 +124,30 @@ function moves(from, to, moved) {
   own.forEach((length, r) => (moved[r] = length + Math.max(0, ...own.filter((_, s) => s !== r))));
 }
 
-let least = 0, second = 0; // what `nearestTo` found: squared distances to the nearest center and to the next
+let least = 0,
+  second = 0; // what `nearestTo` found: squared distances to the nearest center and to the next
 
 /** The nearest center of a point, ties to the lowest; `guess` is looked at first, so that the sums of others end early.
  * @type {(rows: Points, i: number, centers: Points, guess: number) => number} */
 function nearestTo(rows, i, centers, guess) {
-  const x = rows.data, d = rows.d, c = centers.data, from = i * d, to = from + d;
-  let label = guess, first = 0, next = Infinity;
+  const x = rows.data,
+    d = rows.d,
+    c = centers.data,
+    from = i * d,
+    to = from + d;
+  let label = guess,
+    first = 0,
+    next = Infinity;
   for (let p = from, q = guess * d; p < to; p++, q++) first += (x[p] - c[q]) * (x[p] - c[q]);
   for (let r = 0; r < centers.n; r++) {
     if (r === guess) continue;
     let square = 0;
     for (let p = from, q = r * d; p < to && square < next; p++, q++) square += (x[p] - c[q]) * (x[p] - c[q]);
-    if (square < first || (square === first && r < label)) { next = first; first = square; label = r; } else if (square < next) next = square;
+    if (square < first || (square === first && r < label)) {
+      next = first;
+      first = square;
+      label = r;
+    } else if (square < next) next = square;
   }
   least = first;
   second = next;
@@ -137,7 +156,10 @@ function nearestTo(rows, i, centers, guess) {
 
 /** The nearest center of each point, and the squared distances to it and to the next. @param {Points} rows @param {Points} centers */
 export function nearest(rows, centers) {
-  const n = rows.n, labels = new Int32Array(n), squares = zeros(n), seconds = zeros(n);
+  const n = rows.n,
+    labels = new Int32Array(n),
+    squares = zeros(n),
+    seconds = zeros(n);
   for (let i = 0; i < n; i++) {
     labels[i] = nearestTo(rows, i, centers, 0);
     squares[i] = least;
@@ -148,9 +170,13 @@ export function nearest(rows, centers) {
 
 /** Means by label, and weights; a cluster without weight keeps its center. @param {Weighted} sample @param {Int32Array} labels @param {Points} otherwise */
 export function means({ rows, weights }, labels, otherwise) {
-  const { n, d, data } = rows, centers = points(otherwise.n, d), sums = centers.data, sizes = zeros(otherwise.n);
+  const { n, d, data } = rows,
+    centers = points(otherwise.n, d),
+    sums = centers.data,
+    sizes = zeros(otherwise.n);
   for (let i = 0; i < n; i++) {
-    const weight = weights[i], at = labels[i] * d;
+    const weight = weights[i],
+      at = labels[i] * d;
     sizes[labels[i]] += weight;
     for (let f = 0, p = i * d; f < d; f++) sums[at + f] += weight * data[p + f];
   }
@@ -165,7 +191,8 @@ export function means({ rows, weights }, labels, otherwise) {
 function reseatEmpty({ rows, weights }, centers, labels) {
   const far = Float64Array.from(labels, (label, i) => (weights[i] > 0 ? squaredDistance(rows, i, centers, label) : 0));
   const origin = points(1, rows.d);
-  let largest = 0, reseated = false;
+  let largest = 0,
+    reseated = false;
   for (let r = 0; r < centers.n; r++) largest = Math.max(largest, squaredDistance(centers, r, origin, 0));
   const sizes = zeros(centers.n);
   labels.forEach((label, i) => (sizes[label] += +(weights[i] > 0)));

@@ -8,12 +8,19 @@ const ABSENT = new Set(["", "na", "n/a", "#n/a", "nan", "null", "."]);
 const MISSING = new Set([...ABSENT, "none", "nil", "-", "--", "?", "missing"]);
 const CENSORED = /^[<>≤≥]=?\s*[\d.,]+$/;
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
-const FLAGS = [["no", "yes"], ["n", "y"], ["false", "true"], ["f", "t"], ["nein", "ja"]];
+const FLAGS = [
+  ["no", "yes"],
+  ["n", "y"],
+  ["false", "true"],
+  ["f", "t"],
+  ["nein", "ja"],
+];
 
 /** The number in a cell; NaN if it is not a finite number. @param {string} word @param {"," | "."} decimal */
 export function numberIn(word, decimal = ".") {
   let plain = word;
-  if (decimal === ",") plain = (/^[-+]?\d{1,3}(\.\d{3})+(,\d+)?$/.test(word) ? word.replaceAll(".", "") : word).replaceAll(",", ".");
+  if (decimal === ",")
+    plain = (/^[-+]?\d{1,3}(\.\d{3})+(,\d+)?$/.test(word) ? word.replaceAll(".", "") : word).replaceAll(",", ".");
   const number = NUMBER.test(plain) ? Number(plain) : NaN;
   return Number.isFinite(number) ? number : NaN;
 }
@@ -24,33 +31,54 @@ const isMissing = (word) => MISSING.has(word.toLowerCase()) || CENSORED.test(wor
 /** @param {string} name @param {string[]} column @param {"," | "."} decimal @returns {Cells} */
 export function fromText(name, column, decimal) {
   const numbers = zeros(column.length);
-  let nNumbers = 0, nOther = 0, badRow = -1;
+  let nNumbers = 0,
+    nOther = 0,
+    badRow = -1;
   column.forEach((text, i) => {
-    const word = text.trim(), number = (numbers[i] = numberIn(word, decimal));
+    const word = text.trim(),
+      number = (numbers[i] = numberIn(word, decimal));
     if (number === number) nNumbers++;
-    else if (!isMissing(word)) { nOther++; if (badRow < 0) badRow = i; }
+    else if (!isMissing(word)) {
+      nOther++;
+      if (badRow < 0) badRow = i;
+    }
   });
-  const found = { name, numbers, codes: new Int32Array(), texts: /** @type {string[]} */ ([]), badRow, missing: column.length - nNumbers - nOther };
+  const found = {
+    name,
+    numbers,
+    codes: new Int32Array(),
+    texts: /** @type {string[]} */ ([]),
+    badRow,
+    missing: column.length - nNumbers - nOther,
+  };
   if (nNumbers && nNumbers >= nOther) return { ...found, kind: "number" };
-  const words = [...new Set(column.map((text) => text.trim()))], known = words.filter((word) => !isMissing(word));
+  const words = [...new Set(column.map((text) => text.trim()))],
+    known = words.filter((word) => !isMissing(word));
   const isAbsent = (/** @type {string} */ word) => ABSENT.has(word.toLowerCase());
   if (!known.length && words.length - +words.some(isAbsent) < 2) return { ...found, kind: "number" };
-  for (const [kind, table] of /** @type {const} */ ([["flag", flags(known)], ["date", dates(known)]])) {
-    if (table?.size) return { ...found, kind, numbers: Float64Array.from(column, (text) => table.get(text.trim()) ?? NaN), badRow: -1 };
+  for (const [kind, table] of /** @type {const} */ ([
+    ["flag", flags(known)],
+    ["date", dates(known)],
+  ])) {
+    if (table?.size)
+      return { ...found, kind, numbers: Float64Array.from(column, (text) => table.get(text.trim()) ?? NaN), badRow: -1 };
   }
   return fromLevels(name, column);
 }
 
 /** Cells that are levels, as they are written. @param {string} name @param {string[]} column @returns {Cells} */
 export function fromLevels(name, column) {
-  const words = column.map((text) => text.trim()), texts = [...new Set(words)].filter((word) => !ABSENT.has(word.toLowerCase())).sort(byCodePoint);
-  const places = new Map(texts.map((text, place) => [text, place])), codes = Int32Array.from(words, (word) => places.get(word) ?? -1);
+  const words = column.map((text) => text.trim()),
+    texts = [...new Set(words)].filter((word) => !ABSENT.has(word.toLowerCase())).sort(byCodePoint);
+  const places = new Map(texts.map((text, place) => [text, place])),
+    codes = Int32Array.from(words, (word) => places.get(word) ?? -1);
   return { name, kind: "text", numbers: null, codes, texts, badRow: -1, missing: codes.filter((code) => code < 0).length };
 }
 
 /** As Python sorts text. @type {(a: string, b: string) => number} */
 export function byCodePoint(a, b) {
-  const [x, y] = [[...a], [...b]], at = x.findIndex((letter, i) => letter !== y[i]);
+  const [x, y] = [[...a], [...b]],
+    at = x.findIndex((letter, i) => letter !== y[i]);
   return at < 0 ? x.length - y.length : (x[at].codePointAt(0) ?? 0) - (y[at]?.codePointAt(0) ?? -1);
 }
 
@@ -68,11 +96,16 @@ function flags(words) {
 function dates(words) {
   const found = new Map();
   for (const word of words) {
-    const iso = /^(\d{4})-(\d\d)-(\d\d)(?:.(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:Z|[-+]\d\d(?::?\d\d)?)?)?$/.exec(word), dotted = /^(\d{1,2})\.(\d{1,2})\.(\d{4})$/.exec(word);
-    const [year, month, day, ...clock] = (iso ? iso.slice(1) : dotted ? [dotted[3], dotted[2], dotted[1]] : [NaN]).map((part) => Number(part ?? 0));
-    const moment = new Date(0), [hours = 0, minutes = 0, seconds = 0] = clock;
+    const iso = /^(\d{4})-(\d\d)-(\d\d)(?:.(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:Z|[-+]\d\d(?::?\d\d)?)?)?$/.exec(word),
+      dotted = /^(\d{1,2})\.(\d{1,2})\.(\d{4})$/.exec(word);
+    const [year, month, day, ...clock] = (iso ? iso.slice(1) : dotted ? [dotted[3], dotted[2], dotted[1]] : [NaN]).map((part) =>
+      Number(part ?? 0),
+    );
+    const moment = new Date(0),
+      [hours = 0, minutes = 0, seconds = 0] = clock;
     moment.setUTCFullYear(year, month - 1, day);
-    if (moment.getUTCMonth() !== month - 1 || moment.getUTCDate() !== day || hours > 23 || minutes > 59 || seconds > 59) return null;
+    if (moment.getUTCMonth() !== month - 1 || moment.getUTCDate() !== day || hours > 23 || minutes > 59 || seconds > 59)
+      return null;
     found.set(word, moment.getTime() / 864e5 + (hours * 3600 + minutes * 60 + seconds) / 86400);
   }
   return found;

@@ -10,7 +10,13 @@ import { CORESET_SIZE, coreset, nDraws } from "./seeding.js";
 /** @typedef {import("./seeding.js").Weighted} Weighted */
 /** @typedef {{ sizes: Float64Array, means: Points, scatters: Float64Array[] }} SignalClusters */
 
-const MAX_CLUSTERS = 64, EACH_UP_TO = 16, POINTS_PER_CLUSTER = 5, APART = 4, CAUTION = 8, BORROWED = 10, TOO_EVEN = -2.75;
+const MAX_CLUSTERS = 64,
+  EACH_UP_TO = 16,
+  POINTS_PER_CLUSTER = 5,
+  APART = 4,
+  CAUTION = 8,
+  BORROWED = 10,
+  TOO_EVEN = -2.75;
 
 /** @param {Points} rows @param {bigint} key @param {boolean} large @param {(share: number) => void} tell @returns {number} */
 export function chooseLocalK(rows, key, large, tell) {
@@ -20,9 +26,11 @@ export function chooseLocalK(rows, key, large, tell) {
   const wide = nAboveNoise(rows, variances, most - 1);
   if (wide === 0) return 1;
   const signal = points(rows.n, wide);
-  for (let i = 0; i < signal.data.length; i++) signal.data[i] = coordinates.data[Math.floor(i / wide) * coordinates.d + (i % wide)];
+  for (let i = 0; i < signal.data.length; i++)
+    signal.data[i] = coordinates.data[Math.floor(i / wide) * coordinates.d + (i % wide)];
   // Python looks at 32,768 points of a larger table: a quarter of them tells the number as well, in seconds.
-  const sample = coreset(signal, key, rows.n > CORESET_SIZE ? CORESET_SIZE / 4 : rows.n), total = sample.weights.reduce((a, b) => a + b);
+  const sample = coreset(signal, key, rows.n > CORESET_SIZE ? CORESET_SIZE / 4 : rows.n),
+    total = sample.weights.reduce((a, b) => a + b);
   sample.weights.forEach((weight, i) => (sample.weights[i] = (weight * rows.n) / total));
   const k = mostApart(sample, most, key, tell);
   return k === 1 && isTooEven(signal) ? most : k; // one center would hide clusters that cannot be told: a fine summary does not
@@ -32,17 +40,23 @@ export function chooseLocalK(rows, key, large, tell) {
 function principal(rows, most, key, large) {
   const coordinates = project(rows, most + 1, uniforms(key, nStarted(most + 1)), large);
   const { values, vectors } = eigen(totals(coordinates, coordinates));
-  return { coordinates: products(coordinates, taken(vectors, range(vectors.n).reverse())), variances: Array.from(values, (value) => value / rows.n).reverse() };
+  return {
+    coordinates: products(coordinates, taken(vectors, range(vectors.n).reverse())),
+    variances: Array.from(values, (value) => value / rows.n).reverse(),
+  };
 }
 
 /** Directions that spread wider than noise does, by the edge of Marchenko and Pastur. @type {(rows: Points, variances: number[], most: number) => number} */
 function nAboveNoise(rows, variances, most) {
-  const n = rows.n, middle = points(1, rows.d, mean(rows));
-  let left = 0, found = 0;
+  const n = rows.n,
+    middle = points(1, rows.d, mean(rows));
+  let left = 0,
+    found = 0;
   for (let i = 0; i < n; i++) left += squaredDistance(rows, i, middle, 0) / n;
   variances.forEach((variance, before) => {
     left -= variance;
-    const nLeft = rows.d - before, noise = nLeft > 1 ? Math.max(left, 0) / Math.max(nLeft - 1, 1) : 0;
+    const nLeft = rows.d - before,
+      noise = nLeft > 1 ? Math.max(left, 0) / Math.max(nLeft - 1, 1) : 0;
     const edge = noise * (1 + Math.sqrt(nLeft / n)) ** 2 * (1 + 4 * n ** (-2 / 3));
     if (variance > Math.max(edge, 64 * EPS * variances[0]) && before < most) found = before + 1;
   });
@@ -51,8 +65,10 @@ function nAboveNoise(rows, variances, most) {
 
 /** @type {(sample: Weighted, most: number, key: bigint, tell: (share: number) => void) => number} */
 function mostApart(sample, most, key, tell) {
-  const { rows } = sample, origin = points(1, rows.d);
-  let largest = 0, chosen = 1;
+  const { rows } = sample,
+    origin = points(1, rows.d);
+  let largest = 0,
+    chosen = 1;
   for (let i = 0; i < rows.n; i++) largest = Math.max(largest, squaredDistance(rows, i, origin, 0));
   const rounding = (64 * EPS) ** 2 * largest;
   const at = (/** @type {number} */ k) => clustersAt(sample, cheapestTry(sample, k, uniforms(key, nDraws(k, 4)), 10));
@@ -68,8 +84,13 @@ function mostApart(sample, most, key, tell) {
 
 /** @type {(sample: Weighted, centers: Points) => SignalClusters} */
 function clustersAt({ rows, weights }, centers) {
-  const { labels } = nearest(rows, centers), k = centers.n, m = rows.d, sizes = zeros(k), means = points(k, m);
-  const scatters = range(k).map(() => zeros(m * m)), line = zeros(m);
+  const { labels } = nearest(rows, centers),
+    k = centers.n,
+    m = rows.d,
+    sizes = zeros(k),
+    means = points(k, m);
+  const scatters = range(k).map(() => zeros(m * m)),
+    line = zeros(m);
   labels.forEach((label, i) => {
     sizes[label] += weights[i];
     for (let f = 0; f < m; f++) means.data[label * m + f] += weights[i] * rows.data[i * m + f];
@@ -85,35 +106,45 @@ function clustersAt({ rows, weights }, centers) {
 /** @type {(scatter: Float64Array, line: Float64Array) => number} */
 function along(scatter, line) {
   let sum = 0;
-  for (let f = 0; f < line.length; f++) for (let g = 0; g < line.length; g++) sum += line[f] * scatter[f * line.length + g] * line[g];
+  for (let f = 0; f < line.length; f++)
+    for (let g = 0; g < line.length; g++) sum += line[f] * scatter[f * line.length + g] * line[g];
   return sum;
 }
 
 /** The two clusters that are least apart, and the squared gap between them over what is asked of it. @type {(clusters: SignalClusters, rounding: number) => { share: number, one: number, other: number }} */
 function leastApart({ sizes, means, scatters }, rounding) {
-  const m = means.d, every = zeros(m * m), there = [...sizes.keys()].filter((r) => sizes[r] > 0);
+  const m = means.d,
+    every = zeros(m * m),
+    there = [...sizes.keys()].filter((r) => sizes[r] > 0);
   scatters.forEach((scatter) => scatter.forEach((x, i) => (every[i] += x)));
-  const nAll = Math.max(sizes.reduce((a, b) => a + b) - there.length, 1), line = zeros(m);
+  const nAll = Math.max(sizes.reduce((a, b) => a + b) - there.length, 1),
+    line = zeros(m);
   let least = { share: Infinity, one: 0, other: 0 };
-  for (const one of there) for (const other of there) {
-    if (one >= other) continue;
-    for (let f = 0; f < m; f++) line[f] = means.data[one * m + f] - means.data[other * m + f];
-    const gap = squaredDistance(means, one, means, other), n = sizes[one] + sizes[other];
-    const spread = (along(scatters[one], line) + along(scatters[other], line) + (BORROWED * along(every, line)) / nAll) / (Math.max(n - 2, 0) + BORROWED);
-    const asked = (APART * (1 + CAUTION / Math.max(n, 1))) ** 2 * spread;
-    const share = gap > rounding ? gap ** 2 / Math.max(asked, 1e-300) : 0;
-    if (share < least.share) least = { share, one, other };
-  }
+  for (const one of there)
+    for (const other of there) {
+      if (one >= other) continue;
+      for (let f = 0; f < m; f++) line[f] = means.data[one * m + f] - means.data[other * m + f];
+      const gap = squaredDistance(means, one, means, other),
+        n = sizes[one] + sizes[other];
+      const spread =
+        (along(scatters[one], line) + along(scatters[other], line) + (BORROWED * along(every, line)) / nAll) /
+        (Math.max(n - 2, 0) + BORROWED);
+      const asked = (APART * (1 + CAUTION / Math.max(n, 1))) ** 2 * spread;
+      const share = gap > rounding ? gap ** 2 / Math.max(asked, 1e-300) : 0;
+      if (share < least.share) least = { share, one, other };
+    }
   return least;
 }
 
 /** Merge the two clusters that are least apart until all are, and count what is left. @type {(clusters: SignalClusters, rounding: number) => number} */
 function nLeftApart(clusters, rounding) {
-  const { sizes, means, scatters } = clusters, m = means.d;
+  const { sizes, means, scatters } = clusters,
+    m = means.d;
   for (;;) {
     const { share, one, other } = leastApart(clusters, rounding);
     if (share >= 1) return sizes.filter((size) => size > 0).length;
-    const a = sizes[one], b = sizes[other];
+    const a = sizes[one],
+      b = sizes[other];
     const line = range(m).map((f) => means.data[one * m + f] - means.data[other * m + f]);
     for (let f = 0; f < m; f++) {
       for (let g = 0; g < m; g++) scatters[one][f * m + g] += scatters[other][f * m + g] + (line[f] * line[g] * a * b) / (a + b);
@@ -127,10 +158,14 @@ function nLeftApart(clusters, rounding) {
 
 /** Whether points fill their region more evenly than one Gaussian does, by Mardia's kurtosis. @param {Points} signal */
 function isTooEven({ data, n, d }) {
-  const middle = mean(points(n, d, data)), variances = zeros(d);
+  const middle = mean(points(n, d, data)),
+    variances = zeros(d);
   data.forEach((x, i) => (variances[i % d] += (x - middle[i % d]) ** 2 / n));
   let kurtosis = 0;
-  for (let i = 0; i < n; i++) kurtosis += range(d).reduce((length, f) => length + (data[i * d + f] - middle[f]) ** 2 / Math.max(variances[f], 1e-300), 0) ** 2 / n;
-  const expected = (d * (d + 2) * (n - 1)) / (n + 1), error = Math.sqrt((8 * d * (d + 2)) / n) / expected;
+  for (let i = 0; i < n; i++)
+    kurtosis +=
+      range(d).reduce((length, f) => length + (data[i * d + f] - middle[f]) ** 2 / Math.max(variances[f], 1e-300), 0) ** 2 / n;
+  const expected = (d * (d + 2) * (n - 1)) / (n + 1),
+    error = Math.sqrt((8 * d * (d + 2)) / n) / expected;
   return Math.log(Math.max(kurtosis, 1e-300) / expected) < TOO_EVEN * error;
 }

@@ -1,5 +1,7 @@
 // Algorithm 1 on the columns of a table: each on its own scale, over the cells that are there; as kfed/device/columns.py.
 
+import { filledSpans, spans } from "./kinds.js";
+import { levelled, withCommonLevels } from "./levels.js";
 import { points, range, zeros } from "./points.js";
 import { haveEnoughIds, sentSums } from "./withholding.js";
 
@@ -9,20 +11,15 @@ import { haveEnoughIds, sentSums } from "./withholding.js";
 /** @typedef {{ observed: Float64Array, means: Points, squares: Float64Array, counts: Float64Array }} CellSums */
 /** @typedef {{ observed: Float64Array, means: Float64Array, squares: Float64Array, hidden: boolean[], leftOut: number | null }} ColumnFacts */
 
-const LEAST_OBSERVED = 0.5, FAR_CELLS = 3, MOST_OF_ONE = 0.5, ON_CENTER = 1e-9;
-
-/** The features of each column: first and one past the last. @param {Schema} schema */
-export function spans(schema) {
-  let first = 0;
-  return schema.columns.map((column) => {
-    const size = column.kind === "category" || column.kind === "empty" ? column.levels.length : 1;
-    return { column, first, last: (first += size) };
-  });
-}
+const LEAST_OBSERVED = 0.5,
+  FAR_CELLS = 3,
+  MOST_OF_ONE = 0.5,
+  ON_CENTER = 1e-9;
 
 /** Shift and scale of every feature, as these cells show them, unmoved by a few far ones. @param {Points} values @param {Schema} schema */
 export function ownScale(values, schema) {
-  const shift = zeros(values.d), scale = zeros(values.d).fill(1);
+  const shift = zeros(values.d),
+    scale = zeros(values.d).fill(1);
   for (const { column, first, last } of spans(schema)) {
     const own = spread(values, first, last, column.kind === "number" || column.kind === "date");
     shift.set(own.means, first);
@@ -36,11 +33,14 @@ function spread(values, first, last, isNumber) {
   const means = [];
   let variance = 0;
   for (let f = first; f < last; f++) {
-    let known = zeros(values.n), n = 0;
-    for (let i = 0; i < values.n; i++) if (!Number.isNaN(values.data[i * values.d + f])) known[n++] = values.data[i * values.d + f];
+    let known = zeros(values.n),
+      n = 0;
+    for (let i = 0; i < values.n; i++)
+      if (!Number.isNaN(values.data[i * values.d + f])) known[n++] = values.data[i * values.d + f];
     known = known.subarray(0, n);
     if (isNumber && n) {
-      const sorted = known.slice().sort(), [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(sorted, share));
+      const sorted = known.slice().sort(),
+        [low, middle, high] = [0.25, 0.5, 0.75].map((share) => quantile(sorted, share));
       const reach = FAR_CELLS * (high - low);
       if (reach > 0) known.forEach((x, i) => (known[i] = Math.min(Math.max(x, middle - reach), middle + reach)));
     }
@@ -53,18 +53,18 @@ function spread(values, first, last, isNumber) {
 
 /** @type {(sorted: Float64Array, share: number) => number} */
 function quantile(sorted, share) {
-  const at = share * (sorted.length - 1), low = Math.floor(at);
+  const at = share * (sorted.length - 1),
+    low = Math.floor(at);
   return sorted[low] + (at - low) * (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]);
 }
 
 /** Rows with enough filled columns to be counted; all rows, if none qualifies. @param {Points} values @param {Schema} schema */
 export function countedRows(values, schema) {
-  const { n, d, data } = values, there = filledSpans(schema), filled = zeros(n).map((_, i) => +(shareFilled(there, (f) => Number.isNaN(data[i * d + f])) >= LEAST_OBSERVED));
+  const { n, d, data } = values,
+    there = filledSpans(schema),
+    filled = zeros(n).map((_, i) => +(shareFilled(there, (f) => Number.isNaN(data[i * d + f])) >= LEAST_OBSERVED));
   return filled.includes(1) ? filled : filled.fill(1);
 }
-
-/** The columns that are not empty here. @type {(schema: Schema) => ReturnType<typeof spans>} */
-const filledSpans = (schema) => spans(schema).filter(({ first, last }) => last > first);
 
 /** The share of columns without a gap. @type {(there: ReturnType<typeof spans>, isGap: (f: number) => boolean) => number} */
 function shareFilled(there, isGap) {
@@ -76,8 +76,14 @@ function shareFilled(there, isGap) {
 export function completed(cells, counted, start, labels) {
   let centers = start;
   for (let step = 0; step < 300; step++) {
-    const sums = tally(cells, counted, labels, start.n), before = labels, old = centers;
-    centers = points(start.n, start.d, sums.means.data.map((x, i) => (sums.observed[i] > 0 ? x : old.data[i])));
+    const sums = tally(cells, counted, labels, start.n),
+      before = labels,
+      old = centers;
+    centers = points(
+      start.n,
+      start.d,
+      sums.means.data.map((x, i) => (sums.observed[i] > 0 ? x : old.data[i])),
+    );
     labels = Int32Array.from(counted, (row) => nearestObserved(cells, row, centers));
     if (labels.every((label, i) => label === before[i])) break;
   }
@@ -86,47 +92,73 @@ export function completed(cells, counted, start, labels) {
 
 /** @type {(cells: Points, row: number, centers: Points) => number} */
 function nearestObserved({ data, d }, row, centers) {
-  let least = Infinity, label = 0;
+  let least = Infinity,
+    label = 0;
   for (let r = 0; r < centers.n; r++) {
     let apart = 0;
     for (let f = 0; f < d; f++) {
-      const x = data[row * d + f], c = centers.data[r * d + f];
+      const x = data[row * d + f],
+        c = centers.data[r * d + f];
       if (x === x) apart += c * c - 2 * x * c; // NaN is not itself: a missing cell says nothing
     }
-    if (apart < least) { least = apart; label = r; }
+    if (apart < least) {
+      least = apart;
+      label = r;
+    }
   }
   return label;
 }
 
 /** Sums over the observed cells of some rows by label. @param {Points} values @param {number[]} rows @param {Int32Array} labels of these rows @param {number} k @returns {CellSums} */
 export function tally(values, rows, labels, k) {
-  const { d, data } = values, observed = zeros(k * d), means = points(k, d), squares = zeros(k * d), counts = zeros(k);
-  const each = (/** @type {(at: number, x: number) => void} */ add) => rows.forEach((row, i) => {
-    for (let f = 0; f < d; f++) if (data[row * d + f] === data[row * d + f]) add(labels[i] * d + f, data[row * d + f]);
-  });
+  const { d, data } = values,
+    observed = zeros(k * d),
+    means = points(k, d),
+    squares = zeros(k * d),
+    counts = zeros(k);
+  const each = (/** @type {(at: number, x: number) => void} */ add) =>
+    rows.forEach((row, i) => {
+      for (let f = 0; f < d; f++) if (data[row * d + f] === data[row * d + f]) add(labels[i] * d + f, data[row * d + f]);
+    });
   labels.forEach((label) => counts[label]++);
-  each((at, x) => { observed[at]++; means.data[at] += x; });
+  each((at, x) => {
+    observed[at]++;
+    means.data[at] += x;
+  });
   means.data.forEach((sum, i) => (means.data[i] = sum / Math.max(observed[i], 1e-300)));
-  each((at, x) => { squares[at] += (x - means.data[at]) ** 2; });
+  each((at, x) => {
+    squares[at] += (x - means.data[at]) ** 2;
+  });
   return { observed, means, squares, counts };
 }
 
 /** What may be told of each cell: the floor of decision 0001, cell by cell. @param {Points} values @param {Points} cells on the device's own scale @param {number[]} counted @param {Int32Array} labels of all rows
  * @param {boolean[]} withheld @param {Schema} schema @param {number} least @param {Int32Array | null} ids */
 export function columnFacts(values, cells, counted, labels, withheld, schema, least, ids) {
-  const k = withheld.length, d = values.d, own = Int32Array.from(counted, (row) => labels[row]), sums = tally(values, counted, own, k);
+  const k = withheld.length,
+    d = values.d,
+    own = Int32Array.from(counted, (row) => labels[row]),
+    sums = tally(values, counted, own, k);
   const isComplete = !values.data.some(Number.isNaN);
   let behind = isComplete ? sums.observed.map((_, i) => sums.counts[Math.floor(i / d)]) : sums.observed;
   if (!isComplete) {
     if (ids) behind = idsBehind(values, counted, own, k, ids);
     withheld = tooFew(cells, counted, own, sums.counts, least, ids);
   }
-  const levels = levelled(values, schema), told = withCommonLevels(sums, levels, values, counted, own, least, ids);
+  const levels = levelled(values, schema),
+    told = withCommonLevels(sums, levels, values, counted, own, least, ids);
   const hidden = Array.from(behind, (n, i) => withheld[Math.floor(i / d)] || n < least || told.observed[i] === 0);
-  const dominated = isDominated(values, counted, own, schema, k), { squares } = told;
+  const dominated = isDominated(values, counted, own, schema, k),
+    { squares } = told;
   for (let f = 0; f < d; f++) {
     const of = (/** @type {Float64Array} */ all) => Float64Array.from(range(k), (r) => all[r * d + f]);
-    const sent = squaresToSend(of(squares), of(behind), range(k).map((r) => !hidden[r * d + f]), least), isLevel = levels.some(({ first }) => first === f);
+    const sent = squaresToSend(
+        of(squares),
+        of(behind),
+        range(k).map((r) => !hidden[r * d + f]),
+        least,
+      ),
+      isLevel = levels.some(({ first }) => first === f);
     for (let r = 0; r < k; r++) {
       const at = r * d + f;
       hidden[at] ||= !sent || (dominated[at] && !isLevel);
@@ -137,86 +169,63 @@ export function columnFacts(values, cells, counted, labels, withheld, schema, le
   const isCounted = new Uint8Array(values.n);
   counted.forEach((row) => (isCounted[row] = 1));
   const left = labels.reduce((n, label, row) => n + +(!isCounted[row] || withheld[label]), 0);
-  return { sums, withheld, facts: { observed: told.observed, means: told.means.data, squares, hidden, leftOut: 0 < left && left < least ? null : left } };
+  return {
+    sums,
+    withheld,
+    facts: { observed: told.observed, means: told.means.data, squares, hidden, leftOut: 0 < left && left < least ? null : left },
+  };
 }
 
 /** Sums of squares of one column as they are sent; where the cells behind what is sent are too few, all cells of the column count.
  * @type {(squares: Float64Array, behind: Float64Array, isSent: boolean[], least: number) => Float64Array | null} */
 function squaresToSend(squares, behind, isSent, least) {
-  const sum = (/** @type {Float64Array} */ all) => all.reduce((a, b) => a + b, 0), freedom = behind.map((n) => Math.max(n - 1, 0));
+  const sum = (/** @type {Float64Array} */ all) => all.reduce((a, b) => a + b, 0),
+    freedom = behind.map((n) => Math.max(n - 1, 0));
   const pooled = sum(behind) < 3 * least ? null : freedom.map((own) => (sum(squares) * own) / Math.max(sum(freedom), 1));
   return sentSums(squares, behind, isSent, least) ?? pooled;
-}
-
-/** @typedef {{ first: number, last: number, other: number }} Levels */
-
-/** The features of each category and flag; a column of numbers that are all 0 or 1 is a flag here. @type {(values: Points, schema: Schema) => Levels[]} */
-function levelled({ data, d }, schema) {
-  const areFlags = (/** @type {number} */ f) => data.every((x, i) => i % d !== f || x === 0 || x === 1 || x !== x);
-  return filledSpans(schema).filter(({ column: { kind }, first }) => kind === "category" || kind === "flag" || (kind === "number" && areFlags(first)))
-    .map(({ column, first, last }) => ({ first, last, other: column.levels.indexOf("other") }));
-}
-
-/** The sums as they are sent: levels that fewer than `least` rows, or ids, of a group have count as others (kfed/device/level_floor.py).
- * @type {(sums: CellSums, columns: Levels[], values: Points, counted: number[], labels: Int32Array, least: number, ids: Int32Array | null) => CellSums} */
-function withCommonLevels(sums, columns, { data, d }, counted, labels, least, ids) {
-  const observed = sums.observed.slice(), means = points(sums.means.n, d, sums.means.data.slice()), squares = sums.squares.slice();
-  for (const { first, last, other } of columns) {
-    const size = Math.max(2, last - first), isFlag = last - first === 1;
-    for (let r = 0; r < means.n; r++) {
-      const own = counted.filter((row, i) => labels[i] === r && !Number.isNaN(data[row * d + first]));
-      const codes = own.map((row) => (isFlag ? data[row * d + first] : data.subarray(row * d + first, row * d + last).indexOf(1)));
-      const masses = commonMasses(codes, own.map((row) => (ids ? ids[row] : row)), size, least, other);
-      const total = masses.reduce((a, b) => a + b, 0), shares = masses.map((mass) => mass / Math.max(total, 1)).slice(first - last);
-      shares.forEach((share, i) => {
-        const at = r * d + first + i;
-        [observed[at], means.data[at], squares[at]] = [total, share, total * share * (1 - share)];
-      });
-    }
-  }
-  return { ...sums, observed, means, squares };
-}
-
-/** Rows of each level, where rare levels count as `other`, as missing, or as the most common one. @type {(codes: number[], whose: number[], size: number, least: number, other: number) => number[]} */
-function commonMasses(codes, whose, size, least, other) {
-  const distinct = (/** @type {(code: number) => boolean} */ is) => new Set(whose.filter((_, i) => is(codes[i]))).size;
-  const held = range(size).map((level) => distinct((code) => code === level)), isRare = held.map((n) => n > 0 && n < least);
-  const masses = range(size).map((level) => codes.filter((code) => code === level && !isRare[code]).length), rare = codes.filter((code) => isRare[code]).length;
-  if (!rare) return masses;
-  if (other >= 0 && distinct((code) => isRare[code] || code === other) >= least) {
-    masses[other] = codes.filter((code) => isRare[code] || code === other).length;
-    return masses;
-  }
-  if (rare < codes.length && distinct((code) => isRare[code]) < least) masses[held.indexOf(Math.max(...held))] += rare;
-  return masses;
 }
 
 /** @type {(units: Points, counted: number[], labels: Int32Array, k: number, ids: Int32Array) => Float64Array} */
 function idsBehind({ data, d }, counted, labels, k, ids) {
   const found = range(k * d).map(() => new Set());
-  counted.forEach((row, i) => { for (let f = 0; f < d; f++) if (!Number.isNaN(data[row * d + f])) found[labels[i] * d + f].add(ids[row]); });
+  counted.forEach((row, i) => {
+    for (let f = 0; f < d; f++) if (!Number.isNaN(data[row * d + f])) found[labels[i] * d + f].add(ids[row]);
+  });
   return Float64Array.from(found, (own) => own.size);
 }
 
 /** Clusters that would tell of too few rows or ids, where cells are missing. @type {(cells: Points, counted: number[], labels: Int32Array, counts: Float64Array, least: number, ids: Int32Array | null) => boolean[]} */
 function tooFew(cells, counted, labels, counts, least, ids) {
-  const { d, data } = cells, { means } = tally(cells, counted, labels, counts.length);
-  const distinct = Array.from(counts, () => new Set()), on = zeros(counts.length);
+  const { d, data } = cells,
+    { means } = tally(cells, counted, labels, counts.length);
+  const distinct = Array.from(counts, () => new Set()),
+    on = zeros(counts.length);
   counted.forEach((row, i) => {
-    const own = data.subarray(row * d, (row + 1) * d), label = labels[i];
+    const own = data.subarray(row * d, (row + 1) * d),
+      label = labels[i];
     if (distinct[label].size < least) distinct[label].add(own.join());
     if (own.every((x, f) => Number.isNaN(x) || Math.abs(x - means.data[label * d + f]) <= ON_CENTER)) on[label]++;
   });
-  const enough = ids ? haveEnoughIds(Int32Array.from(counted, (row) => ids[row]), labels, counts.length, least) : distinct.map((own) => own.size >= least);
+  const enough = ids
+    ? haveEnoughIds(
+        Int32Array.from(counted, (row) => ids[row]),
+        labels,
+        counts.length,
+        least,
+      )
+    : distinct.map((own) => own.size >= least);
   return Array.from(counts, (count, r) => count < least || !enough[r] || (0 < on[r] && on[r] < least));
 }
 
 /** Averages of numbers of which a single cell makes up more than half. @type {(units: Points, counted: number[], labels: Int32Array, schema: Schema, k: number) => boolean[]} */
 function isDominated({ data, d }, counted, labels, schema, k) {
-  const most = zeros(k * d), total = zeros(k * d), numbers = spans(schema).filter(({ column }) => column.kind === "number");
+  const most = zeros(k * d),
+    total = zeros(k * d),
+    numbers = spans(schema).filter(({ column }) => column.kind === "number");
   counted.forEach((row, i) => {
     for (const { first } of numbers) {
-      const size = Math.abs(data[row * d + first] || 0), at = labels[i] * d + first;
+      const size = Math.abs(data[row * d + first] || 0),
+        at = labels[i] * d + first;
       most[at] = Math.max(most[at], size);
       total[at] += size;
     }

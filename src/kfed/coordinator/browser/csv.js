@@ -14,7 +14,10 @@ export function decode(bytes) {
   try {
     const wide = starts(0xff, 0xfe) ? "utf-16le" : starts(0xfe, 0xff) ? "utf-16be" : null;
     if (wide || isUtf8(bytes.subarray(0, SAMPLE))) {
-      return { text: noNul(new TextDecoder(wide ?? "utf-8", { fatal: true }).decode(bytes)), hasMark: Boolean(wide) || starts(0xef, 0xbb, 0xbf) };
+      return {
+        text: noNul(new TextDecoder(wide ?? "utf-8", { fatal: true }).decode(bytes)),
+        hasMark: Boolean(wide) || starts(0xef, 0xbb, 0xbf),
+      };
     }
   } catch (error) {
     if (error instanceof TypeError) fail("a CSV file must be text in one encoding, and whole; this file is not");
@@ -43,28 +46,45 @@ function noNul(text) {
 
 /** @param {string} text @param {boolean} hasMark @returns {Csv} */
 export function readCsv(text, hasMark = false) {
-  const sample = text.slice(0, 2 ** 16).split(/\r\n?|\n/).filter((line) => line.trim());
+  const sample = text
+    .slice(0, 2 ** 16)
+    .split(/\r\n?|\n/)
+    .filter((line) => line.trim());
   if (!sample.length) fail("a table must have at least one row; this file is empty");
   const delimiter = DELIMITERS.reduce((best, one) => (sample[0].split(one).length > sample[0].split(best).length ? one : best));
-  const start = [...records(sample.join("\n"), delimiter)], [first] = start;
+  const start = [...records(sample.join("\n"), delimiter)],
+    [first] = start;
   const decimal = delimiter !== "," && hasDecimalCommas(start.length > 1 ? start.slice(1) : start) ? "," : ".";
   if (first.cells.some((cell) => !Number.isNaN(numberIn(cell.trim(), decimal)))) {
     fail("the first line must hold the names of the columns; it holds numbers. Add a line with their names");
   }
-  const names = first.cells.map((cell) => cell.trim()), columns = names.map(() => /** @type {string[]} */ ([]));
-  const lines = /** @type {number[]} */ ([]), ends = [0];
-  let blank = /** @type {Record[]} */ ([]), isHeader = true;
+  const names = first.cells.map((cell) => cell.trim()),
+    columns = names.map(() => /** @type {string[]} */ ([]));
+  const lines = /** @type {number[]} */ ([]),
+    ends = [0];
+  let blank = /** @type {Record[]} */ ([]),
+    isHeader = true;
   const take = (/** @type {Record} */ row) => {
     if (row.cells.length !== names.length) {
-      fail(`every line must have ${plural(names.length, "cell")}; line ${row.line} has ${row.cells.length}. Put quotes around cells that contain a separator`);
+      fail(
+        `every line must have ${plural(names.length, "cell")}; line ${row.line} has ${row.cells.length}. Put quotes around cells that contain a separator`,
+      );
     }
     row.cells.forEach((cell, c) => columns[c].push(cell));
     lines.push(row.line);
     ends.push(row.from, row.to);
   };
   for (const row of records(text, delimiter)) {
-    if (row.from === row.to) { if (names.length === 1 && !isHeader) blank.push({ ...row, cells: [""] }); continue; } // a blank line is an empty cell of a single column, but at the end
-    if (isHeader) { ends[0] = row.from; ends.push(row.to); isHeader = false; continue; }
+    if (row.from === row.to) {
+      if (names.length === 1 && !isHeader) blank.push({ ...row, cells: [""] });
+      continue;
+    } // a blank line is an empty cell of a single column, but at the end
+    if (isHeader) {
+      ends[0] = row.from;
+      ends.push(row.to);
+      isHeader = false;
+      continue;
+    }
     blank.forEach(take);
     blank = [];
     take(row);
@@ -77,12 +97,16 @@ export function readCsv(text, hasMark = false) {
 
 /** Rows of cells, with the number of their last line and their place in the text. @param {string} text @param {string} delimiter @returns {Generator<Record>} */
 function* records(text, delimiter) {
-  const separator = delimiter.charCodeAt(0), n = text.length;
-  let line = 1, at = text.charCodeAt(0) === 0xfeff ? 1 : 0;
+  const separator = delimiter.charCodeAt(0),
+    n = text.length;
+  let line = 1,
+    at = text.charCodeAt(0) === 0xfeff ? 1 : 0;
   while (at < n) {
-    const from = at, cells = [];
+    const from = at,
+      cells = [];
     for (let isLast = false; !isLast;) {
-      let cell = "", begin = at;
+      let cell = "",
+        begin = at;
       if (text.charCodeAt(at) === 34) {
         for (let open = true; open;) {
           let close = text.indexOf('"', ++at);
@@ -120,6 +144,8 @@ export function withColumn(csv, labels) {
   let name = "cluster";
   while (csv.names.includes(name)) name += "_";
   const parts = [csv.hasMark ? "\ufeff" : "", csv.text.slice(csv.ends[0], csv.ends[1]), csv.delimiter, name, "\r\n"];
-  labels.forEach((label, i) => parts.push(csv.text.slice(csv.ends[2 * i + 2], csv.ends[2 * i + 3]), csv.delimiter, String(label), "\r\n"));
+  labels.forEach((label, i) =>
+    parts.push(csv.text.slice(csv.ends[2 * i + 2], csv.ends[2 * i + 3]), csv.delimiter, String(label), "\r\n"),
+  );
   return parts;
 }

@@ -1,6 +1,6 @@
 // What the columns of a table are, which of them are used, and the numbers that they become; as kfed/site/kinds.py and read.py.
 
-import { byCodePoint, faultOf, fromLevels, fromText } from "./cells.js";
+import { byCodePoint, faultOf, fromLevels } from "./cells.js";
 import { points } from "./points.js";
 import { fail, plural, quoted } from "./words.js";
 
@@ -13,14 +13,32 @@ import { fail, plural, quoted } from "./words.js";
 /** The scale that the sites agreed on, by column. @typedef {Map<string, { shift: number, scale: number }> | null} Agreed */
 /** @typedef {{ values: Points, names: string[], schema: Schema | null, ids: Int32Array | null, notices: string[] }} Table */
 
-const MOST_LEVELS = 50, OTHER = "other", FEWEST_ROWS = 20;
+const MOST_LEVELS = 50,
+  OTHER = "other",
+  FEWEST_ROWS = 20;
 const IDENTIFIER = /(^|[^\p{L}\p{N}])(id|ids|key|nr|no|num|number|mrn|uuid|guid|pid|ssn)$/iu;
+
+/** The features of each column: first and one past the last. @param {Schema} schema */
+export function spans(schema) {
+  let first = 0;
+  return schema.columns.map((column) => {
+    const size = column.kind === "category" || column.kind === "empty" ? column.levels.length : 1;
+    return { column, first, last: (first += size) };
+  });
+}
+
+/** The columns that are not empty here. @type {(schema: Schema) => ReturnType<typeof spans>} */
+export const filledSpans = (schema) => spans(schema).filter(({ first, last }) => last > first);
 
 /** The columns to cluster, in the order of the message. @param {Csv} csv @param {Cells[]} cells @param {Terms} terms @param {string | null} idColumn @param {string[] | null} chosen */
 export function columnsToUse(csv, cells, terms, idColumn, chosen) {
   const wanted = chosen ?? terms.feature_names;
   const others = csv.names.filter((name) => name !== idColumn);
-  const names = wanted ? (terms.by_column ? others.filter((name) => wanted.includes(name)) : wanted) : others.filter((name) => !(terms.by_column && isIdentifier(cells[csv.names.indexOf(name)])));
+  const names = wanted
+    ? terms.by_column
+      ? others.filter((name) => wanted.includes(name))
+      : wanted
+    : others.filter((name) => !(terms.by_column && isIdentifier(cells[csv.names.indexOf(name)])));
   const absent = (wanted ?? []).filter((name) => !others.includes(name));
   if (absent.length) {
     if (idColumn && absent.includes(idColumn)) fail(`${quoted([idColumn])} cannot say whose a row is and be grouped, too`);
@@ -30,7 +48,8 @@ export function columnsToUse(csv, cells, terms, idColumn, chosen) {
   if (twice.length) fail(`column names must be distinct; ${quoted(twice)} ${twice.length > 1 ? "occur" : "occurs"} twice`);
   if (names.includes("")) fail(`column ${csv.names.indexOf("")} (counted from 0) has no name; name it`);
   if (!names.length) fail("a table must have at least one column to group; this one has none");
-  if (names.length !== terms.n_features) fail(`the federation has ${plural(terms.n_features, "column")}; ${names.length} ${names.length === 1 ? "is" : "are"} chosen`);
+  if (names.length !== terms.n_features)
+    fail(`the federation has ${plural(terms.n_features, "column")}; ${names.length} ${names.length === 1 ? "is" : "are"} chosen`);
   return names;
 }
 
@@ -59,20 +78,25 @@ function plainNumbers(csv, cells, scale) {
   if (text.length) fail(`${quoted(text)} ${text.length > 1 ? "are" : "is"} text; this federation takes numbers alone`);
   const values = points(csv.lines.length, cells.length);
   cells.forEach((one, f) => {
-    const numbers = /** @type {Float64Array} */ (one.numbers), { shift, scale: by } = scale?.get(one.name) ?? { shift: 0, scale: 1 };
+    const numbers = /** @type {Float64Array} */ (one.numbers),
+      { shift, scale: by } = scale?.get(one.name) ?? { shift: 0, scale: 1 };
     checkCell(csv, one, one.badRow >= 0 ? one.badRow : numbers.findIndex(Number.isNaN), "every cell must hold a finite number");
     numbers.forEach((x, i) => (values.data[i * cells.length + f] = scale ? (x - shift) / by : x));
   });
   if (scale) {
-    const names = cells.map((one) => one.name), differing = [...names, ...scale.keys()].filter((name) => !scale.has(name) || !names.includes(name));
-    if (differing.length) fail(`a scale must have one entry for each column; only one of table and scale has ${quoted(differing)}`);
+    const names = cells.map((one) => one.name),
+      differing = [...names, ...scale.keys()].filter((name) => !scale.has(name) || !names.includes(name));
+    if (differing.length)
+      fail(`a scale must have one entry for each column; only one of table and scale has ${quoted(differing)}`);
   }
   return values;
 }
 
 /** @type {(cells: Cells, least: number, whose: Int32Array | null, notices: string[]) => Column} */
 function described(cells, least, whose, notices) {
-  const { name } = cells, n = cells.numbers?.length ?? cells.codes.length, column = { name, kind: cells.kind === "text" ? "category" : cells.kind, levels: /** @type {string[]} */ ([]) };
+  const { name } = cells,
+    n = cells.numbers?.length ?? cells.codes.length,
+    column = { name, kind: cells.kind === "text" ? "category" : cells.kind, levels: /** @type {string[]} */ ([]) };
   if (cells.missing === n) {
     notices.push(`column ${quoted([name])} is empty here and is ignored`);
     return { ...column, kind: "empty" };
@@ -81,21 +105,31 @@ function described(cells, least, whose, notices) {
   if (values.every((x) => x === values[0])) notices.push(`column ${quoted([name])} is the same in every row here and is ignored`);
   if (cells.kind !== "text") return column;
   const people = cells.texts.map(() => new Set());
-  cells.codes.forEach((code, i) => { if (code >= 0) people[code].add(whose ? whose[i] : i); });
-  const counts = people.map((own) => own.size), total = counts.reduce((a, b) => a + b, 0);
+  cells.codes.forEach((code, i) => {
+    if (code >= 0) people[code].add(whose ? whose[i] : i);
+  });
+  const counts = people.map((own) => own.size),
+    total = counts.reduce((a, b) => a + b, 0);
   if (counts.length > MOST_LEVELS || counts.length > Math.max(10, Math.floor(total / 2))) {
-    fail(`column ${quoted([name])} is text with ${plural(counts.length, "distinct value")}; a category has at most ${MOST_LEVELS}. Name it as the column that says whose a row is, or group its values`);
+    fail(
+      `column ${quoted([name])} is text with ${plural(counts.length, "distinct value")}; a category has at most ${MOST_LEVELS}. Name it as the column that says whose a row is, or group its values`,
+    );
   }
-  const common = cells.texts.filter((_, i) => counts[i] >= least), rare = counts.filter((count) => count < least);
+  const common = cells.texts.filter((_, i) => counts[i] >= least),
+    rare = counts.filter((count) => count < least);
   if (rare.reduce((a, b) => a + b, 0) >= least && !common.includes(OTHER)) common.push(OTHER);
   const unnamed = cells.texts.filter((text) => !common.includes(text)).length;
-  if (unnamed) notices.push(`${plural(unnamed, "level")} of ${quoted([name])} with fewer than ${least} rows will not be named: those cells count as ${common.includes(OTHER) ? quoted([OTHER]) : "missing"}`);
+  if (unnamed)
+    notices.push(
+      `${plural(unnamed, "level")} of ${quoted([name])} with fewer than ${least} rows will not be named: those cells count as ${common.includes(OTHER) ? quoted([OTHER]) : "missing"}`,
+    );
   return { ...column, levels: common.sort(byCodePoint) };
 }
 
 /** @type {(cells: Cells[], schema: Schema, n: number) => Points} */
 function encoded(cells, schema, n) {
-  const features = schema.columns.flatMap((column, i) => featuresOf(cells[i], column)), values = points(n, features.length);
+  const features = schema.columns.flatMap((column, i) => featuresOf(cells[i], column)),
+    values = points(n, features.length);
   features.forEach((own, f) => own.forEach((x, i) => (values.data[i * features.length + f] = x)));
   return values;
 }
@@ -103,8 +137,11 @@ function encoded(cells, schema, n) {
 /** @type {(cells: Cells, column: Column) => Float64Array[]} */
 function featuresOf(cells, column) {
   if (column.kind === "category" || column.kind === "empty") {
-    const other = column.levels.indexOf(OTHER), places = cells.texts.map((text) => (column.levels.includes(text) ? column.levels.indexOf(text) : other));
-    return column.levels.map((_, level) => Float64Array.from(cells.codes, (code) => (code < 0 || places[code] < 0 ? NaN : +(places[code] === level))));
+    const other = column.levels.indexOf(OTHER),
+      places = cells.texts.map((text) => (column.levels.includes(text) ? column.levels.indexOf(text) : other));
+    return column.levels.map((_, level) =>
+      Float64Array.from(cells.codes, (code) => (code < 0 || places[code] < 0 ? NaN : +(places[code] === level))),
+    );
   }
   return cells.numbers ? [cells.numbers] : [];
 }
@@ -112,7 +149,10 @@ function featuresOf(cells, column) {
 /** Whether every row has its own value, and the name or the numbers say that it is an identifier. @param {Cells} cells */
 export function isIdentifier(cells) {
   const { numbers } = cells;
-  if (!numbers) { const known = cells.codes.length - cells.missing; return known >= FEWEST_ROWS && cells.texts.length === known; }
+  if (!numbers) {
+    const known = cells.codes.length - cells.missing;
+    return known >= FEWEST_ROWS && cells.texts.length === known;
+  }
   const known = numbers.filter((x) => x === x);
   if (cells.kind !== "number" || known.length < FEWEST_ROWS) return false;
   const counts = (known[0] === 0 || known[0] === 1) && known.every((x, i) => x === known[0] + i);
@@ -129,7 +169,8 @@ export function readAgreed(text) {
   }
   for (const [name, entry] of content) {
     if (name === "columns") fail("this is a schema; this page takes a scale of numbers alone. Use `kfed join --schema`");
-    if (!Number.isFinite(entry?.shift) || !Number.isFinite(entry?.scale) || entry.scale <= 0) fail(`the entry for ${quoted([name])} must look like {"shift": 50, "scale": 12}, with a scale greater than 0`);
+    if (!Number.isFinite(entry?.shift) || !Number.isFinite(entry?.scale) || entry.scale <= 0)
+      fail(`the entry for ${quoted([name])} must look like {"shift": 50, "scale": 12}, with a scale greater than 0`);
   }
   return new Map(content);
 }

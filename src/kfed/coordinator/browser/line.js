@@ -5,7 +5,9 @@
 /** What fetches the answer later; `browser` says how to group the same table again. @typedef {{ kind: string, url: string, federation: string, device_id: string, secret: string, cafile: null, insecure: boolean, browser: { wish: import("./site.js").Wish, terms: Terms, agreed: string | null, digest: string } }} Ticket */
 /** @typedef {{ n_devices: number, quorum: number | null, remark: string, wait: number }} Gathering */
 
-const BYTES = "application/octet-stream", SECRET = "Kfed-Device-Secret", KIND = "kfed ticket";
+const BYTES = "application/octet-stream",
+  SECRET = "Kfed-Device-Secret",
+  KIND = "kfed ticket";
 
 /** What a link says behind its #, which browsers send to nobody. @param {string} hash @returns {Invitation} */
 export function invitationIn(hash) {
@@ -15,13 +17,19 @@ export function invitationIn(hash) {
 
 /** A device secret of 192 random bits. */
 export function newSecret() {
-  return btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(24)))).replaceAll("+", "-").replaceAll("/", "_");
+  return btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(24))))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_");
 }
 
 /** @param {string} text @returns {Ticket} */
 export function readTicket(text, origin = location.origin) {
   let ticket;
-  try { ticket = JSON.parse(text); } catch { /* said below */ }
+  try {
+    ticket = JSON.parse(text);
+  } catch {
+    /* said below */
+  }
   if (ticket?.kind !== KIND) throw new Error("this is not a ticket; choose the .ticket file that this page gave you");
   if (!ticket.browser) throw new Error("this is the ticket of `kfed join`; use `kfed label` with it, where the .local file is");
   if (ticket.url !== origin) throw new Error(`this is a ticket for ${ticket.url}; open ${ticket.url}/join and choose it there`);
@@ -29,7 +37,13 @@ export function readTicket(text, origin = location.origin) {
 }
 
 /** @param {Omit<Ticket, "kind" | "url" | "cafile" | "insecure">} facts */
-export const newTicket = (facts) => ({ kind: KIND, url: location.origin, cafile: null, insecure: location.protocol === "http:", ...facts });
+export const newTicket = (facts) => ({
+  kind: KIND,
+  url: location.origin,
+  cafile: null,
+  insecure: location.protocol === "http:",
+  ...facts,
+});
 
 /** One device of a federation. @param {string} federation @param {string} device */
 export function deviceLine(federation, device) {
@@ -38,7 +52,15 @@ export function deviceLine(federation, device) {
     /** @param {string} token @returns {Promise<Terms>} */
     terms: async (token) => (await ask("GET", `${path}/terms`, { Authorization: `Bearer ${token}` })).json(),
     /** @param {Uint8Array<ArrayBuffer>} body @param {string} token @param {string} secret */
-    send: async (body, token, secret) => read(await ask("PUT", `${path}/message`, { Authorization: `Bearer ${token}`, [SECRET]: secret, "Content-Type": BYTES, Accept: BYTES }, body)),
+    send: async (body, token, secret) =>
+      read(
+        await ask(
+          "PUT",
+          `${path}/message`,
+          { Authorization: `Bearer ${token}`, [SECRET]: secret, "Content-Type": BYTES, Accept: BYTES },
+          body,
+        ),
+      ),
     /** @param {string} secret */
     answer: async (secret) => read(await ask("GET", `${path}/identity`, { [SECRET]: secret, Accept: BYTES })),
     /** @param {string} secret */
@@ -52,10 +74,15 @@ async function ask(method, path, headers, body) {
   try {
     answer = await fetch(path, { method, headers, body, cache: "no-store", credentials: "omit" });
   } catch {
-    throw new Error("the coordinator does not answer. Check the connection and try again; sending the same message twice is no harm");
+    throw new Error(
+      "the coordinator does not answer. Check the connection and try again; sending the same message twice is no harm",
+    );
   }
   if (answer.ok) return answer;
-  const detail = await answer.json().then((problem) => String(problem.detail), () => answer.statusText);
+  const detail = await answer.json().then(
+    (problem) => String(problem.detail),
+    () => answer.statusText,
+  );
   throw Object.assign(new Error(`the coordinator refused (${answer.status}): ${detail}`), { status: answer.status });
 }
 

@@ -15,7 +15,8 @@ export const points = (n, d, data = zeros(n * d)) => ({ data, n, d });
 
 /** Inner product of row `i` of `a` and row `j` of `b`. @type {(a: Points, i: number, b: Points, j: number) => number} */
 export function dot(a, i, b, j) {
-  const { data: x, d } = a, y = b.data;
+  const { data: x, d } = a,
+    y = b.data;
   let sum = 0;
   for (let f = 0, p = i * d, q = j * d; f < d; f++) sum += x[p + f] * y[q + f];
   return sum;
@@ -23,7 +24,8 @@ export function dot(a, i, b, j) {
 
 /** Squared distance of row `i` of `a` and row `j` of `b`. @type {(a: Points, i: number, b: Points, j: number) => number} */
 export function squaredDistance(a, i, b, j) {
-  const { data: x, d } = a, y = b.data;
+  const { data: x, d } = a,
+    y = b.data;
   let sum = 0;
   for (let f = 0, p = i * d, q = j * d; f < d; f++) {
     const difference = x[p + f] - y[q + f];
@@ -41,7 +43,10 @@ export function products(a, b) {
 
 /** The rows of `a`, each times a row of `weights`, added up: weights' x a, (weights.d, a.d). @param {Points} weights @param {Points} a */
 export function totals(weights, a) {
-  const out = points(weights.d, a.d), { data: w, d: m } = weights, { data: x, d } = a, y = out.data;
+  const out = points(weights.d, a.d),
+    { data: w, d: m } = weights,
+    { data: x, d } = a,
+    y = out.data;
   for (let i = 0; i < a.n; i++) {
     for (let r = 0; r < m; r++) {
       const weight = w[i * m + r];
@@ -68,14 +73,18 @@ export function mean({ data, n, d }) {
 /** Eigenvalues of a symmetric matrix in rising order, and its eigenvectors as rows, by Jacobi's rotations.
  * @param {Points} matrix @returns {{ values: Float64Array, vectors: Points }} */
 export function eigen({ data, n }) {
-  const a = data.slice(), v = zeros(n * n);
+  const a = data.slice(),
+    v = zeros(n * n);
   for (let i = 0; i < n; i++) v[i * n + i] = 1;
   for (let sweep = 0; sweep < 60; sweep++) {
-    const off = a.reduce((sum, x, i) => (i % (n + 1) ? sum + x * x : sum), 0), all = a.reduce((sum, x) => sum + x * x, 0);
+    const off = a.reduce((sum, x, i) => (i % (n + 1) ? sum + x * x : sum), 0),
+      all = a.reduce((sum, x) => sum + x * x, 0);
     if (off <= all * 1e-32) break;
     for (let p = 0; p < n; p++) for (let q = p + 1; q < n; q++) rotate(a, v, n, p, q);
   }
-  const order = range(n).map((i) => i).sort((i, j) => a[i * n + i] - a[j * n + j]);
+  const order = range(n)
+    .map((i) => i)
+    .sort((i, j) => a[i * n + i] - a[j * n + j]);
   return { values: Float64Array.from(order, (i) => a[i * n + i]), vectors: taken(points(n, n, v), order) };
 }
 
@@ -85,14 +94,19 @@ function rotate(a, v, n, p, q) {
   if (apq === 0) return;
   const theta = (a[q * n + q] - a[p * n + p]) / (2 * apq);
   const t = (theta < 0 ? -1 : 1) / (Math.abs(theta) + Math.sqrt(theta * theta + 1));
-  const c = 1 / Math.sqrt(t * t + 1), s = t * c;
+  const c = 1 / Math.sqrt(t * t + 1),
+    s = t * c;
   for (let i = 0; i < n; i++) {
-    const x = a[i * n + p], y = a[i * n + q];
+    const x = a[i * n + p],
+      y = a[i * n + q];
     a[i * n + p] = c * x - s * y;
     a[i * n + q] = s * x + c * y;
   }
   for (let i = 0; i < n; i++) {
-    const x = a[p * n + i], y = a[q * n + i], r = v[p * n + i], u = v[q * n + i];
+    const x = a[p * n + i],
+      y = a[q * n + i],
+      r = v[p * n + i],
+      u = v[q * n + i];
     a[p * n + i] = c * x - s * y;
     a[q * n + i] = s * x + c * y;
     v[p * n + i] = c * r - s * u;

@@ -17,11 +17,13 @@ export const nStarted = (k) => 4 * Math.floor((k + 5) / 4);
 /** Coordinates along the top `k` singular vectors, centered afterwards: (n, at most k).
  * @param {Points} rows @param {number} k @param {Float64Array} numbers @param {boolean} isLarge */
 export function project(rows, k, numbers, isLarge) {
-  const n = isLarge ? rows.n : paddedSize(rows.n), shorter = Math.min(n, rows.d);
+  const n = isLarge ? rows.n : paddedSize(rows.n),
+    shorter = Math.min(n, rows.d);
   const m = Math.min(k, shorter);
   const isNarrow = shorter <= 2 * nStarted(k) || n * rows.d >= 20 * shorter ** 3;
   const directions = isNarrow ? singularVectors(rows, m, n) : iterated(rows, m, numbers);
-  const coordinates = products(rows, directions), middle = mean(coordinates);
+  const coordinates = products(rows, directions),
+    middle = mean(coordinates);
   for (let i = 0; i < coordinates.data.length; i++) coordinates.data[i] -= middle[i % coordinates.d];
   return coordinates;
 }
@@ -57,18 +59,22 @@ export function transposed(a) {
  * A row in the span of those before it becomes zero. @param {Points} vectors */
 function orthonormal(vectors) {
   const { n: m, d, data } = vectors;
-  for (let i = 0; i < m; i++) { // a power of two brings a row to about one, without rounding
-    const row = data.subarray(i * d, (i + 1) * d), largest = row.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+  for (let i = 0; i < m; i++) {
+    // a power of two brings a row to about one, without rounding
+    const row = data.subarray(i * d, (i + 1) * d),
+      largest = row.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
     if (largest > 0) row.forEach((x, f) => (row[f] = x * 2 ** -Math.round(Math.log2(largest))));
   }
-  const work = points(m, 2 * m), w = work.data;
+  const work = points(m, 2 * m),
+    w = work.data;
   for (let i = 0; i < m; i++) {
     for (let j = 0; j < m; j++) w[2 * i * m + j] = dot(vectors, i, vectors, j) * (i === j ? 1 + 16 * m * EPS : 1);
     w[2 * i * m + i] += 2 ** -1022;
     w[2 * i * m + m + i] = 1;
   }
   for (let step = 0; step < m; step++) {
-    const row = w.subarray(2 * step * m, 2 * (step + 1) * m), pivot = row[step] > 0 ? Math.sqrt(row[step]) : Infinity;
+    const row = w.subarray(2 * step * m, 2 * (step + 1) * m),
+      pivot = row[step] > 0 ? Math.sqrt(row[step]) : Infinity;
     row.forEach((x, i) => (row[i] = x / pivot));
     for (let i = step + 1; i < m; i++) {
       const factor = row[i];

@@ -3,12 +3,26 @@
 const MASK = (1n << 64n) - 1n;
 const GOLDEN_GAMMA = 0x9e3779b97f4a7c15n;
 const IV = [
-  0x6a09e667f3bcc908n, 0xbb67ae8584caa73bn, 0x3c6ef372fe94f82bn, 0xa54ff53a5f1d36f1n,
-  0x510e527fade682d1n, 0x9b05688c2b3e6c1fn, 0x1f83d9abfb41bd6bn, 0x5be0cd19137e2179n,
+  0x6a09e667f3bcc908n,
+  0xbb67ae8584caa73bn,
+  0x3c6ef372fe94f82bn,
+  0xa54ff53a5f1d36f1n,
+  0x510e527fade682d1n,
+  0x9b05688c2b3e6c1fn,
+  0x1f83d9abfb41bd6bn,
+  0x5be0cd19137e2179n,
 ];
 const SIGMA = [
-  "0123456789abcdef", "ea489fd61c02b753", "b8c052fdae367194", "7931dcbe265a40f8", "905724afe1bc683d",
-  "2c6a0b834d75fe19", "c51fed4a0763928b", "db7ec13950f4862a", "6fe9b308c2d714a5", "a2847615fb9e3cd0",
+  "0123456789abcdef",
+  "ea489fd61c02b753",
+  "b8c052fdae367194",
+  "7931dcbe265a40f8",
+  "905724afe1bc683d",
+  "2c6a0b834d75fe19",
+  "c51fed4a0763928b",
+  "db7ec13950f4862a",
+  "6fe9b308c2d714a5",
+  "a2847615fb9e3cd0",
 ].map((row) => [...row].map((digit) => parseInt(digit, 16)));
 const LANES = [0, 1].flatMap((turn) => [0, 1, 2, 3].map((i) => [0, 1, 2, 3].map((row) => 4 * row + ((i + turn * row) % 4)))); // columns, then diagonals
 
@@ -31,7 +45,10 @@ export function blake2b(bytes, size) {
     for (let round = 0; round < 12; round++) {
       const order = SIGMA[round % 10];
       LANES.forEach(([a, b, c, d], i) => {
-        for (const [word, first, second] of /** @type {const} */ ([[order[2 * i], 32n, 24n], [order[2 * i + 1], 16n, 63n]])) {
+        for (const [word, first, second] of /** @type {const} */ ([
+          [order[2 * i], 32n, 24n],
+          [order[2 * i + 1], 16n, 63n],
+        ])) {
           v[a] = (v[a] + v[b] + m[word]) & MASK;
           v[d] = rotated(v[d] ^ v[a], first);
           v[c] = (v[c] + v[d]) & MASK;

@@ -25,7 +25,8 @@ export function draw(mass, numbers) {
   tree.set(mass, size);
   for (let i = size - 1; i > 0; i--) tree[i] = tree[2 * i] + tree[2 * i + 1];
   return Array.from(numbers, (number) => {
-    let left = number * tree[1], node = 1;
+    let left = number * tree[1],
+      node = 1;
     while (node < size) {
       node *= 2;
       if (left >= tree[node]) left -= tree[node++];
@@ -36,7 +37,8 @@ export function draw(mass, numbers) {
 
 /** Seeds of several tries, as indices of points. @param {Weighted} sample @param {number} k @param {number} tries @param {Float64Array} numbers */
 export function greedySeeds(sample, k, tries, numbers) {
-  const firsts = draw(sample.weights, stratified(numbers.slice(0, tries))), width = nCandidates(k);
+  const firsts = draw(sample.weights, stratified(numbers.slice(0, tries))),
+    width = nCandidates(k);
   const own = (/** @type {number} */ t, /** @type {number} */ step) => {
     const from = tries + (step * tries + t) * width;
     return numbers.subarray(from, from + width);
@@ -47,12 +49,17 @@ export function greedySeeds(sample, k, tries, numbers) {
 /** Grow seeds from the first: each next one is the best of a few candidates, drawn by their squared distances to the seeds.
  * @type {(sample: Weighted, k: number, first: number, numbers: (step: number) => Float64Array) => number[]} */
 function grown({ rows, weights }, k, first, numbers) {
-  const picks = [first], mass = zeros(rows.n), origin = zeros(rows.n).fill(Infinity);
-  let costs = zeros(rows.n), trial = zeros(rows.n), best = zeros(rows.n);
+  const picks = [first],
+    mass = zeros(rows.n),
+    origin = zeros(rows.n).fill(Infinity);
+  let costs = zeros(rows.n),
+    trial = zeros(rows.n),
+    best = zeros(rows.n);
   withSeed(rows, weights, origin, first, costs);
   for (let step = 0; step < k - 1; step++) {
     for (let i = 0; i < rows.n; i++) mass[i] = costs[i] * weights[i];
-    let least = Infinity, pick = -1;
+    let least = Infinity,
+      pick = -1;
     for (const candidate of draw(mass, numbers(step))) {
       const potential = withSeed(rows, weights, costs, candidate, trial);
       if (potential < least || pick < 0) {
@@ -71,7 +78,8 @@ function grown({ rows, weights }, k, first, numbers) {
 function withSeed({ n, d, data: x }, weights, costs, seed, out) {
   let potential = 0;
   for (let i = 0, p = 0; i < n; i++) {
-    const cost = costs[i], to = (p = i * d) + d;
+    const cost = costs[i],
+      to = (p = i * d) + d;
     let square = 0;
     for (let q = seed * d; p < to && square < cost; p++, q++) square += (x[p] - x[q]) * (x[p] - x[q]);
     potential += (out[i] = square < cost ? square : cost) * weights[i];
@@ -83,14 +91,16 @@ function withSeed({ n, d, data: x }, weights, costs, seed, out) {
 export function coreset(rows, key, size = CORESET_SIZE) {
   const n = rows.n;
   if (n <= size) return { rows, weights: zeros(n).fill(1) };
-  const cost = zeros(n), origin = points(1, rows.d);
+  const cost = zeros(n),
+    origin = points(1, rows.d);
   let total = 0;
   for (let i = 0; i < n; i++) total += cost[i] = squaredDistance(rows, i, origin, 0);
   const chance = cost.map((own) => 1 / n + own / Math.max(total, 2 ** -1022));
   const cumulative = zeros(n);
   for (let i = 0, sum = 0; i < n; i++) cumulative[i] = sum += chance[i];
   const picks = new Uint32Array(size);
-  stratified(uniforms(key ^ SAMPLING, size)).forEach((mark, i) => { // marks rise, and so do the rows
+  stratified(uniforms(key ^ SAMPLING, size)).forEach((mark, i) => {
+    // marks rise, and so do the rows
     let row = i ? picks[i - 1] : 0;
     while (row < n - 1 && cumulative[row] <= mark * cumulative[n - 1]) row++;
     picks[i] = row;

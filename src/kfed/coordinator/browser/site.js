@@ -28,11 +28,21 @@ export const siteOf = (tell) => ({
     tell("Reading the table", 0);
     const { text, hasMark } = decode(new Uint8Array(await bytesOf(file)));
     tell("Looking at the columns", 0.4);
-    const csv = readCsv(text, hasMark), cells = csv.names.map((name, c) => fromText(name, csv.columns[c], csv.decimal));
+    const csv = readCsv(text, hasMark),
+      cells = csv.names.map((name, c) => fromText(name, csv.columns[c], csv.decimal));
     Object.assign(this, { csv, cells, fileName: file.name, found: null });
     agreedOf(agreed);
-    const used = terms.feature_names ? columnsToUse(csv, cells, terms, null, null) : csv.names.filter((_, c) => !isIdentifier(cells[c]));
-    const columns = cells.map((one) => ({ name: one.name, kind: one.kind, filled: csv.lines.length - one.missing, missing: one.missing, levels: one.texts.length, isUsed: used.includes(one.name) }));
+    const used = terms.feature_names
+      ? columnsToUse(csv, cells, terms, null, null)
+      : csv.names.filter((_, c) => !isIdentifier(cells[c]));
+    const columns = cells.map((one) => ({
+      name: one.name,
+      kind: one.kind,
+      filled: csv.lines.length - one.missing,
+      missing: one.missing,
+      levels: one.texts.length,
+      isUsed: used.includes(one.name),
+    }));
     return { nRows: csv.lines.length, columns };
   },
 
@@ -43,11 +53,23 @@ export const siteOf = (tell) => ({
     const names = columnsToUse(csv, cells, terms, wish.idColumn, wish.chosen);
     const table = tableOf(csv, cells, names, terms, agreedOf(agreed), wish.idColumn, wish.least);
     const how = { ...wish, ids: table.ids, seed: SEED };
-    const found = table.schema ? clusterColumns(table.values, table.schema, how, tell) : clusterNumbers(table.values, names, how, tell);
+    const found = table.schema
+      ? clusterColumns(table.values, table.schema, how, tell)
+      : clusterNumbers(table.values, names, how, tell);
     Object.assign(this, { found, schema: table.schema });
-    const bytes = encodeMessage(found.message), nRows = csv.lines.length, { message } = found;
+    const bytes = encodeMessage(found.message),
+      nRows = csv.lines.length,
+      { message } = found;
     const nWithheld = found.withheld.filter((gone, r) => gone && found.counts[r] > 0).length;
-    return { message, bytes, digest: digestOf(bytes), nRows, nWithheld, notices: table.notices, ...described(message, wish.least, nRows) };
+    return {
+      message,
+      bytes,
+      digest: digestOf(bytes),
+      nRows,
+      nWithheld,
+      notices: table.notices,
+      ...described(message, wish.least, nRows),
+    };
   },
 
   forget() {
@@ -56,10 +78,12 @@ export const siteOf = (tell) => ({
 
   /** @param {{ payload: ArrayBuffer, names: string[] | null, agreed: string | null }} given */
   label({ payload, names, agreed }) {
-    const identity = decodeIdentity(payload), profile = profileOf(identity, names, agreedOf(agreed));
+    const identity = decodeIdentity(payload),
+      profile = profileOf(identity, names, agreedOf(agreed));
     const { csv, found, schema, fileName } = this;
     if (!found || !csv) return { profile, rows: null, url: "", fileName: "" };
-    const clusters = globalClusters(found, schema, identity), labels = found.labels.map((label) => clusters[label]);
+    const clusters = globalClusters(found, schema, identity),
+      labels = found.labels.map((label) => clusters[label]);
     const rows = Array(identity.centers.n).fill(0);
     labels.forEach((label) => rows[label]++);
     const url = URL.createObjectURL(new Blob(withColumn(csv, labels), { type: "text/csv" }));
@@ -69,7 +93,10 @@ export const siteOf = (tell) => ({
 
 /** @type {(file: File) => Promise<ArrayBuffer>} */
 async function bytesOf(file) {
-  if (!/\.(csv|tsv|txt)$/i.test(file.name)) fail("the name of a table must end in .csv, .tsv or .txt. Save the table as CSV first, or use `kfed join`, which reads Excel, Parquet and Feather files");
+  if (!/\.(csv|tsv|txt)$/i.test(file.name))
+    fail(
+      "the name of a table must end in .csv, .tsv or .txt. Save the table as CSV first, or use `kfed join`, which reads Excel, Parquet and Feather files",
+    );
   return file.arrayBuffer().catch(() => fail("the file could not be read; choose it again"));
 }
 

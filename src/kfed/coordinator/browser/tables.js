@@ -7,7 +7,8 @@ import { count, featuresOf } from "./words.js";
 /** @typedef {import("./answer.js").Profile} Profile */
 
 /** @type {(x: number) => string} */
-const shown = (x) => (Number.isNaN(x) ? "" : Math.abs(x) >= 1e6 || (x && Math.abs(x) < 1e-4) ? x.toExponential(4) : String(Number(x.toPrecision(6))));
+const shown = (x) =>
+  Number.isNaN(x) ? "" : Math.abs(x) >= 1e6 || (x && Math.abs(x) < 1e-4) ? x.toExponential(4) : String(Number(x.toPrecision(6)));
 
 /** @template {keyof HTMLElementTagNameMap} Tag @param {Tag} tag @param {object} about */
 export const make = (tag, about) => Object.assign(document.createElement(tag), about);
@@ -15,43 +16,95 @@ export const make = (tag, about) => Object.assign(document.createElement(tag), a
 /** A row of a table: its name, and cells of text, a class and a second line. @param {string} name @param {[string, string?, string?][]} cells */
 export function rowOf(name, cells) {
   const row = make("tr", {});
-  row.append(make("th", { scope: "row", textContent: name }), ...cells.map(([textContent, className = "", second = ""]) => {
-    const cell = make("td", { textContent, className });
-    if (second) cell.append(make("span", { className: "sub", textContent: second }));
-    return cell;
-  }));
+  row.append(
+    make("th", { scope: "row", textContent: name }),
+    ...cells.map(([textContent, className = "", second = ""]) => {
+      const cell = make("td", { textContent, className });
+      if (second) cell.append(make("span", { className: "sub", textContent: second }));
+      return cell;
+    }),
+  );
   return row;
 }
 
 /** @type {(heads: string[], rows: HTMLTableRowElement[]) => HTMLTableElement} */
 function tableOf(heads, rows) {
   const table = make("table", {});
-  table.createTHead().insertRow().append(...heads.map((textContent, i) => make("th", { scope: "col", textContent, className: i ? "number" : "" })));
+  table
+    .createTHead()
+    .insertRow()
+    .append(...heads.map((textContent, i) => make("th", { scope: "col", textContent, className: i ? "number" : "" })));
   table.createTBody().append(...rows);
   return table;
 }
 
 /** @param {Message} message */
 export function numbersTable({ centers, counts, squares, deviation, names, schema, details }) {
-  const groups = range(centers.n), features = schema ? schema.columns.flatMap(featuresOf) : names ?? range(centers.d).map((f) => `feature ${f}`);
-  const rows = [rowOf("rows", groups.map((r) => [count.format(counts[r]), "number"]))];
-  if (squares) rows.push(rowOf("sum of squares", groups.map((r) => [shown(squares[r]), "number"])));
-  if (deviation !== null) rows.push(rowOf("largest singular value", groups.map((r) => [r ? "" : shown(deviation), "number"])));
-  features.forEach((name, f) => rows.push(rowOf(name, groups.map((r) => {
-    const at = r * centers.d + f, cells = details?.observed.data[at];
-    if (cells === 0) return ["", "number"];
-    return [shown(centers.data[at]), "number", details ? `${count.format(cells ?? 0)} cells · ${shown(details.squares.data[at])}` : undefined];
-  }))));
+  const groups = range(centers.n),
+    features = schema ? schema.columns.flatMap(featuresOf) : (names ?? range(centers.d).map((f) => `feature ${f}`));
+  const rows = [
+    rowOf(
+      "rows",
+      groups.map((r) => [count.format(counts[r]), "number"]),
+    ),
+  ];
+  if (squares)
+    rows.push(
+      rowOf(
+        "sum of squares",
+        groups.map((r) => [shown(squares[r]), "number"]),
+      ),
+    );
+  if (deviation !== null)
+    rows.push(
+      rowOf(
+        "largest singular value",
+        groups.map((r) => [r ? "" : shown(deviation), "number"]),
+      ),
+    );
+  features.forEach((name, f) =>
+    rows.push(
+      rowOf(
+        name,
+        groups.map((r) => {
+          const at = r * centers.d + f,
+            cells = details?.observed.data[at];
+          if (cells === 0) return ["", "number"];
+          return [
+            shown(centers.data[at]),
+            "number",
+            details ? `${count.format(cells ?? 0)} cells · ${shown(details.squares.data[at])}` : undefined,
+          ];
+        }),
+      ),
+    ),
+  );
   return tableOf(["", ...groups.map((r) => `group ${r + 1}`)], rows);
 }
 
 /** @param {Profile} profile @param {number[] | null} rows of this site in each cluster */
 export function profileTable({ features, values, apart }, rows) {
-  const clusters = [...values.keys()], lines = rows ? [rowOf("your rows", clusters.map((r) => [count.format(rows[r]), "number"]))] : [];
-  features.forEach(({ name, kind }, f) => lines.push(rowOf(name, clusters.map((r) => {
-    const far = apart?.[r][f] ?? 0, side = far >= 1 ? "high" : far <= -1 ? "low" : "";
-    return [`${side === "high" ? "▲ " : side === "low" ? "▼ " : ""}${inUnits(values[r][f], kind)}`, `number ${side}`];
-  }))));
+  const clusters = [...values.keys()],
+    lines = rows
+      ? [
+          rowOf(
+            "your rows",
+            clusters.map((r) => [count.format(rows[r]), "number"]),
+          ),
+        ]
+      : [];
+  features.forEach(({ name, kind }, f) =>
+    lines.push(
+      rowOf(
+        name,
+        clusters.map((r) => {
+          const far = apart?.[r][f] ?? 0,
+            side = far >= 1 ? "high" : far <= -1 ? "low" : "";
+          return [`${side === "high" ? "▲ " : side === "low" ? "▼ " : ""}${inUnits(values[r][f], kind)}`, `number ${side}`];
+        }),
+      ),
+    ),
+  );
   return tableOf(["", ...clusters.map((r) => `cluster ${r}`)], lines);
 }
 

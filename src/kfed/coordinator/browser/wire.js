@@ -27,15 +27,24 @@ export function encodeMessage(message) {
 }
 
 /** @type {(column: import("./kinds.js").Column) => object} */
-const columnFacts = ({ name, kind, levels }) => ({ name, kind: kind === "number" ? undefined : kind, levels: levels.length ? levels : undefined });
+const columnFacts = ({ name, kind, levels }) => ({
+  name,
+  kind: kind === "number" ? undefined : kind,
+  levels: levels.length ? levels : undefined,
+});
 
 /** @type {(tensors: [string, Points][], facts: object) => Uint8Array} */
 function safetensors(tensors, facts) {
   let end = 0;
-  const entries = tensors.map(([name, { n, d }]) => `${JSON.stringify(name)}:{"dtype":"F64","shape":[${n},${d}],"data_offsets":[${end},${(end += 8 * n * d)}]}`);
+  const entries = tensors.map(
+    ([name, { n, d }]) =>
+      `${JSON.stringify(name)}:{"dtype":"F64","shape":[${n},${d}],"data_offsets":[${end},${(end += 8 * n * d)}]}`,
+  );
   if (Object.keys(facts).length) entries.unshift(`"__metadata__":{"kfed":${JSON.stringify(pythonJson(facts))}}`);
-  const head = new TextEncoder().encode(`{${entries.join(",")}}`), length = Math.ceil(head.length / 8) * 8;
-  const bytes = new Uint8Array(8 + length + end).fill(32, 0, 8 + length), view = new DataView(bytes.buffer);
+  const head = new TextEncoder().encode(`{${entries.join(",")}}`),
+    length = Math.ceil(head.length / 8) * 8;
+  const bytes = new Uint8Array(8 + length + end).fill(32, 0, 8 + length),
+    view = new DataView(bytes.buffer);
   view.setBigUint64(0, BigInt(length), true);
   bytes.set(head, 8);
   let at = 8 + length;
@@ -45,29 +54,54 @@ function safetensors(tensors, facts) {
 
 /** What `json.dumps(value, sort_keys=True)` writes, of text and whole numbers. @param {any} value @returns {string} */
 export function pythonJson(value) {
-  if (typeof value === "string") return JSON.stringify(value).replace(/[\x7f-\uffff]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  if (typeof value === "string")
+    return JSON.stringify(value).replace(
+      /[\x7f-\uffff]/g,
+      (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    );
   if (Array.isArray(value)) return `[${value.map(pythonJson).join(", ")}]`;
   if (value === null || typeof value !== "object") return String(value);
-  const keys = Object.keys(value).filter((key) => value[key] !== undefined).sort();
+  const keys = Object.keys(value)
+    .filter((key) => value[key] !== undefined)
+    .sort();
   return `{${keys.map((key) => `${pythonJson(key)}: ${pythonJson(value[key])}`).join(", ")}}`;
 }
 
 /** The answer to a device. Raises unless it is one. @param {ArrayBuffer} payload @returns {Identity} */
 export function decodeIdentity(payload) {
-  const view = new DataView(payload), length = Number(view.getBigUint64(0, true));
-  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(payload, 8, length))), facts = JSON.parse(head.__metadata__.kfed);
-  if (facts.kind !== "identity" || facts.version !== 1) fail("the coordinator sent another answer than this page knows; reload it");
+  const view = new DataView(payload),
+    length = Number(view.getBigUint64(0, true));
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(payload, 8, length))),
+    facts = JSON.parse(head.__metadata__.kfed);
+  if (facts.kind !== "identity" || facts.version !== 1)
+    fail("the coordinator sent another answer than this page knows; reload it");
   const numbers = (/** @type {string} */ name) => {
-    const { dtype, data_offsets: [begin, end] } = head[name], size = dtype === "F32" ? 4 : 8;
+    const {
+        dtype,
+        data_offsets: [begin, end],
+      } = head[name],
+      size = dtype === "F32" ? 4 : 8;
     return Float64Array.from({ length: (end - begin) / size }, (_, i) => {
       const at = 8 + length + begin + i * size;
-      return dtype === "I64" ? Number(view.getBigInt64(at, true)) : size === 4 ? view.getFloat32(at, true) : view.getFloat64(at, true);
+      return dtype === "I64"
+        ? Number(view.getBigInt64(at, true))
+        : size === 4
+          ? view.getFloat32(at, true)
+          : view.getFloat64(at, true);
     });
   };
-  const schema = facts.schema && { ...facts.schema, columns: facts.schema.columns.map((/** @type {object} */ column) => ({ kind: "number", levels: [], ...column })) };
-  const [n, d] = head.cluster_centers.shape, has = "scale" in head;
+  const schema = facts.schema && {
+    ...facts.schema,
+    columns: facts.schema.columns.map((/** @type {object} */ column) => ({ kind: "number", levels: [], ...column })),
+  };
+  const [n, d] = head.cluster_centers.shape,
+    has = "scale" in head;
   return {
-    deviceId: facts.device_id, clusterIds: [...numbers("cluster_ids")], centers: points(n, d, numbers("cluster_centers")), schema: schema ?? null,
-    shift: has ? numbers("shift") : null, scale: has ? numbers("scale") : null,
+    deviceId: facts.device_id,
+    clusterIds: [...numbers("cluster_ids")],
+    centers: points(n, d, numbers("cluster_centers")),
+    schema: schema ?? null,
+    shift: has ? numbers("shift") : null,
+    scale: has ? numbers("scale") : null,
   };
 }

@@ -10,7 +10,9 @@ self.addEventListener("message", async ({ data: { id, task, given } }) => {
   } catch (error) {
     // An error of our own has words for people; any other is a fault of this page, and its words could show a cell.
     const isOurs = error instanceof Error && error.constructor === Error;
-    const words = isOurs ? error.message : `this page failed (${error instanceof Error ? error.name : "error"}); use \`kfed join\`, and tell the administrator`;
+    const words = isOurs
+      ? error.message
+      : `this page failed (${error instanceof Error ? error.name : "error"}); use \`kfed join\`, and tell the administrator`;
     const name = given.file?.name ?? site.fileName;
     self.postMessage({ id, error: isOurs && name && task !== "label" ? `${name}: ${words}` : words });
   }
