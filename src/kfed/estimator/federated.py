@@ -17,10 +17,9 @@ from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
-from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy, cluster_device
+from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy
 from kfed.errors import AggregationWarning, InvalidInputError
-from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter, weights_of_rows
-from kfed.server import aggregate
+from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
 from kfed.simulate import Devices, Round, are_tables
 
 
@@ -193,7 +192,7 @@ class KFed(NearestCenter):
         return self
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
-        k = self._found_in(X, sample_weight) if self.n_clusters == "auto" else self.n_clusters
+        k = self._clusters_in(X, sample_weight, self.privacy) if self.n_clusters == "auto" else self.n_clusters
         if X.shape[0] < k:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={k}")
         self._warn_if_meant_for_devices()
@@ -204,15 +203,6 @@ class KFed(NearestCenter):
         n_clusters = int(np.count_nonzero(local.counts))
         self.aggregation_ = Round.of(alone, n_clusters, rule=self.rule, n_jobs=self._n_threads).aggregation
         return self
-
-    def _found_in(self, X: Any, sample_weight: Any) -> int:
-        """The number of clusters that a summary of all rows shows."""
-        weights = None if sample_weight is None else weights_of_rows(sample_weight, X)
-        how: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self._n_threads, "privacy": self.privacy}
-        summary = cluster_device(X, min_cluster_size=1, sample_weight=weights, measure_deviation=False, **how)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AggregationWarning)
-            return aggregate([summary.to_message("0")], n_jobs=self._n_threads).n_clusters
 
     def _warn_if_groups_are_meant(self, y: Any) -> None:
         """Warn if a second argument was given, which is `y`, and no groups."""

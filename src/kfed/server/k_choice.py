@@ -52,7 +52,8 @@ class KChoice(InNotebook):
     Examples
     --------
     >>> places = [[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]]
-    >>> sent = [kfed.DeviceMessage(f"{i}", [places[i % 3], places[(i + 1) % 3]], [50, 50], [60.0, 60.0]) for i in range(12)]
+    >>> pairs = [[places[i % 3], places[(i + 1) % 3]] for i in range(12)]
+    >>> sent = [kfed.DeviceMessage(f"{i}", pair, [50, 50], [60.0, 60.0]) for i, pair in enumerate(pairs)]
     >>> kfed.choose_n_clusters(sent).n_clusters
     3
     """

@@ -59,7 +59,8 @@ class KComparison(InNotebook):
     Examples
     --------
     >>> places = [[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]]
-    >>> sent = [kfed.DeviceMessage(f"{i}", [places[i % 3], places[(i + 1) % 3]], [50, 50], [60.0, 60.0]) for i in range(12)]
+    >>> pairs = [[places[i % 3], places[(i + 1) % 3]] for i in range(12)]
+    >>> sent = [kfed.DeviceMessage(f"{i}", pair, [50, 50], [60.0, 60.0]) for i, pair in enumerate(pairs)]
     >>> kfed.compare_k(sent, [2, 3, 4], n_resamplings=5).best
     3
     """
