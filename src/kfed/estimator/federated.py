@@ -5,7 +5,6 @@ It is thin: input is checked as scikit-learn checks it, and a simulated round do
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -17,11 +16,10 @@ from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.random import RandomState
-from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy, cluster_device
-from kfed.errors import AggregationWarning, InvalidInputError
+from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy
+from kfed.errors import InvalidInputError
 from kfed.estimator.lost_groups import warn_of_lost_groups
-from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter, weights_of_rows
-from kfed.server import aggregate
+from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
 from kfed.simulate import Devices, Round, are_tables
 
 
@@ -194,7 +192,7 @@ class KFed(NearestCenter):
         return self
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
-        k = self._found_in(X, sample_weight) if self.n_clusters == "auto" else self.n_clusters
+        k = self._clusters_in(X, sample_weight, self.privacy) if self.n_clusters == "auto" else self.n_clusters
         if X.shape[0] < k:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={k}")
         how: dict[str, Any] = {"measure_deviation": self.measure_deviation, "privacy": self.privacy}
@@ -204,15 +202,6 @@ class KFed(NearestCenter):
         n_clusters = int(np.count_nonzero(local.counts))
         self.aggregation_ = Round.of(alone, n_clusters, rule=self.rule, n_jobs=self._n_threads).aggregation
         return self
-
-    def _found_in(self, X: Any, sample_weight: Any) -> int:
-        """The number of clusters that a summary of all rows shows."""
-        weights = None if sample_weight is None else weights_of_rows(sample_weight, X)
-        how: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self._n_threads, "privacy": self.privacy}
-        summary = cluster_device(X, min_cluster_size=1, sample_weight=weights, measure_deviation=False, **how)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AggregationWarning)
-            return aggregate([summary.to_message("0")], n_jobs=self._n_threads).n_clusters
 
     def _meant_for_devices(self) -> list[str]:
         """Settings that were given, and that only devices use."""
