@@ -299,10 +299,10 @@ def test_groups_of_mixed_types_are_named_by_their_str(table, groups):
     ]
 
 
-def test_devices_look_for_the_square_root_of_n_clusters_by_default(mixture):
-    for n_clusters, n_local_clusters in [(1, 1), (2, 2), (4, 2), (5, 3), (9, 3)]:
-        model = KFed(n_clusters, random_state=0).fit(mixture[0])
-        assert_same_model(model, KFed(n_clusters, n_local_clusters, random_state=0).fit(mixture[0]))
+def test_devices_send_summaries_by_default(mixture):
+    model = KFed(4, random_state=0).fit(mixture[0])
+    assert model.aggregation_.rule == "pooled"
+    assert KFed(4, 2, random_state=0).fit(mixture[0]).aggregation_.rule == "paper"
 
 
 def test_each_device_can_look_for_its_own_number_of_clusters(table, groups):

@@ -129,8 +129,8 @@ def aggregate(
 
     The order of the files does not matter. The same message twice counts once.
     """
-    if (n_clusters is None) == (clusters is None):
-        raise InvalidInputError("give a number of clusters with -k; or, for second messages, --clusters and no -k")
+    if n_clusters is not None and clusters is not None:
+        raise InvalidInputError("--clusters is for second messages, about clusters that are there; use it without -k")
     if plot is not None:
         _check_plot(plot)
     inbox = read_messages(files, skip_bad=skip_bad, max_epsilon=require_epsilon)
