@@ -29,7 +29,7 @@ from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._local import LocalSteps, Share, train_locally  # noqa: E402
 from kfed.federated._stack import Stack, average, cross_entropy  # noqa: E402
 
-SETTINGS = FedAvg(rounds=5, clients_per_round=5, local_steps=4, batch_size=16, learning_rate=0.2)
+SETTINGS = FedAvg(rounds=5, clients_per_round=5, local_steps=4, batch_size=16, learning_rate=0.2, batched=True)
 
 
 def perceptron():
@@ -147,6 +147,7 @@ def textbook(devices, rounds, optimizer, server=None, proximal=0.0, steps=3):
 ADAM, MOMENTUM = partial(torch.optim.Adam, lr=0.05), partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batched", [True, False])
 @pytest.mark.parametrize(
     ("seam", "by_hand"),
@@ -166,6 +167,7 @@ def test_optimizers_and_the_proximal_term_give_what_a_loop_by_hand_gives(two_kin
         torch.testing.assert_close(values[0], expected[name], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_server_optimizer_goes_on_from_a_checkpoint_and_leaves_models_alone_that_nobody_trained(two_kinds, tmp_path):
     path = tmp_path / "run.kfed"
     training = replace(SETTINGS, clients_per_round=1, rounds=8, server_optimizer=partial(torch.optim.Adam, lr=0.1))
@@ -225,11 +227,13 @@ def pretended(times):
         return tuple(_speed.fastest(object(), "auto", None, step, can_batch=True))
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_batched_is_trained_all_the_same_by_default(two_kinds):
-    models = fit_global(two_kinds, Recurrent, SETTINGS)
+    models = fit_global(two_kinds, Recurrent, replace(SETTINGS, batched="auto"))
     assert_same(models, fit_global(two_kinds, Recurrent, replace(SETTINGS, batched=False)))
 
 
+@pytest.mark.slow
 def test_any_dataset_is_a_device(two_kinds):
     class Rows(torch.utils.data.Dataset):
         def __init__(self, pair):
@@ -250,6 +254,7 @@ def test_any_dataset_is_a_device(two_kinds):
         fit_global({"a": torch.utils.data.TensorDataset(torch.ones(3, 3))}, perceptron)
 
 
+@pytest.mark.slow
 def test_a_look_at_each_round_may_end_the_training(two_kinds, tmp_path):
     path, seen = tmp_path / "run.kfed", []
 
@@ -301,6 +306,7 @@ def test_a_device_trains_the_same_whoever_else_is_there(two_kinds, batched):
         torch.testing.assert_close(values[0], together.parameters[name][5])
 
 
+@pytest.mark.slow
 def test_devices_that_are_drawn_by_size_are_averaged_evenly(two_kinds):
     sizes = [len(targets) for _, targets in two_kinds.values()]
 
@@ -382,6 +388,7 @@ def swapped(devices):
     return {name: (inputs, 1 - targets) for name, (inputs, targets) in devices.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -562,6 +569,7 @@ def binary_loss_of_chances(outputs, targets):
     return torch.nn.functional.binary_cross_entropy(outputs[:, 0], targets.float(), reduction="none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("last", "loss"),
     [
@@ -586,6 +594,7 @@ def test_counts_with_one_output_have_no_accuracy():
     assert np.isnan(fit_global(devices, lambda: torch.nn.Linear(2, 1), training).evaluate(devices).accuracy)
 
 
+@pytest.mark.slow
 def test_models_survive_pickling(two_kinds):
     for models in (
         fit_global(two_kinds, perceptron, SETTINGS),

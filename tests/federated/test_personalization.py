@@ -13,7 +13,7 @@ from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._plans import ByLabel  # noqa: E402
 from kfed.federated.groups import cluster_once  # noqa: E402
 
-TRAINING = FedAvg(rounds=80, clients_per_round=5, batch_size=20, learning_rate=0.3)
+TRAINING = FedAvg(rounds=80, clients_per_round=5, batch_size=20, learning_rate=0.3, batched=True)
 MODEL_BYTES = (3 * 2 + 2) * 4
 
 
