@@ -253,7 +253,7 @@ def test_a_keyboard_is_enough_and_a_screen_reader_hears_every_step(visit, caller
     press("Tab")
     here.page.wait_for_function("document.activeElement.id === 'file'")
     with here.page.expect_file_chooser() as chooser:
-        press("Enter")
+        press("Space")
     chooser.value.set_files(table)
     here.title("What is in it")
     tree = here.page.locator("main").aria_snapshot()
