@@ -192,9 +192,7 @@ class KFed(NearestCenter):
         if X.shape[0] < k:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={k}")
         self._warn_if_meant_for_devices()
-        local = self._fit_one_device(
-            X, k, sample_weight, measure_deviation=self.measure_deviation, privacy=self.privacy
-        )
+        local = self._fit_one_device(X, k, sample_weight, privacy=self.privacy)
         self.device_ids_ = ["0"]
         alone = {"0": replace(local, feature_names=self._feature_names)}
         n_clusters = int(np.count_nonzero(local.counts))
