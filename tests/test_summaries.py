@@ -122,10 +122,10 @@ def test_centers_of_rows_from_several_clusters_hardly_move_the_means():
     rng = np.random.default_rng(0)
     places = np.array([[0.0, 0.0], [10.0, 0.0]])
     pure = [
-        kfed.DeviceMessage(f"{i}", places + rng.normal(size=(2, 2)), [9, 9], [0.9, 0.9], details=SUMMARY)
+        kfed.DeviceMessage(f"{i}", places + rng.normal(size=(2, 2)), [6, 6], [0.6, 0.6], details=SUMMARY)
         for i in range(6)
     ]
-    mixed = kfed.DeviceMessage("mixed", [[4.0, 0.0]], [9], [9 * 24.0], details=SUMMARY)
+    mixed = kfed.DeviceMessage("mixed", [[4.0, 0.0]], [6], [6 * 24.0], details=SUMMARY)
     centers = kfed.aggregate([*pure, mixed], 2).cluster_centers
     clean = kfed.aggregate(pure, 2).cluster_centers
     assert np.abs(centers[centers[:, 0].argsort()] - clean[clean[:, 0].argsort()]).max() < 0.05

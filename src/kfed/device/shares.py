@@ -48,7 +48,7 @@ def labels_by_share(points: Any, cluster_centers: Array) -> Array:
     if len(cluster_centers) == 1:
         return np.zeros(len(products), np.intp)
     some = products[:: -(-len(products) // MOST_EXAMINED)]
-    evidence = _ClusterEvidence(cluster_centers)
+    evidence = _Among(cluster_centers)
     labels = evidence.nearest(some)
     for _ in range(N_PASSES):
         variances = evidence.variances(some, labels)
@@ -69,7 +69,7 @@ def _products(points: Any, centers: Array) -> Array:
     return np.asarray(points @ moved.T - wide[0] @ moved.T)
 
 
-class _ClusterEvidence:
+class _Among:
     """How rows lie among cluster centers, from their products with these."""
 
     def __init__(self, centers: Array) -> None:

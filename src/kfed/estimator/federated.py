@@ -29,16 +29,13 @@ class KFed(NearestCenter):
     Parameters
     ----------
     n_clusters : int or "auto"
-        Number of global clusters, k. ``"auto"`` compares numbers and takes the one that stands out, or the best, see
-        `kfed.aggregate`; `aggregation_` says how it was found.
+        Number of global clusters, k; ``"auto"`` compares numbers and takes the best, see `kfed.aggregate`.
     n_local_clusters : int, "auto", sequence or mapping, optional
         Clusters that a device looks for, k^(z): one number for all, one for each device in the order of
         `device_ids_`, or a mapping from device (its group, or its position in a list) to number. By default a device
-        sends a fine summary of its rows instead, see `kfed.cluster_device`. With numbers for `n_clusters` and this, it
-        is the method of the paper.
+        sends a fine summary of its rows instead, see `kfed.cluster_device`; with both numbers it is the paper's method.
     rule : {"default", "paper", "pooled", "robust"}
-        How the server groups device centers, see `kfed.aggregate`; by default ``"pooled"`` for summaries, and else
-        ``"paper"``.
+        How the server groups device centers, see `kfed.aggregate`.
     min_devices : int, optional
         Devices that every global cluster must rest on, see `kfed.aggregate`.
     min_cluster_size : int
@@ -66,9 +63,8 @@ class KFed(NearestCenter):
         Means of the device centers of each global cluster. Of one table with fewer distinct rows than clusters it
         has fewer rows, as many as `aggregation_` has clusters; a warning says so.
     labels_ : array of int, shape (n_rows,)
-        The induced clustering: each row goes where the server put the center of its local cluster. On a device that
-        sent a summary, each row goes to the nearest cluster that the device is likely to hold. In the order of the rows
-        of `X`; if `X` is a list of tables, in the order of the list.
+        The induced clustering: each row goes where the server put the center of its local cluster, or with summaries
+        to the nearest cluster that its device is likely to hold. In the order of `X`, table by table if it is a list.
     inertia_ : float
         Sum of squared distances of the rows to the centers of their labels, times their weights. It can be
         more than ``-score(X)``: the induced label is not always that of the nearest center.
@@ -195,8 +191,7 @@ class KFed(NearestCenter):
         k = self._clusters_in(X, sample_weight, self.privacy) if self.n_clusters == "auto" else self.n_clusters
         if X.shape[0] < k:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={k}")
-        how: dict[str, Any] = {"measure_deviation": self.measure_deviation, "privacy": self.privacy}
-        local = self._fit_one_device(X, k, sample_weight, **how)
+        local = self._fit_one_device(X, k, sample_weight, privacy=self.privacy)
         self.device_ids_ = ["0"]
         alone = {"0": replace(local, feature_names=self._feature_names)}
         n_clusters = int(np.count_nonzero(local.counts))

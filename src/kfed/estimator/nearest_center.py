@@ -112,7 +112,6 @@ class NearestCenter(
         n_clusters: int,
         sample_weight: Any,
         *,
-        measure_deviation: bool = False,
         privacy: Privacy | None = None,
     ) -> LocalClustering:
         """Fit one checked table by Algorithm 1. Nothing is sent, so no cluster is withheld."""
@@ -124,7 +123,7 @@ class NearestCenter(
             random_state=self.random_state,
             min_cluster_size=1,
             max_iterations=self.max_iter,
-            measure_deviation=measure_deviation,
+            measure_deviation=getattr(self, "measure_deviation", False),  # of KFed alone
             n_jobs=self._n_threads,
             privacy=privacy,
         )

@@ -84,9 +84,7 @@ class Aggregation(Questions, KfedFile):
     ) -> Self:
         """`kfed.aggregate` behind its checks, and without its warnings."""
         rule = rule_for(messages, rule)
-        choice, compared = None, None
-        if n_clusters == "auto":
-            choice, compared = find_k(messages, rule, n_jobs, min_devices)
+        choice, compared = find_k(messages, rule, n_jobs, min_devices) if n_clusters == "auto" else (None, None)
         k = choice.n_clusters if choice else int(n_clusters)
         grouping = group(messages.rescaled, k, rule, first_device, n_jobs, min_devices)
         return cls(messages, rule, first_device, grouping, choice, min_devices, k_comparison=compared)

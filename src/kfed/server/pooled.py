@@ -26,7 +26,7 @@ CAUTION = 5.0
 """How fast the weight of a center falls with its variance, where centers are much finer than clusters."""
 
 FEW = 8.0
-"""Rows of a center that was merged with another for want of rows; of a center with more, a large variance says less."""
+"""Rows of a center that may have been merged for want of rows. Where most centers have more, variances say nothing."""
 
 MAX_STEPS = 20
 
@@ -52,7 +52,7 @@ def pooled_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int 
     initial_centers = centers[traversal.picks]
     means = robust.best_centers(centers, weights, initial_centers, n_jobs)
     variances = _variances(batch)
-    if variances is not None:
+    if variances is not None and np.median(batch.counts) <= FEW:
         purity = Purity(centers, weights, variances)
         means = robust.best_centers(centers, purity.weights(means, n_jobs), initial_centers, n_jobs)
         means = purity.lloyd(means, n_jobs)
@@ -98,13 +98,13 @@ class Purity:
         """Multiply by (s / (s + v)) ** p, with v the variance of a center and s that of the cluster it is in.
 
         Where most centers are about as wide as clusters, which is so in many dimensions, v tells little: p is then
-        near zero. So it is for centers of many rows.
+        near zero.
         """
         total = self.variances + geometry.squares_to_own(self.centers, means, labels)
         usual = medians_by_label(total, self.full_weights, labels, len(means))[labels]
         everywhere = np.zeros(len(labels), np.intp)
         widths = [medians_by_label(of, self.full_weights, everywhere, 1)[0] for of in (self.variances, total)]
-        power = CAUTION * (1 - widths[0] / max(widths[1], 1e-300)) * np.minimum(1, FEW / self.full_weights)
+        power = CAUTION * (1 - widths[0] / max(widths[1], 1e-300))
         return np.asarray(self.full_weights * (usual / np.maximum(usual + self.variances, 1e-300)) ** power)
 
 
