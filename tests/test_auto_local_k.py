@@ -278,7 +278,7 @@ def test_it_takes_less_than_half_a_second_on_a_thousand_points_of_a_hundred_feat
     assert min(taken) < 0.5
 
 
-@pytest.mark.parametrize("value", ["automatic", "", "4", None, 2.5, 0, True])
+@pytest.mark.parametrize("value", ["automatic", "", "4", 2.5, 0, True])
 def test_another_word_or_number_is_refused(value):
     points = np.random.default_rng(0).normal(size=(30, 3))
     for cluster in (lambda: kfed.cluster_device(points, value), lambda: kfed.cluster_fleet([points], value)):

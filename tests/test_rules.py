@@ -70,7 +70,7 @@ def test_labels_that_are_no_grouping_are_refused(given):
 
 @pytest.mark.parametrize("name", ["paper", "", "two\nlines", 3])
 def test_a_name_that_cannot_be_one_is_refused(name):
-    with pytest.raises(kfed.InvalidInputError, match="name must be printable text, and not one of paper,"):
+    with pytest.raises(kfed.InvalidInputError, match="name must be printable text, and not one of default, paper,"):
         register_rule(name, by_weighted_kmeans)
 
 

@@ -80,7 +80,7 @@ def test_a_private_device_needs_a_number():
 
 def test_a_sum_of_squares_is_shared_by_clusters_of_similar_variance_over_enough_rows():
     spread, n_rows = np.array([[1.0, 900.0, 2.0, 800.0, 3.0, 700.0]]), np.full((1, 6), 3)
-    sent = sent_sums(spread, n_rows, np.ones((1, 6), bool), 3)
+    sent = sent_sums(spread, n_rows, np.ones((1, 6), bool), 3, is_summary=True)
     assert sent.sum() == spread.sum()
     assert sent[0].tolist() == [2.0, 800.0, 2.0, 800.0, 2.0, 800.0]
     assert all(n_rows[0][sent[0] == value].sum() >= POOLED * 3 for value in sent[0])

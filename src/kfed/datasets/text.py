@@ -73,8 +73,8 @@ def letter_features(texts: Sequence[str]) -> Array:
 
     Examples
     --------
-    >>> letter_features(["aab b"])[0, :2].round(3).tolist()
-    [0.632, 0.632]
+    >>> letter_features(["aab b"])[0, :2].round(3)
+    array([0.632, 0.632], dtype=float32)
     """
     counts = np.array([[text.lower().count(mark) for mark in MARKS] for text in texts], np.float32)
     return np.asarray(np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)))

@@ -65,13 +65,13 @@ def is_dominated(values: Array, labels: Array, numbers: Array, shape: tuple[int,
     return dominated
 
 
-def squares_to_send(squares: Array, behind: Array, hidden: Array, min_cluster_size: int) -> Array:
+def squares_to_send(squares: Array, behind: Array, hidden: Array, min_cluster_size: int, is_summary: bool) -> Array:
     """Sums of squares as they are sent, (n_clusters, n_features); NaN in columns with too few cells to send any.
 
     As in `sent_sums`, column by column; but where the cells behind the averages that are sent are too few, those behind
     averages that are not sent count, too: each that is sent gets its share of the sum over the whole column.
     """
-    sent = sent_sums(squares.T, behind.T, ~hidden.T, min_cluster_size).T
+    sent = sent_sums(squares.T, behind.T, ~hidden.T, min_cluster_size, is_summary).T
     for feature in np.flatnonzero(np.isnan(sent).any(axis=0) & (behind.sum(axis=0) >= POOLED * min_cluster_size)):
         freedom = np.maximum(behind[:, feature] - 1, 0)
         sent[:, feature] = squares[:, feature].sum() * freedom / max(freedom.sum(), 1)

@@ -2,8 +2,9 @@
 
 A center of a few whole numbers and the exact sum of their squares often give the numbers. So a sum that is sent is one
 over at least `POOLED` times as many rows as a cluster must have. The sum over a device stays what it is, which is all
-that the certificate uses. Small clusters share with those of the most similar variance, so that one that is made of
-rows from several places can still be told from the others.
+that the certificate uses, and every small cluster gets the variance of all of them. The many small clusters of a
+summary share with those of the most similar variance, so that one that is made of rows from several places can still
+be told from the others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ POOLED = 3
 """A sum of squares is one over at least this many times `min_cluster_size` rows."""
 
 
-def sent_sums(spread: Array, n_rows: Array, is_sent: Array, min_cluster_size: int) -> Array:
+def sent_sums(spread: Array, n_rows: Array, is_sent: Array, min_cluster_size: int, is_summary: bool = False) -> Array:
     """Sums of squares to send, (n_devices, n_clusters); NaN on a device with too few rows to send any.
 
     Parameters
@@ -28,6 +29,9 @@ def sent_sums(spread: Array, n_rows: Array, is_sent: Array, min_cluster_size: in
     n_rows : array of shape (n_devices, n_clusters)
         Rows of each cluster.
     is_sent : array of bool, shape (n_devices, n_clusters)
+    min_cluster_size : int
+    is_summary : bool
+        Whether clusters share with those of similar variance, and not with all.
 
     Examples
     --------
@@ -46,7 +50,8 @@ def sent_sums(spread: Array, n_rows: Array, is_sent: Array, min_cluster_size: in
         if n_pooled > len(by_size):
             sent[device] = np.nan
             continue
-        for pooled in _alike(spread[device], n_rows[device], by_size[:n_pooled], least):
+        small = by_size[:n_pooled]
+        for pooled in _alike(spread[device], n_rows[device], small, least) if is_summary else [small]:
             freedom = np.maximum(n_rows[device, pooled] - 1, 1)
             sent[device, pooled] = spread[device, pooled].sum() * freedom / freedom.sum()
     return sent

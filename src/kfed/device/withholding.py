@@ -45,7 +45,7 @@ def measure(
     withheld = _is_withheld(rows, solution, tally, settings.min_cluster_size, ids)
     counts: Array = tally.weights if settings.weighted else np.rint(tally.weights).astype(np.int64)
     n_rows = _n_rows(rows, solution, n_clusters) if settings.weighted else counts
-    to_send = sent_sums(tally.spread, n_rows, ~withheld, settings.min_cluster_size)
+    to_send = sent_sums(tally.spread, n_rows, ~withheld, settings.min_cluster_size, settings.summarises)
     deviations: Sequence[float | None] = [None] * rows.n_devices
     if settings.measure_deviation:
         measured = _deviations(rows, solution, tally.spread, withheld, keys)

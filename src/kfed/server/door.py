@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from kfed._base import checks
-from kfed.errors import AggregationWarning
+from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.server.aggregation import Aggregation
 from kfed.server.auto_k import choose_k
 from kfed.server.k_choice import KChoice
@@ -91,11 +91,22 @@ def aggregate(
     n_clusters = "auto" if n_clusters is None else checks.positive_integer_or_auto(n_clusters, "n_clusters")
     rule = rule_name(rule)
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
+    _check_first(batch)
     result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.notices:
         codes = ", ".join(notice.code for notice in result.notices)
         warnings.warn(AggregationWarning("; ".join(result.warnings), codes), stacklevel=2)
     return result
+
+
+def _check_first(batch: MessageBatch) -> None:
+    """Raise if there is a second message, which says nothing without the clusters that it is about."""
+    for message in batch.details.messages if batch.details else ():
+        if message.details is not None and message.details.refines is not None:
+            raise InvalidInputError(
+                f"the message of {message.device_id!r} is a second one, about clusters that are there: give these, too "
+                "(--clusters, or kfed.aggregate_refined)"
+            )
 
 
 def _min_devices(min_devices: int | None) -> int | None:

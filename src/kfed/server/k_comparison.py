@@ -26,6 +26,9 @@ ABOVE_ONE_CLOUD = 0.09
 """Least silhouette above that of one cloud. Uniform squares and stretched Gaussians have up to 0.06, the nine public
 sets that it was measured on 0.11 and more at their number of clusters."""
 
+AS_CLEAR = 0.01
+"""A silhouette that is less than this below another's is about as clear."""
+
 HEADINGS = ("k", "cost", "expl.", "silh.", "cloud", "C-H", "stability", "weakest")
 """Short enough for a table on a terminal of 80 columns; `KComparison.notes` says what they mean."""
 
@@ -91,9 +94,15 @@ class KComparison(InNotebook):
 
     @property
     def recommended(self) -> int | None:
-        """The clearest k among those with stable clusters that are no slices of one cloud; None if there is none."""
+        """The clearest k among those with stable clusters that are no slices of one cloud; None if there is none.
+
+        Of values that are about as clear, the one whose clusters come back best.
+        """
         above = np.where(self._stand_out(), self._above_one_cloud, -np.inf)
-        return int(self.n_clusters[above.argmax()]) if np.isfinite(above).any() else None
+        if not np.isfinite(above).any():
+            return None
+        are_clear = above >= above.max() - AS_CLEAR
+        return int(self.n_clusters[np.where(are_clear, self._coming_back, -np.inf).argmax()])
 
     @property
     def best(self) -> int:
@@ -101,8 +110,8 @@ class KComparison(InNotebook):
         if self.recommended is not None:
             return self.recommended
         apart = self._above_one_cloud / ABOVE_ONE_CLOUD
-        stable = np.fmin(self.weakest, self.stability[:, 0]) / STABLE
-        return int(self.n_clusters[np.nan_to_num(np.fmin(apart, stable), nan=-np.inf).argmax()])
+        found = np.fmin(apart, self._coming_back / STABLE)
+        return int(self.n_clusters[np.nan_to_num(found, nan=-np.inf).argmax()])
 
     @property
     def reason(self) -> str:
@@ -128,6 +137,11 @@ class KComparison(InNotebook):
     @property
     def _above_one_cloud(self) -> Array:
         return np.asarray(self.silhouettes - self.silhouettes_of_one_cloud)
+
+    @property
+    def _coming_back(self) -> Array:
+        """How well clusters come back in resamplings: all of them, and the weakest."""
+        return np.asarray(np.fmin(self.weakest, self.stability[:, 0]))
 
     def _why_none(self) -> str:
         if not np.isfinite(self.agreements).any():

@@ -94,7 +94,11 @@ def aggregate_tree(
     rule = checks.one_of(rule_name(rule), [DEFAULT, *(name for name in RULES if name != "regions")], "rule")
     if checks.positive_integer(fan_in, "fan_in") < 2:
         raise InvalidInputError("fan_in must be at least 2; got 1")
-    if min_devices is not None and checks.positive_integer(min_devices, "min_devices") > 1 and rule == "paper":
+    if (
+        min_devices is not None
+        and checks.positive_integer(min_devices, "min_devices") > 1
+        and rule in (DEFAULT, "paper")
+    ):
         raise InvalidInputError(
             "min_devices of a tree takes rule='robust': by the paper's rule a stray center is in some mean, and so in "
             "what its region says"
