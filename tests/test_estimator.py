@@ -71,11 +71,18 @@ def assert_same_model(model, other, tolerance=0.0):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some checks repeat rows
+@parametrize_with_checks([LocalKMeans(8), KFed(4)], expected_failed_checks=lambda _: SHUFFLED_WEIGHTS)
+def test_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [LocalKMeans(), KFed(), KFed(n_clusters=2, rule="robust")],
     expected_failed_checks=lambda _: SHUFFLED_WEIGHTS,
 )
-def test_passes_the_checks_of_scikit_learn(estimator, check):
+def test_passes_the_checks_of_scikit_learn_without_a_number_and_by_another_rule(estimator, check):
     check(estimator)
 
 
