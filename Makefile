@@ -88,7 +88,7 @@ wheel: ## Build wheel and source archive, check them, and try the wheel in an en
 
 lowest: ## Run the core tests with the lowest versions that are allowed
 	$(PYTHON) -m venv build/lowest
-	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable ".[plots,join,parquet]" pandas polars pytest hypothesis
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable ".[plots,join,parquet]" pandas polars "pytest<9" hypothesis
 	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -m "not slow" $(LOWEST)
 
 
