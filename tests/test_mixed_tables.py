@@ -569,3 +569,10 @@ def test_a_summary_does_not_tell_of_a_flag_that_few_rows_have(kind, n_ones):
 def test_a_summary_that_is_not_sound_is_refused_by_name(write, text):
     with pytest.raises(kfed.InvalidInputError, match=r"x\.summary: this is not a summary"):
         TableSummary.load(write(text, "x.summary"))
+
+
+def test_the_numbers_of_the_rows_of_a_pandas_frame_are_no_column(tmp_path):
+    frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
+    some = frame[frame["a"] > 0]
+    some.to_parquet(tmp_path / "some.parquet")
+    assert read_columns(some).names == read_columns(tmp_path / "some.parquet").names == ("a", "b")

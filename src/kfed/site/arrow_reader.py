@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,9 @@ from kfed.site.reader import TableReader
 
 FEATHER_SUFFIXES = (".feather", ".arrow", ".ipc")
 
+_INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name; numbers of rows are no column."""
+
 
 class ArrowReader(TableReader):
     """Reads the columns that are used, and no other."""
@@ -22,7 +26,7 @@ class ArrowReader(TableReader):
         self._arrow, self._source = arrow(), source
         self._what = os.fspath(source) if isinstance(source, str | os.PathLike) else "the data frame"
         with self._damage_named():
-            self.names = self._names()
+            self.names = tuple(name for name in self._names() if not _INDEX.fullmatch(name))
 
     def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
         """These columns; those of `as_text` as they are written."""
