@@ -9,7 +9,9 @@ import kfed
 
 HELPERS = ["tests/flower/deployment.py", "tests/flower/simulation.py"]
 
-collect_ignore_glob = [] if find_spec("flwr") else ["src/kfed/adapters/flower*.py", *HELPERS]
+collect_ignore_glob = ["docs/gallery/*", "docs/api/*"]  # made by Sphinx
+if not find_spec("flwr"):
+    collect_ignore_glob += ["src/kfed/adapters/flower*.py", *HELPERS]
 
 
 @pytest.fixture(autouse=True)

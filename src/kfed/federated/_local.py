@@ -7,6 +7,7 @@ that `vmap` does not know, such as `torch.nn.LSTM`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -133,7 +134,9 @@ def train_batched(stack: Stack, fleet: Fleet, shares: Sequence[Share], steps: Lo
     for own, weight in zip(rows, weights, strict=True):
         inputs, targets = _gathered(fleet.inputs, own), _gathered(fleet.targets, own)
         try:
-            gradients, losses = gradient(parameters, inputs, targets, weight)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "There is a performance drop")  # who asks for "auto" had it measured
+                gradients, losses = gradient(parameters, inputs, targets, weight)
         except (RuntimeError, NotImplementedError) as error:
             raise InvalidInputError(
                 f"torch.func.vmap cannot batch this model: {error}; use FedAvg(batched=False) to train device by device"
