@@ -18,9 +18,7 @@ from kfed.site import cluster_file
 warnings.simplefilter("ignore", kfed.KFedWarning)
 wine = load_wine(as_frame=True)
 cellar = np.random.default_rng(0).integers(6, size=len(wine.data))
-messages = [
-    cluster_file(wine.data[cellar == c], 3, f"cellar-{c}").to_message() for c in range(6)
-]
+messages = [cluster_file(wine.data[cellar == c], 3, f"cellar-{c}").to_message() for c in range(6)]
 profile = kfed.aggregate(messages, 3).profile()
 for cluster in range(3):
     print(f"cluster {cluster}: {profile.in_words(cluster)}")
