@@ -58,10 +58,11 @@ def soak(
 ) -> None:
     """Run a coordinator for many minutes: devices come, replace their messages, leave, and somebody watches."""
     figures = soaks.soak(minutes, rate, lambda words: typer.echo(words, err=True))
+    _print(figures, as_json)
     if markdown is not None:
         section = "\n".join(["", *soaks.ABOUT, "", *run.table(figures), ""])
-        markdown.write_text(soaks.with_section(markdown.read_text(encoding="utf-8"), section), encoding="utf-8")
-    _print(figures, as_json)
+        page = markdown.read_text(encoding="utf-8") if markdown.exists() else ""
+        markdown.write_text(soaks.with_section(page, section), encoding="utf-8")
 
 
 @app.command()
