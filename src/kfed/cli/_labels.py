@@ -56,7 +56,7 @@ def rows_again(kept: LocalFile, path: Path | None, scale: Path | None, *, must_b
     Raises
     ------
     InvalidInputError
-        If they `must_be_same`, and are not.
+        If `must_be_same` and the table has changed or is not there.
     """
     if path is None:
         if kept.clustering.is_summary:

@@ -6,8 +6,8 @@ graph with a node for each C_i and each G_r, and an edge as heavy as the rows th
 with another factor than 0 include those on the edges between the nodes whose factor is t and all others. So the sum
 is empty, or is about at least as many rows as the lightest cut of a part of the graph. That cut must hold the floor.
 
-A local cluster that stays whole tells nothing new, and is left out of the graph. The same holds for the rows that have
-a cell in a column, or one level of a category: each of these sets has a graph of its own.
+A local cluster whose rows all go to one global cluster adds nothing, so the graph leaves it out. A graph of the same
+kind is checked for the rows with a cell in each column, and for the rows with each level of a category.
 """
 
 from __future__ import annotations

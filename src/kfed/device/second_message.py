@@ -1,9 +1,9 @@
 """`refine_device`: what a device says in a second message, once it knows the global clusters.
 
 The rows of its first message are counted again, now by global cluster: one Lloyd step over all devices. Both messages
-speak of the same cells, and rows change their company in groups (`group_moves`), so that the difference of the two is
-about no fewer rows than either of them. Squares tell nothing new: their total follows from the first message and the
-means of the second, and is shared out by degrees of freedom.
+count the same cells, and rows move from one sum to another only in groups that are large enough (`group_moves`). So the
+difference of the two messages keeps to the same floor as each of them. Squares tell nothing new: their total follows
+from the first message and the means of the second, and is shared out by degrees of freedom.
 """
 
 from __future__ import annotations

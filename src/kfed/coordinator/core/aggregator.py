@@ -74,11 +74,11 @@ class Aggregator:
         return await self._run(lambda: self._refine(job))
 
     def messages(self, federation: Federation) -> MessageBatch:
-        """What all devices sent that have joined by now. Takes long, and is for other threads."""
+        """The messages of all devices that have joined. Slow: call it from a worker thread."""
         return self._stored(federation.id, None)[0]
 
     def result(self, federation: Federation, clusters: Clusters) -> Aggregation:
-        """What the server found, with all that it was found from. Takes long, and is for other threads."""
+        """The aggregation behind `clusters`, with its messages. Slow: call it from a worker thread."""
         batch, *_ = self._stored(federation.id, set(clusters.sequences.tolist()))
         if batch.device_ids != clusters.device_ids:
             raise TooFewCentersError("a device has left since; wait until the clusters are made without it")
