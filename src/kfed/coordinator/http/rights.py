@@ -118,9 +118,7 @@ async def own(request: Request, name: str, device_id: str, *, join_is_enough: bo
     live = coordinator.find(name)
     federation_id = NO_FEDERATION if live is None else live.federation.id
     secret = await coordinator.read(coordinator.store.secret_of, federation_id, device_id)
-    live = _owned(request, name, None if secret is None else secret.hash, join_is_enough, detail)
-    live.check()
-    return live
+    return _owned(request, name, None if secret is None else secret.hash, join_is_enough, detail)
 
 
 def _owned(request: Request, name: str, secret_hash: bytes | None, join_is_enough: bool, detail: str) -> Live:
