@@ -150,3 +150,8 @@ def test_a_job_holds_no_code_and_its_clusters_go_to_the_server_alone(tmp_path):
 def test_patience_must_be_a_whole_number_of_seconds():
     with pytest.raises(kfed.InvalidInputError, match="patience must be"):
         KFedController(patience=0)
+
+
+def test_the_adapters_do_not_import_the_platform():
+    code = "import sys, kfed.adapters; print('nvflare' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

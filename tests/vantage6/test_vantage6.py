@@ -280,3 +280,8 @@ def test_in_the_container_a_table_that_pandas_cannot_read_is_told_without_a_cell
     reply, said = container(table, "partial_message", names={"1": "north"})
     assert reply["error"].startswith("it raised ParserError")
     assert traces_of_the_canary([reply, said.stdout, said.stderr]) == set()
+
+
+def test_the_adapters_do_not_import_the_platform():
+    code = "import sys, kfed.adapters; print('vantage6' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

@@ -34,7 +34,7 @@ try:
     from nvflare.apis.signal import Signal
     from nvflare.job_config.api import FedJob
 except ImportError as error:
-    raise MissingExtraError("kfed.adapters.nvflare needs NVIDIA FLARE: pip install 'nvflare>=2.9,<2.10'") from error
+    raise MissingExtraError("kfed.adapters.nvflare needs NVIDIA FLARE: pip install 'kfed[nvflare]'") from error
 
 __all__ = ["KFedController", "KFedExecutor", "kfed_job"]
 
