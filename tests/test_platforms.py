@@ -64,6 +64,15 @@ def test_a_reply_that_cannot_be_used_fails_its_own_site(reply, reason):
     assert list(found.messages) == ["c"]
 
 
+def test_two_different_messages_under_one_name_count_both_as_nothing():
+    other = kfed.DeviceMessage("a", [[5.0, 5.0]], [30], feature_names=("x", "y"))
+    said = {"site": "a", "message": base64.b64encode(other.to_bytes()).decode()}
+    assert Replies.read([reply_of("a"), reply_of("a")], "a").failed == {}
+    for replies in ([reply_of("a"), said], [said, reply_of("a")]):
+        found = Replies.read(replies, "a")
+        assert (found.failed, found.messages) == ({"a": "two different messages came under its name"}, {})
+
+
 @pytest.mark.parametrize("reply", [None, [], "x", {"site": 3}, {"site": "stranger"}, {"site": ["a"]}])
 def test_a_reply_of_nobody_who_was_asked_is_left_out(reply):
     found = Replies.read([reply], ["a"])

@@ -189,10 +189,12 @@ def test_a_table_that_has_changed_is_not_labelled_by_an_old_answer():
     digest = clusters_of(found).messages.message("north").digest().hex()
     said = {"name": "north", "identity": identity, "digest": digest}
     ask = {"method": "partial_labels", "kwargs": said}
-    for table, outcome in [(HOSPITALS / "north.csv", "labelled"), (HOSPITALS / "west.csv", "error")]:
+    same, changed = pd.read_csv(HOSPITALS / "north.csv"), pd.read_csv(HOSPITALS / "north.csv")
+    changed.loc[3, "age"] += 1
+    for table, said in [(same, "True"), (changed, "has changed since the message was sent")]:
         other = client_of(table)
         task = other.task.create(input_=ask, organizations=[1])
-        assert outcome in other.result.from_task(task["id"])[0]
+        assert said in str(other.result.from_task(task["id"])[0])
 
 
 class Unreliable(MockAlgorithmClient):
@@ -238,6 +240,9 @@ def test_organizations_must_be_known_and_have_names_that_differ():
         central(mock_client=client, organizations=[1, 7])
     with pytest.raises(kfed.InvalidInputError, match="names that differ"):
         central(mock_client=client, names={"1": "north", "2": "north"})
+    client.task.create = lambda **_: {"msg": "organization 2 has no node"}
+    with pytest.raises(kfed.EngineError, match=r"did not create a task .*\[1, 2\]: organization 2 has no node"):
+        central(mock_client=client)
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ class Replies:
             site = reply.get(SITE) if isinstance(reply, Mapping) else None
             if isinstance(site, str) and site in asked:
                 found._take(site, reply)
+        found.messages = {site: message for site, message in found.messages.items() if site not in found.failed}
         return found
 
     def _take(self, site: str, reply: Mapping[str, Any]) -> None:
@@ -64,7 +65,9 @@ class Replies:
             return
         if message.device_id != site:
             self.failed[site] = f"its message is that of {message.device_id!r}"[:MAX_TEXT]
-        elif self.messages.setdefault(site, message) == message:
+        elif self.messages.setdefault(site, message) != message:
+            self.failed[site] = "two different messages came under its name"
+        else:
             codes = reply.get(WARNINGS)
             self.warnings[site] = [str(code)[:MAX_TEXT] for code in codes] if isinstance(codes, list) else []
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +41,7 @@ __all__ = ["KFedController", "KFedExecutor", "kfed_job"]
 
 ASK_MESSAGE, ASK_LABELS = "kfed_message", "kfed_labels"
 REPLY = "kfed"
+POLL_SECONDS = 0.2
 
 
 def kfed_job(
@@ -178,7 +180,8 @@ class KFedController(Controller):
             client_task.result = None
 
         tasks = [self._sent(task_name, site, asks, hear, fl_ctx) for site, asks in said.items()]
-        self._wait_for(tasks, abort_signal)
+        while not abort_signal.triggered and any(task.completion_status is None for task in tasks):
+            time.sleep(POLL_SECONDS)
         mine = [reply for site, reply in heard.items() if isinstance(reply, Mapping) and reply.get("site") == site]
         replies = Replies.read(mine, said)
         replies.missing(said, codes)
@@ -192,10 +195,6 @@ class KFedController(Controller):
         task = Task(task_name, data, timeout=self.patience, result_received_cb=hear)
         self.send(task, fl_ctx, targets=[site])
         return task
-
-    def _wait_for(self, tasks: Iterable[Task], abort_signal: Signal) -> None:
-        for task in tasks:
-            self.communicator.wait_for_task(task, abort_signal)
 
     def _save(self, facts: dict[str, Any], fl_ctx: FLContext) -> None:
         """Write the aggregation and the facts into the folder of this job."""

@@ -18,7 +18,7 @@ from kfed._base.text import plural
 from kfed.adapters._platform_server import PlatformRound, Replies
 from kfed.adapters._platform_site import labels_reply, message_reply, safe_reply, terms_here
 from kfed.adapters._platform_words import from_text, to_text
-from kfed.errors import InvalidInputError, MissingExtraError
+from kfed.errors import EngineError, InvalidInputError, MissingExtraError
 from kfed.server import DEFAULT, Aggregation
 
 try:
@@ -170,13 +170,21 @@ def _asked(
     client: Any, asks: Mapping[tuple[int, ...], dict[str, Any]], known: Mapping[int, str], patience: float
 ) -> Replies:
     """Create a task for each question, wait for all of them, and read the replies."""
-    tasks = [int(client.task.create(input_=ask, organizations=list(ids))["id"]) for ids, ask in asks.items()]
+    tasks = [_created(client, list(ids), ask) for ids, ask in asks.items()]
     states = _waited_for(client, tasks, patience)
     results = [result for task in tasks for result in client.result.from_task(task)]
     replies = Replies.read(results, known.values())
     ended = {id_: state for id_, state in states.items() if has_task_failed(state)}
     replies.missing(known.values(), {known[id_]: f"its run ended as {state!r}" for id_, state in ended.items()})
     return replies
+
+
+def _created(client: Any, organizations: list[int], ask: dict[str, Any]) -> int:
+    """Create a task; return its id."""
+    task = client.task.create(input_=ask, organizations=organizations)
+    if "id" not in task:
+        raise EngineError(f"vantage6 did not create a task for organizations {organizations}: {task.get('msg')}")
+    return int(task["id"])
 
 
 def _waited_for(client: Any, tasks: Iterable[int], patience: float) -> dict[int, str]:
@@ -188,6 +196,7 @@ def _waited_for(client: Any, tasks: Iterable[int], patience: float) -> dict[int,
     while True:
         runs = [run for task in tasks for run in client.run.from_task(task)]
         states = {int(run["organization"]["id"]): str(run["status"]) for run in runs}
-        if all(map(has_task_finished, states.values())) or time.monotonic() >= ends:
+        left = ends - time.monotonic()
+        if all(map(has_task_finished, states.values())) or left <= 0:
             return states
-        time.sleep(POLL_SECONDS)
+        time.sleep(min(POLL_SECONDS, left))
