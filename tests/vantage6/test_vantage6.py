@@ -190,7 +190,7 @@ def test_a_table_that_has_changed_is_not_labelled_by_an_old_answer():
     said = {"name": "north", "identity": identity, "digest": digest}
     ask = {"method": "partial_labels", "kwargs": said}
     same, changed = pd.read_csv(HOSPITALS / "north.csv"), pd.read_csv(HOSPITALS / "north.csv")
-    changed.loc[3, "age"] += 1
+    changed.loc[3, "age"] = "50.5"
     for table, said in [(same, "True"), (changed, "has changed since the message was sent")]:
         other = client_of(table)
         task = other.task.create(input_=ask, organizations=[1])
