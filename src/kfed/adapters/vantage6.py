@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from kfed._base.text import plural
@@ -139,7 +139,7 @@ def partial_labels(
 def _check_header(names: Sequence[str]) -> None:
     """Raise, without showing them, if what pandas took for the names of columns are the cells of a row."""
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise InvalidInputError("the table has one column: vantage6 reads CSV files with commas, decimal points")
+        raise InvalidInputError("the table has one column; vantage6 reads CSV files with commas and decimal points alone")
     if any(_is_number(name) for name in names):
         raise InvalidInputError("the first line of the table must hold the names of the columns; it holds numbers")
 
@@ -171,7 +171,7 @@ def _asked(
 ) -> Replies:
     """Create a task for each question, wait for all of them, and read the replies."""
     tasks = [_created(client, list(ids), ask) for ids, ask in asks.items()]
-    states = _waited_for(client, tasks, patience)
+    states = _waited_for(client, tasks, len(known), patience)
     results = [result for task in tasks for result in client.result.from_task(task)]
     replies = Replies.read(results, known.values())
     ended = {id_: state for id_, state in states.items() if has_task_failed(state)}
@@ -187,16 +187,16 @@ def _created(client: Any, organizations: list[int], ask: dict[str, Any]) -> int:
     return int(task["id"])
 
 
-def _waited_for(client: Any, tasks: Iterable[int], patience: float) -> dict[int, str]:
+def _waited_for(client: Any, tasks: Sequence[int], n_runs: int, patience: float) -> dict[int, str]:
     """Wait until every run has ended, but not for ever; return the state of each organization's run.
 
     The client's own `wait_for_results` does not end while a node is offline.
     """
-    tasks, ends = list(tasks), time.monotonic() + patience
+    ends = time.monotonic() + patience
     while True:
         runs = [run for task in tasks for run in client.run.from_task(task)]
         states = {int(run["organization"]["id"]): str(run["status"]) for run in runs}
         left = ends - time.monotonic()
-        if all(map(has_task_finished, states.values())) or left <= 0:
+        if sum(map(has_task_finished, states.values())) >= n_runs or left <= 0:
             return states
         time.sleep(min(POLL_SECONDS, left))
