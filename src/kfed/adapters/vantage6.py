@@ -139,7 +139,9 @@ def partial_labels(
 def _check_header(names: Sequence[str]) -> None:
     """Raise, without showing them, if what pandas took for the names of columns are the cells of a row."""
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise InvalidInputError("the table has one column; vantage6 reads CSV files with commas and decimal points alone")
+        raise InvalidInputError(
+            "the table has one column; vantage6 reads CSV files with commas and decimal points alone"
+        )
     if any(_is_number(name) for name in names):
         raise InvalidInputError("the first line of the table must hold the names of the columns; it holds numbers")
 
