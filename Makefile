@@ -48,10 +48,10 @@ flower-versions: $(VENV)-flower/.ready ## Run the quick tests of Flower at both 
 	done
 
 vantage6: $(VENV)-vantage6/.ready ## Set up vantage6's algorithm tools in an environment of their own, and run the tests of kfed on vantage6
-	OMP_NUM_THREADS=1 $(VENV)-vantage6/bin/pytest tests/vantage6
+	OMP_NUM_THREADS=1 $(VENV)-vantage6/bin/pytest tests/on_vantage6
 
 nvflare: $(VENV)-nvflare/.ready ## Set up NVIDIA FLARE in an environment of its own, and run the tests of kfed in its simulator
-	OMP_NUM_THREADS=1 $(VENV)-nvflare/bin/pytest tests/nvflare
+	OMP_NUM_THREADS=1 $(VENV)-nvflare/bin/pytest tests/on_nvflare
 
 check: $(READY) ## Lint, type-check, and check which room uses which
 	$(BIN)/ruff check .

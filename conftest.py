@@ -12,6 +12,7 @@ HELPERS = ["tests/flower/deployment.py", "tests/flower/simulation.py"]
 collect_ignore_glob = ["docs/gallery/*", "docs/api/*"]  # made by Sphinx
 if not find_spec("flwr"):
     collect_ignore_glob += ["src/kfed/adapters/flower*.py", *HELPERS]
+# Their tests are in folders of other names: `tests` is on the path, and a folder there would be found as a package.
 collect_ignore_glob += [f"src/kfed/adapters/{name}.py" for name in ("nvflare", "vantage6") if not find_spec(name)]
 
 
