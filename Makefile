@@ -19,7 +19,7 @@ LOWEST := $(addprefix tests/test_,device.py server.py message.py identity.py law
 .PHONY: help demo test cover slow slow-rest flower flower-versions vantage6 nvflare check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.demo ## Set up and run the main job: digits on 100 simulated devices, one round
 	$(BIN)/kfed demo
