@@ -170,11 +170,7 @@ function renderState(state) {
   get("remark").hidden = !state.remark;
   put("remark", state.remark ? `Not aggregated: ${state.remark}` : "");
   put("terms", terms(state));
-  const notices = state.notices.map((notice) => notice.text);
-  if ([...get("notices").children].map((item) => item.textContent).join("\n") !== notices.join("\n")) {
-    get("notices").replaceChildren(...notices.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
-  }
-  get("notices").hidden = notices.length === 0;
+  renderNotices(state.notices);
   put("n-devices", count.format(state.n_devices));
   put("quorum", quorum(state));
   put("n-bytes", bytes(state.n_bytes));
@@ -192,6 +188,16 @@ function renderState(state) {
   renderSites(state);
   renderComparison(state);
   renderResult(state);
+}
+
+// Drawn again only if they are others than before, so that a screen reader is not interrupted.
+let said = "";
+
+function renderNotices(notices) {
+  get("notices").hidden = notices.length === 0;
+  if (said === JSON.stringify(notices)) return;
+  said = JSON.stringify(notices);
+  get("notices").replaceChildren(...notices.map(({ code, text }) => made("li", {}, made("strong", {}, code), `: ${text}`)));
 }
 
 function nobodyYet(state) {
