@@ -294,6 +294,15 @@ def test_what_goes_wrong_is_said_with_what_to_do(visit, caller, tmp_path):
     assert (
         "The coordinator refused (403): there is no federation 'clinics', or this is not its join token" in here.problem
     )
+    fields = [here.page.get_by_label(label).input_value() for label in ("Federation", "Name of this site")]
+    assert fields == ["clinics", "north"]
+    caller.create("over", n_features=2)
+    link = invited(caller, name="over")
+    caller.http.post("/v1/federations/over/close", headers=caller.admin)
+    here.open("about:blank")
+    here.open(link)
+    assert "This federation is closed to new sites. Ask its administrator" in here.problem
+    assert here.page.get_by_label("A CSV file").is_disabled()
     here.open("about:blank")
     here.open(invited(caller, name="private"))
     assert "takes differentially private messages alone" in here.problem
@@ -337,6 +346,24 @@ def test_what_goes_wrong_is_said_with_what_to_do(visit, caller, tmp_path):
     another.group(write_table(tmp_path / "north.csv", seed=3))
     another.click("Send")
     assert "refused (409): this device has sent another message before" in another.problem
+
+
+@pytest.mark.slow
+def test_what_to_look_at_comes_with_the_clusters(visit, caller, tmp_path):
+    create_tables(caller, quorum=3)
+    for seed, device in enumerate(("south", "west"), start=1):
+        join_in_python(caller, write_table(tmp_path / f"{device}.csv", seed=seed), device)
+    lines = [line.split(",") for line in write_table(tmp_path / "north.csv", extra=False).read_text().split()]
+    for line in lines[1:]:
+        line[1] = line[1] and f"{1000 * float(line[1]):.1f}"
+    (tmp_path / "north.csv").write_text("\n".join(map(",".join, lines)))
+    here = visit()
+    here.open(invited(caller))
+    here.title("Choose your table")
+    here.group(tmp_path / "north.csv")
+    here.click("Send")
+    here.title("The clusters")
+    assert "Column 'dose' of 'north' lies far from that of the other devices" in here.problem
 
 
 @pytest.mark.slow

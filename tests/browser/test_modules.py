@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -102,7 +103,8 @@ def test_what_is_built_is_built_of_these_sources_and_has_less_than_60_kilobytes(
     for name in ("page.js", "worker.js"):
         first = (built / name).read_text(encoding="utf-8").splitlines()[0]
         assert digest in first, "the sources have changed: run `make browser`"
-    html = "".join(line.lstrip(" ") for line in (SOURCES / "join.html").read_text().splitlines(keepends=True))
+    html = "".join(line.lstrip(" ") for line in (SOURCES / "join.html").read_text().splitlines())
+    html = re.sub("</(li|body|html)>", "", html)
     assert (built / "join.html").read_text() == html, "the sources have changed: run `make browser`"
 
 

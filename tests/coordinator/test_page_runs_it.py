@@ -120,6 +120,56 @@ def test_an_error_of_the_coordinator_is_shown_in_its_words(socket_caller, signed
     page.get_by_role("heading", name="taken").wait_for()
 
 
+@pytest.mark.slow
+def test_a_coordinator_away_and_a_damaged_federation_are_said(socket_caller, signed_in, open_page):  # noqa: F811
+    open_page.expected |= {"503", "ERR_FAILED"}
+    socket_caller.create_aggregated(messages(6))
+    socket_caller.create("healthy")
+    socket_caller.http.app.state.desk.coordinator.find("clinics").disable(
+        "its clusters cannot be read", can_be_mended=True
+    )
+    page = signed_in(socket_caller, "#/clinics")
+    page.get_by_text("This federation is damaged and is not served; others are. its clusters cannot be read").wait_for()
+    assert not page.get_by_role("heading", name="Device centers").is_visible()
+    page.get_by_role("button", name="Aggregate now").click()
+    page.get_by_role("heading", name="Device centers").wait_for()
+    page.route("**/v1/events", lambda route: route.abort())
+    page.reload()
+    page.get_by_role("status").get_by_text("The coordinator has not answered since").wait_for()
+    page.unroute("**/v1/events")
+    page.get_by_role("heading", name="clinics").wait_for()
+    assert not page.locator("#away").is_visible()
+
+
+@pytest.mark.slow
+def test_one_stray_leaves_room_for_all_others_in_the_picture(socket_caller, open_page):  # noqa: F811
+    socket_caller.create_aggregated([*messages(60), message("stray", (0,), means=MEANS + 1e5)], min_devices=2)
+    page = open_page(socket_caller.http.base_url)
+    page.get_by_text("1 far outside is drawn at the edge").wait_for()
+    boxes = page.locator("#map .dot").evaluate_all("dots => dots.map((dot) => dot.getBoundingClientRect().x)")
+    assert max(boxes[:100]) - min(boxes[:100]) > 150
+
+
+@pytest.mark.slow
+def test_the_first_steps_fit_a_phone_and_say_where_sites_join(socket_caller, signed_in):
+    page = signed_in(socket_caller, viewport={"width": 390, "height": 844})
+    width = "document.documentElement.scrollWidth"
+    page.get_by_text("kfed join").wait_for()
+    assert page.evaluate(width) == 390
+    page.get_by_role("main").get_by_role("button", name="New federation").click()
+    page.get_by_label("Name", exact=True).fill("clinics")
+    page.get_by_label("Columns").fill("age, bmi")
+    assert page.evaluate(width) == 390
+    page.get_by_role("button", name="Create").click()
+    page.get_by_role("heading", name="The join token").wait_for()
+    page.get_by_label("Invite a site by its name").fill("a hospital with a rather long name, ward 3 (north wing)")
+    page.keyboard.press("Enter")
+    page.get_by_text("Missing: a hospital").wait_for()
+    assert page.evaluate(width) == 390
+    address = page.locator("#no-devices").get_by_text(f"{socket_caller.http.base_url}/join", exact=True)
+    assert address.is_visible()
+
+
 OVERLAPS = """
 () => {
   const boxes = [...document.querySelectorAll("#map text.number")].map((node) => node.getBoundingClientRect());

@@ -120,6 +120,7 @@ async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> Ter
         min_devices_shown=federation.min_devices_shown,
         rounds=federation.rounds,
         max_epsilon=federation.max_epsilon,
+        closed=federation.closed,
     )
 
 

@@ -106,7 +106,7 @@ async function drawInvitations(state, place) {
   let found;
   try { found = await ask("GET", at(state.name, "invitations")); } catch { return; }
   const missing = found.filter((one) => one.used_at === null);
-  if (found.length === 0) return place.replaceChildren(made("p", { class: "quiet" }, "Nobody is invited by name yet."));
+  if (found.length === 0) return place.replaceChildren(made("p", { class: "quiet" }, state.closed ? "Nobody was invited by name." : "Nobody is invited by name yet."));
   const said = missing.length ? `Missing: ${missing.map((one) => one.device_id).slice(0, 20).join(", ")}${missing.length > 20 ? ", …" : ""}` : "All who were invited have joined.";
   const rows = found.map((one) => made("tr", {}, made("td", {}, one.device_id), made("td", {}, clock(one.created_at)),
     made("td", {}, one.used_at === null ? made("span", { class: "late" }, "missing") : clock(one.used_at)),
@@ -154,7 +154,8 @@ export const joinCommand = (state, device, file) =>
 function showJoinToken(state, token) {
   showOnce("The join token", [
     [`Hand it to the sites, in a file ${state.name}.token`, token],
-    ["Each site runs", joinCommand(state, "NAME", `${state.name}.token`)],
+    ["Each site opens this address in a browser, and gives the name of the federation, its own name and the token", `${location.origin}/join`],
+    ["Or it runs", joinCommand(state, "NAME", `${state.name}.token`)],
   ]);
 }
 
