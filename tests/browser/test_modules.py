@@ -241,6 +241,8 @@ DIALECTS = {
     "decimal commas": lambda text: text.replace(",", ";").replace(".", ",").encode(),
     "tabs in UTF-16": lambda text: text.replace(",", "\t").encode("utf-16"),
     "bars in Latin-1": lambda text: text.replace(",", "|").encode("latin-1"),
+    "a title with a comma": lambda text: ("Export, north\n\n" + text.replace(",", ";")).encode(),
+    "Excel's separator": lambda text: ("sep=;\r\n" + text.replace(",", ";")).encode("utf-8-sig"),
     "a mark and Windows lines": lambda text: text.replace("\n", "\r\n").encode("utf-8-sig"),
     "quotes": lambda text: "\n".join(
         ",".join(f'"{cell}"' for cell in line.split(",")) for line in text.splitlines()
@@ -343,7 +345,10 @@ FAULTS = {
     "“age” occurs twice": ("age,dose,age\n1,2,3\n", False),
     "names of the columns; it holds numbers": ("1,2\n3,4\n", False),
     "or nothing; column “age” holds text in line 3": (f"age,dose\n1,2\n{CANARY},4\n5,6\n", True),
-    "is text with 30 distinct values": ("age,dose\n" + "".join(f"{CANARY}{i},{i}\n" for i in range(30)), True),
+    "is text with 30 distinct values; a category has at most 15 here": (
+        "age,dose\n" + "".join(f"{CANARY}{i},{i}\n" for i in range(30)),
+        True,
+    ),
 }
 
 

@@ -112,9 +112,10 @@ function described(cells, least, whose, notices) {
   });
   const counts = people.map((own) => own.size),
     total = counts.reduce((a, b) => a + b, 0);
-  if (counts.length > MOST_LEVELS || counts.length > Math.max(10, Math.floor(total / 2))) {
+  const most = Math.min(MOST_LEVELS, Math.max(10, Math.floor(total / 2)));
+  if (counts.length > most) {
     fail(
-      `column ${quoted([name])} is text with ${plural(counts.length, "distinct value")}; a category has at most ${MOST_LEVELS}. Name it as the column that says whose a row is, or group its values`,
+      `column ${quoted([name])} is text with ${plural(counts.length, "distinct value")}; a category has at most ${most} here. Name it as the column that says whose a row is, or group its values`,
     );
   }
   const common = cells.texts.filter((_, i) => counts[i] >= least),
