@@ -22,10 +22,11 @@ function button(text, work, kind = "") {
   return made("button", { type: "button", class: `small ${kind}`, click: (event) => working(event.currentTarget, work) }, text);
 }
 
-async function working(node, work) {
-  node.disabled = true;
-  node.setAttribute("aria-busy", "true");
-  try { await work(); } finally { node.disabled = false; node.removeAttribute("aria-busy"); }
+/** Let a button work, once at a time; it is not disabled meanwhile, as that would take the focus away. */
+export async function working(node, work) {
+  if (node.ariaBusy) return;
+  node.ariaBusy = "true";
+  try { await work(); } finally { node.ariaBusy = null; }
 }
 
 // Actions ----------------------------------------------------------------------------------------------------------
@@ -38,7 +39,9 @@ export function renderActions(state) {
   const key = JSON.stringify([state.name, isAdmin(), state.state, state.closed, state.n_devices > 0, state.rounds, state.round, state.n_second > 0]);
   if (key === drawnActions) return;
   drawnActions = key;
+  const focused = place.contains(document.activeElement) ? document.activeElement.textContent : "";
   place.replaceChildren(...(isAdmin() ? actions(state) : []));
+  if (focused) ([...place.children].find((node) => node.textContent === focused) ?? place.firstElementChild).focus();
 }
 
 function actions(state) {
@@ -119,6 +122,7 @@ function revokeButton(state, invitation) {
   return button("Revoke", async () => {
     await act(() => ask("DELETE", at(state.name, "invitations", invitation.device_id)), `${invitation.device_id} is no longer invited.`);
     drawSites(state);
+    get("invite-name")?.focus();
   }, "plain danger");
 }
 
@@ -161,11 +165,12 @@ function showJoinToken(state, token) {
 
 /** Texts that are not shown again. */
 function showOnce(title, texts) {
-  const close = made("button", { type: "button", class: "small plain", click: () => get("once").replaceChildren() }, "Done");
+  const done = () => { get("once").replaceChildren(); get("main").focus(); };
+  const close = made("button", { type: "button", class: "small plain", click: done }, "Done");
   const parts = texts.flatMap(([words, text]) => [made("p", {}, `${words}:`), copyable(text, words)]);
-  get("once").replaceChildren(made("section", { class: "card once", "aria-label": title },
+  get("once").replaceChildren(made("section", { class: "card once", "aria-label": title, tabindex: -1 },
     made("h2", {}, title), made("p", { class: "quiet" }, "It is shown this once. Send it by a way that you trust."), ...parts, close));
-  get("once").scrollIntoView({ block: "nearest" });
+  get("once").firstElementChild.focus();
 }
 
 // A new federation ---------------------------------------------------------------------------------------------------
