@@ -129,7 +129,7 @@ def test_a_coordinator_away_and_a_damaged_federation_are_said(socket_caller, sig
         "its clusters cannot be read", can_be_mended=True
     )
     page = signed_in(socket_caller, "#/clinics")
-    page.get_by_text("This federation is damaged and is not served; others are. its clusters cannot be read").wait_for()
+    page.get_by_text("Damaged, and not served until it is mended: its clusters cannot be read").wait_for()
     assert not page.get_by_role("heading", name="Device centers").is_visible()
     page.get_by_role("button", name="Aggregate now").click()
     page.get_by_role("heading", name="Device centers").wait_for()

@@ -131,6 +131,7 @@ def test_the_document_says_of_each_error_what_it_means_here(ask):
     document = ask.caller.http.get("/openapi.json").json()
     for path, methods in document["paths"].items():
         for method, call in methods.items():
+            assert all(parameter["description"] for parameter in call.get("parameters", [])), (method, path)
             for status, answer in call["responses"].items():
                 assert status < "400" or ": " in answer["description"], (method, path, status)
     assert "HTTPValidationError" not in document["components"]["schemas"]

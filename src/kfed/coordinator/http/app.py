@@ -20,7 +20,7 @@ from kfed.coordinator.http.audit import Audit
 from kfed.coordinator.http.hosts import LOOPBACK_NAMES, HostNames
 from kfed.coordinator.http.pictures import Pictures
 from kfed.coordinator.http.readiness import Readiness
-from kfed.coordinator.http.refusals import without_defaults
+from kfed.coordinator.http.refusals import as_answered
 from kfed.coordinator.http.responses import SECURITY_SCHEMES
 from kfed.coordinator.http.results import ClusterResults
 from kfed.coordinator.http.rights import Desk, GuardedRoute
@@ -127,7 +127,7 @@ def _describe(app: FastAPI) -> None:
     made = app.openapi
 
     def described() -> dict[str, Any]:
-        document = without_defaults(made())
+        document = as_answered(made())
         document.setdefault("components", {})["securitySchemes"] = SECURITY_SCHEMES
         return document
 

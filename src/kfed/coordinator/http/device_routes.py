@@ -74,9 +74,15 @@ _MESSAGE = {
         {
             "name": "replace",
             "in": "query",
-            "description": "Replace the message that this device sent before; requires its device secret.",
+            "description": "Replace the message that this device sent before; requires its device secret",
             "schema": {"type": "boolean", "default": False},
-        }
+        },
+        {
+            "name": SECRET_HEADER,
+            "in": "header",
+            "description": "A secret of at least 16 characters that the device makes up; later it proves who it is",
+            "schema": {"type": "string"},
+        },
     ],
     "requestBody": {
         "required": True,

@@ -42,12 +42,21 @@ def refusals(*reasons: Reasons) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def without_defaults(document: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI document without the 422 that FastAPI lists for every call that has a parameter."""
+PARAMETERS = {
+    "name": "The federation",
+    "device_id": "The name of the device, with `/` and the like written as in any address",
+    "Idempotency-Key": "Any text; the same request with the same key gets the same response",
+}
+
+
+def as_answered(document: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI document with words for parameters that are everywhere, and without the 422 that FastAPI adds."""
     calls = [call for methods in document["paths"].values() for call in methods.values()]
     for call in calls:
         if "application/json" in call["responses"].get("422", {}).get("content", {}):
             del call["responses"]["422"]
+        for parameter in call.get("parameters", []):
+            parameter.setdefault("description", PARAMETERS.get(parameter["name"], ""))
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
     return document

@@ -177,7 +177,7 @@ function renderState(state) {
   const isDamaged = state.state === "damaged";
   get("federation").classList.toggle("damaged", isDamaged);
   get("remark").hidden = !state.remark;
-  put("remark", !state.remark ? "" : isDamaged ? `This federation is damaged and is not served; others are. ${state.remark}` : `Not aggregated: ${state.remark}`);
+  put("remark", !state.remark ? "" : isDamaged ? `Damaged, and not served until it is mended: ${state.remark}` : `Not aggregated: ${state.remark}`);
   put("terms", terms(state));
   renderNotices(state.notices);
   put("n-devices", count.format(state.n_devices));
