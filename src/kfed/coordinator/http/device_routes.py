@@ -20,7 +20,7 @@ from kfed.coordinator.http.schemas import RemovedAnswer, TermsAnswer
 from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
-from kfed.coordinator.security import checked
+from kfed.coordinator.security import MIN_LENGTH, checked
 from kfed.wire import DeviceMessage
 
 DEVICE_PATH = "/v1/federations/{name}/devices/{device_id:path}"
@@ -80,7 +80,7 @@ _MESSAGE = {
         {
             "name": SECRET_HEADER,
             "in": "header",
-            "description": "A secret of at least 16 characters that the device makes up; later it proves who it is",
+            "description": f"{MIN_LENGTH} characters or more that the device makes up; later they prove who it is",
             "schema": {"type": "string"},
         },
     ],
