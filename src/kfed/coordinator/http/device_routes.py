@@ -30,6 +30,7 @@ DeviceId = Annotated[str, Path(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 def register(app: FastAPI) -> None:
     """Add the routes of this file; the first one gets most of the requests."""
+    asked = refusals(TOKEN, INVALID, STORE, {404: "a name with a line break is at no address"})
     of_one = refusals(TOKEN, INVALID, STORE, {404: "there is no such federation, or the device has not joined it"})
     app.router.add_api_route(
         f"{DEVICE_PATH}/message",
@@ -48,9 +49,7 @@ def register(app: FastAPI) -> None:
         responses={**of_one, 200: IDENTITY_CONTENT, 202: GATHERING_CONTENT},
         openapi_extra=DEVICE,
     )(ask_for_identity)
-    app.get(f"{DEVICE_PATH}/terms", tags=["devices"], responses=refusals(TOKEN, INVALID, STORE), openapi_extra=JOIN)(
-        ask_for_terms
-    )
+    app.get(f"{DEVICE_PATH}/terms", tags=["devices"], responses=asked, openapi_extra=JOIN)(ask_for_terms)
     app.delete(DEVICE_PATH, tags=["devices"], responses=of_one, openapi_extra=DEVICE)(remove_device)
 
 
