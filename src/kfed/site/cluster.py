@@ -146,8 +146,8 @@ def cluster_table(
     clustering = with_table_moments(clustering, table) if moments else clustering
     many = _too_many(n_local_clusters, len(table), min_cluster_size)
     said = (*table.notices, *_not_counted(table, clustering), *many)
-    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size, "index": table.index}
-    return LocalFile(device_id, clustering, table.row_ids, table.id_column, **about)
+    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size}
+    return LocalFile(device_id, replace(clustering, index=table.index), table.row_ids, table.id_column, **about)
 
 
 def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.files import about
+from kfed._base.indexed import index_of
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
@@ -23,7 +24,6 @@ from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
-from kfed.site.indexed import index_of
 from kfed.site.kinds import agreed_columns, describe, encode
 from kfed.site.notices import about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
