@@ -8,13 +8,12 @@ from typing import IO, Any, TextIO
 _BLOCK = 2**22
 
 
-def count_quotes_and_breaks(file: IO[Any]) -> tuple[int, int]:
-    """How many quotes and line breaks there are; much faster than reading the cells."""
-    n_quotes = n_breaks = 0
+def occurrences(file: IO[Any], character: str) -> int:
+    """How often a character is in a file of text or bytes; much faster than reading the cells."""
+    count = 0
     while block := file.read(_BLOCK):
-        quote, line_break = ('"', "\n") if isinstance(block, str) else (b'"', b"\n")
-        n_quotes, n_breaks = n_quotes + block.count(quote), n_breaks + block.count(line_break)
-    return n_quotes, n_breaks
+        count += block.count(character if isinstance(block, str) else character.encode())
+    return count
 
 
 def line_of_open_quote(file: TextIO, delimiter: str) -> int | None:

@@ -17,7 +17,7 @@ from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.arrow_cells import arrow, cells_of_each
 from kfed.site.cells import MISSING_WORDS, Cells, from_text, number_in
 from kfed.site.csv_dialect import DECIMAL_COMMA, delimiter_of, end_empty, has_decimal_commas, without_trailing
-from kfed.site.csv_quotes import count_quotes_and_breaks, line_of_open_quote
+from kfed.site.csv_quotes import line_of_open_quote, occurrences
 from kfed.site.reader import TableReader, n_titles
 
 LARGE = 2**24
@@ -167,9 +167,8 @@ class CsvReader(TableReader):
 
     def _check_quotes(self, n_rows: int) -> None:
         """Raise if a quote is not closed, so that the lines behind it were read as one cell."""
-        with self._opened() if self._encoding.startswith("utf-16") else self._bytes() as file:
-            n_quotes, n_breaks = count_quotes_and_breaks(file)
-        if n_quotes % 2 or (n_quotes and n_breaks > n_rows + self._lines_before()):
+        n_quotes = self._occurrences('"')
+        if n_quotes and (n_quotes % 2 or self._occurrences("\n") > n_rows + self._lines_before()):
             with self._opened() as text:
                 line = line_of_open_quote(text, self._delimiter)
             if line is not None:
@@ -177,6 +176,10 @@ class CsvReader(TableReader):
                     f"{self._path}: every quote must be closed; the one in line {line} is not, so that lines behind it "
                     "would be lost. Close it, and write two quotes for one within a cell"
                 )
+
+    def _occurrences(self, character: str) -> int:
+        with self._opened() if self._encoding.startswith("utf-16") else self._bytes() as file:
+            return occurrences(file, character)
 
     def _check_even(self) -> None:
         for line, row in self._lines():

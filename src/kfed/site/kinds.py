@@ -123,8 +123,12 @@ def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[No
 def _is_constant(cells: Cells) -> bool:
     values = cells.numbers if cells.codes is None else cells.codes
     assert values is not None
-    known = values[~cells.is_missing]
-    return bool((known == known[0]).all())
+    parts = (
+        (values[:100], cells.is_missing[:100]),
+        (values, cells.is_missing),
+    )  # the first rows tell it of most columns
+    known = (part[~is_missing] for part, is_missing in parts)
+    return all(bool((part == part[:1]).all()) for part in known)
 
 
 def _is_identifier(cells: Cells) -> bool:

@@ -56,15 +56,14 @@ def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
 
 def _n_nines(numbers: Array) -> int:
     """Cells at 99, -999 and the like, if no other cell is half as far from the middle."""
-    known = numbers[~np.isnan(numbers)]
-    if len(known) < FEWEST_ROWS:
-        return 0
-    for end in (float(known.max()), float(known.min())):
+    ends = [float(end) for end in (np.fmax.reduce(numbers), np.fmin.reduce(numbers))]  # which ignore missing cells
+    for end in (end for end in ends if _ARE_NINES.fullmatch(f"{end:.17g}")):
+        known = numbers[~np.isnan(numbers)]
         rest = known[known != end]
-        if _ARE_NINES.fullmatch(f"{end:.17g}") and len(rest) > len(known) / 2:
-            middle = float(np.median(rest))
-            if np.abs(rest - middle).max() < abs(end - middle) / 2:
-                return len(known) - len(rest)
+        middle = float(np.median(rest)) if len(rest) else end
+        is_far = len(rest) > len(known) / 2 and np.abs(rest - middle).max() < abs(end - middle) / 2
+        if is_far and len(known) >= FEWEST_ROWS:
+            return len(known) - len(rest)
     return 0
 
 
