@@ -188,7 +188,7 @@ class LocalClustering(KfedFile):
         shown = np.flatnonzero(known.shown)  # all clusters of its own are among them
         centers = known.scaled_centers[shown]
         if self.is_summary:
-            return np.asarray(shown[labels_by_share(points, centers)])
+            return np.asarray(shown[labels_by_share(points, centers, by_size=self.columns is None)])
         return np.asarray(shown[refined_labels(points, self.labels, np.searchsorted(shown, own), centers)])
 
     def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
