@@ -138,3 +138,13 @@ def test_a_table_of_empty_cells_is_refused_by_name(write):
 
 def test_names_that_occur_twice_are_refused_with_what_to_do(write):
     assert "Rename one of them" in said(write("age,age \n1,2\n"))
+
+
+@pytest.mark.parametrize(("n_rows", "is_said"), [(1, True), (12, True), (20, False)])
+def test_a_site_that_may_send_nothing_is_told_how_many_rows_it_takes(write, n_rows, is_said):
+    rows = "".join(f"{age},{dose}\n" for age, dose in ROWS[:n_rows])
+    kept = cluster_file(write("age,dose\n" + rows), None, "north")
+    assert (kept.to_message().n_local_clusters == 0) is is_said
+    assert ["it takes about 15 rows" in notice.text for notice in kept.notices if notice.code == "nothing sent"] == (
+        [True] * is_said
+    )
