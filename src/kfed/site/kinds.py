@@ -92,11 +92,12 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
     n_rows = int(counts.sum())
     most = min(MOST_LEVELS, max(10, n_rows // 2))
     if len(counts) > most:
-        hint = "" if cells.odd_row is None else f"{PLAINLY.capitalize()}. Otherwise, l"
+        few = f" in {plural(n_rows, 'row')}" if most < MOST_LEVELS else ""
+        hint = "L" if cells.odd_row is None else f"{PLAINLY.capitalize()}. Otherwise, l"
         raise InvalidInputError(
-            f"{where}: column {cells.name!r} is text with {plural(len(counts), 'distinct value')}; a category of "
-            f"{plural(n_rows, 'row')} has at most {most}. {hint or 'L'}eave it out with --columns, name it with "
-            "--id-column if it identifies the rows, or group its values"
+            f"{where}: column {cells.name!r} is text with {plural(len(counts), 'distinct value')}; a category has at "
+            f"most {most}{few}. {hint}eave it out with --columns, name it with --id-column if it identifies the rows, "
+            "or group its values"
         )
     common = [text for text, count in zip(cells.texts, counts.tolist(), strict=True) if count >= min_cluster_size]
     rare = int(counts[counts < min_cluster_size].sum())
