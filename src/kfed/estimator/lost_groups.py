@@ -43,7 +43,7 @@ def warn_of_lost_groups(settings: Sequence[str]) -> None:
 
 def _caller(frame: FrameType | None) -> FrameType | None:
     """The first frame outside of this estimator and its base classes."""
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
+    while frame is not None and _module(frame).startswith(_OWN):
         frame = frame.f_back
     return frame
 
@@ -52,5 +52,8 @@ def _is_machinery(frame: FrameType | None) -> bool:
     """Whether a frame is of scikit-learn, or of a method of an estimator, such as a pipeline of another library."""
     if frame is None:
         return False
-    is_sklearn = frame.f_globals.get("__name__", "").startswith("sklearn.")
-    return is_sklearn or isinstance(frame.f_locals.get("self"), BaseEstimator)
+    return _module(frame).startswith("sklearn.") or isinstance(frame.f_locals.get("self"), BaseEstimator)
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))

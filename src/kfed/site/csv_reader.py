@@ -52,11 +52,7 @@ class CsvReader(TableReader):
                 f"{self._path}: the first line must hold the names of the columns; it holds numbers. Use --no-header "
                 "if the file has no such line, or --header if the names are numbers"
             )
-        names = (
-            tuple(" ".join(map(str.strip, name.split("\n"))) for name in first)
-            if self.has_header
-            else tuple(map(str, range(len(first))))
-        )
+        names = tuple(map(_on_one_line, first)) if self.has_header else tuple(map(str, range(len(first))))
         self.names = without_trailing(names, rows)
         self._n_cells = max(len(names), len(rows[0])) if end_empty(rows, len(self.names)) else len(names)
 
