@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kfed._base import checks, pool, random
 from kfed._base.array import Array, readonly
+from kfed._base.indexed import index_of
 from kfed._base.random import RandomState
 from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
@@ -120,7 +121,7 @@ def cluster_device(
     >>> local.to_message("site7").n_local_clusters  # the center of the single point would be that point
     2
     """
-    names = checks.feature_names_of(points)
+    names, index = checks.feature_names_of(points), index_of(points)
     points = checks.table(points, "points")
     summarises = n_local_clusters is None
     if n_local_clusters is not None:
@@ -143,10 +144,12 @@ def cluster_device(
         n_local_clusters = "auto" if privacy else summary_size(points, settings)
     if privacy is not None:
         with pool.one_blas_thread():
-            return cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
+            private = cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
+        return replace(private, index=index)
     with pool.one_blas_thread():
         rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
-        return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+        found = cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+    return replace(found, index=index)
 
 
 def summary_size(points: Any, settings: DeviceSettings) -> int:

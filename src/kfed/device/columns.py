@@ -109,7 +109,9 @@ def cluster_columns(
     numbers = np.setdiff1d(numbers_of(schema), [own.features.start for own in levels])
     hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
     squares = squares_to_send(common.squares, behind, hidden, min_cluster_size, n_local_clusters is None)
-    hidden |= np.isnan(squares) | is_dominated(in_units, own_labels, numbers, hidden.shape)
+    hidden |= np.isnan(squares)
+    if min_cluster_size > 1:
+        hidden |= is_dominated(in_units, own_labels, numbers, hidden.shape)
     withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
     return replace(
         found,
