@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import count
 
 import numpy as np
@@ -624,3 +625,132 @@ def test_nodes_with_a_promise_release_once_however_often_they_are_asked():
     second = run_round(grid, settings_of())
     assert second.aggregation == first.aggregation
     assert len(seen) > n_seen
+
+
+# Are the clusters worth it? -------------------------------------------------------------------------------------
+
+PAIRS = dict(zip(NODES, [0, 0, 1, 1], strict=True))
+
+
+def trained_in_pairs(targets, rounds=5, grid=None, start=0.0, clusters=PAIRS, **options):
+    """Train two clusters on nodes with these targets; what came of it, and the codes of what was warned of."""
+    grid = grid or Nodes()
+    grid.app = learner(lambda node: targets[NODES.index(node) % len(targets)])
+    strategy = ClusteredFedAvg(clusters, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = strategy.start(grid, ArrayRecord([np.full(1, start)]), num_rounds=rounds)
+    return strategy, result, grid, [(one.category, one.message.code) for one in caught]
+
+
+USELESS = [(kfed.AggregationWarning, "groups-do-not-matter")]
+
+
+def evaluations(grid):
+    return sum(kind == "evaluate" for _, kind in grid.pushed)
+
+
+def test_clusters_that_matter_to_the_model_pass_in_silence():
+    strategy, _, grid, warned = trained_in_pairs([1.0, 1.2, -1.0, -1.2])
+    assert warned == []
+    assert (strategy.worth.share, strategy.worth.chance, strategy.worth.n_judged) == (1.0, 0.5, 4)
+    assert evaluations(grid) == 5 * 4 + 2 * 4  # every round as ever, and once the models of both clusters
+    assert strategy.worth.communication.bytes_down == 4 * sum(one.count_bytes() for one in strategy.models.values())
+    assert strategy.worth.communication.messages == 16
+
+
+@pytest.mark.parametrize("rounds", [2, 5])  # a short training is judged at its end
+def test_clusters_that_do_not_matter_are_warned_of_as_in_kfed_federated(rounds):
+    strategy, _, _, warned = trained_in_pairs([1.0, -1.0], rounds)
+    assert warned == USELESS
+    assert strategy.worth.share == 0.5
+    assert set(strategy.models) == {0, 1}
+
+
+def test_if_asked_training_falls_back_to_one_model_for_all():
+    strategy, result, grid, warned = trained_in_pairs([1.0, -1.0], 8, if_useless="merge", start=4.0)
+    assert warned == USELESS
+    assert strategy.clusters == dict.fromkeys(NODES, 0)
+    found = strategy.models[0].to_numpy_ndarrays()[0]
+    np.testing.assert_allclose(found, 4.0 / 2**8)  # half the way to 0, the mean of all targets, in each round
+    np.testing.assert_array_equal(result.arrays.to_numpy_ndarrays()[0], found)
+    assert evaluations(grid) == 8 * 4 + 2 * 4
+
+
+def test_what_falls_back_in_the_last_round_is_the_mean_of_what_nodes_trained():
+    _, result, _, _ = trained_in_pairs([1.0, -1.0, 4.0, -1.0], 1, if_useless="merge", trial_rounds=1)
+    np.testing.assert_allclose(result.arrays.to_numpy_ndarrays()[0], (1 - 1 + 4 - 1) / 8)
+
+
+@pytest.mark.parametrize(
+    "options", [{"if_useless": "ignore"}, {"fraction_evaluate": 0.0}, {"clusters": dict.fromkeys(NODES, 0)}]
+)
+def test_nobody_is_asked_more_where_there_is_nothing_to_judge(options):
+    strategy, _, grid, warned = trained_in_pairs([1.0, -1.0], **options)
+    assert (strategy.worth, warned) == (None, [])
+    assert evaluations(grid) == (0 if "fraction_evaluate" in options else 20)
+
+
+def test_a_cluster_is_judged_only_after_it_was_trained():
+    alone = dict(zip(NODES, [0, 1, 1, 1], strict=True))
+    few = {"fraction_train": 0.25, "min_train_nodes": 1, "trial_rounds": 1}
+    strategy, _, grid, _ = trained_in_pairs([1.0, -1.0], 4, clusters=alone, **few)
+    assert [NODES[0] in nodes for nodes in strategy.selected[:2]] == [False, True]
+    rounds = "".join(kind[0] for _, kind in grid.pushed).split("t")[1:]  # evaluations after each training
+    assert [len(asked) for asked in rounds] == [4, 4 + 2 * 4, 4, 4]
+
+
+def test_nodes_that_do_not_reply_have_no_say():
+    strategy, _, _, warned = trained_in_pairs([1.0, 1.0, -1.0, -1.0], grid=Nodes(silent=NODES[:1]))
+    assert warned == []
+    assert strategy.worth.n_judged == 3
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "is_found"),
+    [
+        (["eval_loss", "accuracy"], {}, True),
+        (["train_loss", "eval_loss"], {}, False),
+        (["train_loss", "eval_loss"], {"loss_key": "eval_loss"}, True),
+        (["accuracy"], {}, False),
+    ],
+)
+def test_the_loss_is_found_by_its_name_or_by_how_it_ends(names, options, is_found, monkeypatch, caplog):
+    monkeypatch.setitem(
+        globals(), "metrics", lambda loss: MetricRecord(dict.fromkeys(names, loss) | {"num-examples": 10})
+    )
+    strategy, _, _, warned = trained_in_pairs([1.0, -1.0], **options)
+    assert (strategy.worth is not None, warned == USELESS) == (is_found, is_found)
+    assert ("set loss_key" in caplog.text) != is_found
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_nodes_whose_centers_coincide_are_warned_of_without_a_question(alike):
+    grid, rng = Nodes(), np.random.default_rng(0)
+    apart = 0 if alike else 1
+    grid.points = {node: rng.normal(apart * MEANS[node % 2], size=(200, 5)) for node in range(24)}
+    grid.app = client_app(grid.load, 1, app=learner(lambda node: 1.0))
+    outcome = run_round(grid, Settings(2, deadline=1.0))
+    strategy = ClusteredFedAvg(outcome, fraction_evaluate=0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2)
+    assert ["all their centers coincide" in str(one.message) for one in caught] == [True] * alike
+    assert strategy.worth is None
+
+
+def test_a_node_that_comes_after_clusters_were_merged_gets_the_one_model():
+    grid = Nodes()
+    grid.app = client_app(grid.load, 2, app=learner(lambda node: 1.0))
+    strategy = ClusteredFedAvg(run_round(grid, settings_of()), if_useless="merge", trial_rounds=1)
+    judge = strategy._look_at_clusters
+
+    def then_one_more(*asked):
+        judge(*asked)
+        grid.points[8] = points_of(8)
+
+    strategy._look_at_clusters = then_one_more
+    with pytest.warns(kfed.AggregationWarning, match=r"33% of 4 devices .*if_useless='merge'"):
+        strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=3)
+    assert strategy.clusters == dict.fromkeys([*NODES, 8], 0)
+    assert (8, "train") in grid.pushed

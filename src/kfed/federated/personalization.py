@@ -17,7 +17,7 @@ import torch
 
 from kfed._base import checks
 from kfed.device import MIN_CLUSTER_SIZE
-from kfed.errors import AggregationWarning, InvalidInputError
+from kfed.errors import InvalidInputError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import ByLabel
 from kfed.federated._routes import Route
@@ -174,7 +174,7 @@ def fit_personalized(
     search = Search(fleet, n_clusters, first, is_judged, rule, n_local_clusters, features, min_cluster_size)
     groups = search.groups(by) if clusters is None else search.given(clusters)
     if is_judged and groups.are_useless:
-        warnings.warn(AggregationWarning(groups.complaint, "groups-do-not-matter"), stacklevel=2)
+        warnings.warn(groups.complaint, stacklevel=2)
         if if_useless == "merge":
             groups, stack = groups.merged(fleet), stack.only([0])
 
