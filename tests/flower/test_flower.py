@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 import pytest
 
 import kfed
+from kfed import datasets
 
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
@@ -663,7 +665,7 @@ def test_clusters_that_matter_to_the_model_pass_in_silence():
 def test_clusters_that_do_not_matter_are_warned_of_as_in_kfed_federated(rounds):
     strategy, _, _, warned = trained_in_pairs([1.0, -1.0], rounds)
     assert warned == USELESS
-    assert strategy.worth.share == 0.5
+    assert not strategy.worth.matters
     assert set(strategy.models) == {0, 1}
 
 
@@ -678,7 +680,7 @@ def test_if_asked_training_falls_back_to_one_model_for_all():
 
 
 def test_what_falls_back_in_the_last_round_is_the_mean_of_what_nodes_trained():
-    _, result, _, _ = trained_in_pairs([1.0, -1.0, 4.0, -1.0], 1, if_useless="merge", trial_rounds=1)
+    _, result, _, _ = trained_in_pairs([1.0, -1.0, 4.0, -1.0], 1, if_useless="merge")
     np.testing.assert_allclose(result.arrays.to_numpy_ndarrays()[0], (1 - 1 + 4 - 1) / 8)
 
 
@@ -691,19 +693,25 @@ def test_nobody_is_asked_more_where_there_is_nothing_to_judge(options):
     assert evaluations(grid) == (0 if "fraction_evaluate" in options else 20)
 
 
-def test_a_cluster_is_judged_only_after_it_was_trained():
-    alone = dict(zip(NODES, [0, 1, 1, 1], strict=True))
-    few = {"fraction_train": 0.25, "min_train_nodes": 1, "trial_rounds": 1}
-    strategy, _, grid, _ = trained_in_pairs([1.0, -1.0], 4, clusters=alone, **few)
-    assert [NODES[0] in nodes for nodes in strategy.selected[:2]] == [False, True]
+def test_clusters_are_judged_when_all_of_them_were_trained():
+    strategy, _, grid, _ = trained_in_pairs([1.0, -1.0], 6, fraction_train=0.25, min_train_nodes=1)
+    assert [PAIRS[node] for nodes in strategy.selected for node in nodes] == [0, 0, 0, 0, 1, 0]
     rounds = "".join(kind[0] for _, kind in grid.pushed).split("t")[1:]  # evaluations after each training
-    assert [len(asked) for asked in rounds] == [4, 4 + 2 * 4, 4, 4]
+    assert [len(asked) for asked in rounds] == [4, 4, 4, 4, 4 + 2 * 2, 4]  # nobody judges a model that is its own alone
 
 
 def test_nodes_that_do_not_reply_have_no_say():
-    strategy, _, _, warned = trained_in_pairs([1.0, 1.0, -1.0, -1.0], grid=Nodes(silent=NODES[:1]))
-    assert warned == []
-    assert strategy.worth.n_judged == 3
+    grid = Nodes({9: points_of(9)}, silent=NODES[:1])
+    grid.app = learner(lambda node: -1.0 if node in NODES[2:] else 1.0)
+    strategy = ClusteredFedAvg(PAIRS | {9: 0})
+    strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2)
+    assert (strategy.worth.share, strategy.worth.n_judged) == (1.0, 4)
+
+
+def test_clusters_of_one_node_each_cannot_be_judged():
+    strategy, _, grid, warned = trained_in_pairs([1.0], clusters={node: i for i, node in enumerate(NODES)})
+    assert (strategy.worth, warned) == (None, [])
+    assert evaluations(grid) == 20
 
 
 @pytest.mark.parametrize(
@@ -742,7 +750,8 @@ def test_nodes_whose_centers_coincide_are_warned_of_without_a_question(alike):
 def test_a_node_that_comes_after_clusters_were_merged_gets_the_one_model():
     grid = Nodes()
     grid.app = client_app(grid.load, 2, app=learner(lambda node: 1.0))
-    strategy = ClusteredFedAvg(run_round(grid, settings_of()), if_useless="merge", trial_rounds=1)
+    outcome = replace(run_round(grid, settings_of()), clusters=PAIRS)
+    strategy = ClusteredFedAvg(outcome, if_useless="merge")
     judge = strategy._look_at_clusters
 
     def then_one_more(*asked):
@@ -750,7 +759,59 @@ def test_a_node_that_comes_after_clusters_were_merged_gets_the_one_model():
         grid.points[8] = points_of(8)
 
     strategy._look_at_clusters = then_one_more
-    with pytest.warns(kfed.AggregationWarning, match=r"33% of 4 devices .*if_useless='merge'"):
+    with pytest.warns(kfed.AggregationWarning, match=r"50% of 4 devices .*if_useless='merge'"):
         strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=3)
     assert strategy.clusters == dict.fromkeys([*NODES, 8], 0)
     assert (8, "train") in grid.pushed
+
+
+def digit_nodes(kind, seed, n_nodes=16):
+    """Handwritten digits on nodes in four groups: turned, with other names of the classes, or alike."""
+    images, classes = datasets.digits().points.reshape(-1, 8, 8), datasets.digits().classes
+    rng = np.random.default_rng(seed)
+    names = [rng.permutation(10) for _ in range(4)]
+    rows = np.array_split(rng.permutation(len(images)), n_nodes)
+    turned = [np.rot90(images[own], kind == "turned" and node % 4, axes=(1, 2)) for node, own in enumerate(rows)]
+    called = [names[node % 4][classes[own]] if kind == "named" else classes[own] for node, own in enumerate(rows)]
+    return {node: (own.reshape(len(own), -1), called[node]) for node, own in enumerate(turned)}
+
+
+def softmax_app(data):
+    """Multinomial regression by plain descent; the last third of the rows is for evaluation."""
+    app = ClientApp()
+
+    def chances(rows, weights):
+        scores = np.exp((scores := rows @ weights) - scores.max(axis=1, keepdims=True))
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def part(context, trains):
+        rows, classes = data[context.node_id]
+        cut = 2 * len(rows) // 3
+        return (rows[:cut], classes[:cut]) if trains else (rows[cut:], classes[cut:])
+
+    @app.train()
+    def train(message, context):
+        (rows, classes), weights = part(context, True), message.content["arrays"].to_numpy_ndarrays()[0].copy()
+        for _ in range(20):
+            weights -= 0.5 * rows.T @ (chances(rows, weights) - np.eye(10)[classes]) / len(rows)
+        return Message(RecordDict({"arrays": ArrayRecord([weights]), "metrics": metrics(0.0)}), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message, context):
+        rows, classes = part(context, False)
+        found = chances(rows, message.content["arrays"].to_numpy_ndarrays()[0])[np.arange(len(rows)), classes]
+        return Message(RecordDict({"metrics": metrics(float(-np.log(found).mean()))}), reply_to=message)
+
+    return app
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("kind", "matters"), [("turned", True), ("named", False), ("alike", False)])
+def test_groups_by_pixels_matter_where_digits_are_turned_and_nowhere_else(kind, seed, matters):
+    grid, data = Nodes(), digit_nodes(kind, seed)
+    grid.points = {node: rows for node, (rows, _) in data.items()}
+    grid.app = client_app(grid.load, 1, app=softmax_app(data))
+    strategy = ClusteredFedAvg(run_round(grid, Settings(4, rule="robust", deadline=20.0)))
+    strategy.start(grid, ArrayRecord([np.zeros((64, 10))]), num_rounds=3)
+    assert strategy.worth.matters == matters

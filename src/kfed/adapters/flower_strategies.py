@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from logging import INFO
 from typing import Any, Literal
 
@@ -54,10 +55,9 @@ class ClusteredFedAvg(FedAvg):
         does not wait for the missing ones again.
     if_useless : {"warn", "merge", "ignore"}
         What to do if the clusters do not matter to the model: warn; also go on with one model for all, the mean of what
-        nodes trained last; or do not look. To find out, some nodes evaluate the models of all clusters, once: 40 of
-        them, or 8 for each cluster, and none if `fraction_evaluate` is 0. See `kfed.federated.GroupWorth`.
-    trial_rounds : int
-        Rounds that each cluster is trained before nodes are asked; at the latest they are in the last round.
+        nodes trained last; or do not look. To find out, some nodes evaluate what each cluster learned in its first
+        round, once: 40 of them, or 8 for each cluster; none if `fraction_evaluate` is 0. See
+        `kfed.federated.GroupWorth`.
     loss_key : str, optional
         Name of the loss in the metrics of the nodes' evaluate function; by default the only one that ends in "loss".
     **options
@@ -88,7 +88,6 @@ class ClusteredFedAvg(FedAvg):
         models: Mapping[int, ArrayRecord] | None = None,
         node_wait: float = 60.0,
         if_useless: Literal["warn", "merge", "ignore"] = "warn",
-        trial_rounds: int = 3,
         loss_key: str | None = None,
         **options: Any,
     ) -> None:
@@ -106,7 +105,7 @@ class ClusteredFedAvg(FedAvg):
         self._latecomers = LateNodes(outcome) if outcome else None
         self._outcome = outcome
         self._if_useless = checks.one_of(if_useless, ["warn", "merge", "ignore"], "if_useless")
-        self._trial = Trial(checks.positive_integer(trial_rounds, "trial_rounds"), loss_key)
+        self._trial = Trial(loss_key, self.weighted_by_key)
         self._n_rounds, self._timeout = 0, 3600.0
         self._last_replies: list[Message] = []
         self.selected: list[list[int]] = []
@@ -133,11 +132,15 @@ class ClusteredFedAvg(FedAvg):
             self.models = {}
         self._strategies.clear()
         self.selected, self._first, self.worth = [], initial_arrays, None
-        self._trial, self._n_rounds, self._timeout = self._trial.anew(), num_rounds, timeout
+        self._trial, self._n_rounds, self._timeout = (
+            Trial(self._trial.loss_key, self.weighted_by_key),
+            num_rounds,
+            timeout,
+        )
         self._complete(initial_arrays)
         judge = self._judge_of(evaluate_fn) if evaluate_fn else None
         result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, judge)
-        result.arrays = self._first_model()  # as it is after clusters were merged
+        result.arrays = next(iter(self.models.values()))  # as it is after clusters were merged
         return result
 
     def configure_train(
@@ -177,26 +180,19 @@ class ClusteredFedAvg(FedAvg):
             own = [reply for reply in valid if self.clusters[reply.metadata.src_node_id] == cluster]
             arrays, _ = self._of(cluster).aggregate_train(server_round, own)
             self.models[cluster] = self.models[cluster] if arrays is None else arrays
-            self._trial.trained[cluster] += 1
+            self._trial.note(cluster, own)
         self._last_replies = valid if self._if_useless == "merge" and not self._trial.is_over else []
         metrics = self.train_metrics_aggr_fn([reply.content for reply in valid], self.weighted_by_key)
-        return self._first_model(), metrics
-
-    def _first_model(self) -> ArrayRecord:
-        return next(iter(self.models.values()))
+        return next(iter(self.models.values())), metrics
 
     def _look_at_clusters(self, server_round: int, config: ConfigRecord, grid: Grid) -> None:
         """Warn if the clusters do not matter to the model, and merge them if that was asked for."""
         there = self._patience.wait_for(grid, self.clusters, self.min_available_nodes) if self.fraction_evaluate else []
         asked = _drawn(there, n_judged_of(len(set(self.clusters.values()))), server_round)
-
-        def ask(cluster: int, nodes: list[int]) -> list[Message]:
-            return self._sent("configure_evaluate", server_round, config, grid, cluster, nodes)
-
+        ask = partial(self._sent, "configure_evaluate", server_round, config, grid)
         own = {node: self.clusters[node] for node in asked}
-        self.worth = self._trial.verdict(grid, self.models, own, ask, self._timeout)
+        self.worth = self._trial.verdict(grid, own, ask, self._timeout)
         if self.worth is not None and self.worth.matters:
-            log(INFO, "k-FED: %s", self.worth)
             return
         are_one = self._coincide()
         if self.worth is not None or are_one:
@@ -216,7 +212,7 @@ class ClusteredFedAvg(FedAvg):
     def _merge(self, server_round: int) -> None:
         """Go on with one cluster, whose model is the mean of what nodes of all clusters trained in this round."""
         merged, _ = super().aggregate_train(server_round, self._last_replies)
-        self.models = self._trained = {0: self._first_model() if merged is None else merged}
+        self.models = self._trained = {0: merged or next(iter(self.models.values()))}
         self.clusters, self._is_merged = dict.fromkeys(self.clusters, 0), True
         self._strategies.clear()
         self._last_replies = []
@@ -248,17 +244,24 @@ class ClusteredFedAvg(FedAvg):
     ) -> list[Message]:
         """What the strategies of the clusters send these nodes, each as if there were no others."""
         messages: list[Message] = []
-        for cluster in self.models:
+        for cluster, model in self.models.items():
             own = [node for node in nodes if self.clusters[node] == cluster]
-            messages += self._sent(step, server_round, config, grid, cluster, own) if own else []
+            messages += self._sent(step, server_round, config, grid, cluster, model, own) if own else []
         return messages
 
     def _sent(
-        self, step: str, server_round: int, config: ConfigRecord, grid: Grid, cluster: int, nodes: list[int]
+        self,
+        step: str,
+        server_round: int,
+        config: ConfigRecord,
+        grid: Grid,
+        cluster: int,
+        model: ArrayRecord,
+        nodes: list[int],
     ) -> list[Message]:
-        """What the strategy of a cluster sends these nodes: its model."""
+        """What the strategy of a cluster sends these nodes with a model."""
         with taking_all(self._of(cluster), len(nodes)) as strategy:
-            return list(getattr(strategy, step)(server_round, self.models[cluster], config, Part(grid, nodes)))
+            return list(getattr(strategy, step)(server_round, model, config, Part(grid, nodes)))
 
     def _judge_of(self, evaluate_fn: EvaluateFn) -> EvaluateFn:
         def judge(server_round: int, _: ArrayRecord) -> MetricRecord | None:

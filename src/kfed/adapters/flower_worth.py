@@ -1,81 +1,108 @@
 """Are the clusters of nodes worth it? After a trial, nodes say which cluster's model is the best for them.
 
-Each of some nodes runs its own evaluate function on the models of all clusters, once; what comes back are the metrics
-that it sends in every evaluation.
+The trial is the first round in which a cluster is trained. Some nodes run their own evaluate function on what each
+cluster learned in it, once; all that comes back are the metrics that they send in every evaluation. What a node trained
+itself is left out of what it judges: with it, its own cluster's model would suit it best in any clusters.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from logging import WARNING
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message
+from flwr.app import Array, ArrayRecord, Message
 from flwr.common import log
 from flwr.serverapp import Grid
 
 from kfed.federated import Communication, GroupWorth
 
-Ask = Callable[[int, list[int]], list[Message]]
-"""Makes the messages that ask nodes to evaluate the model of a cluster."""
+Ask = Callable[[int, ArrayRecord, list[int]], list[Message]]
+"""Makes the messages that ask nodes to evaluate a model of a cluster."""
 
 
 class Trial:
-    """How long clusters were trained, and the verdict of nodes after that.
+    """What nodes of each cluster trained first, and the verdict on it.
 
     Parameters
     ----------
-    n_rounds : int
-        Rounds that each cluster is trained before nodes are asked.
     loss_key : str, optional
         Name of the loss in the metrics of the nodes; by default the only one that ends in "loss".
+    weighted_by : str
+        Name of the metric that models are averaged by.
     """
 
-    def __init__(self, n_rounds: int, loss_key: str | None) -> None:
-        self.n_rounds, self.loss_key = n_rounds, loss_key
-        self.trained: Counter[int] = Counter()
+    def __init__(self, loss_key: str | None, weighted_by: str) -> None:
+        self.loss_key, self.weighted_by = loss_key, weighted_by
         self.is_over = False
+        self._replies: dict[int, dict[int, Message]] = {}
 
-    def anew(self) -> Trial:
-        """Return the same trial before its first round."""
-        return Trial(self.n_rounds, self.loss_key)
+    def note(self, cluster: int, replies: Iterable[Message]) -> None:
+        """Keep what nodes of a cluster trained, unless they did before."""
+        if not self.is_over and cluster not in self._replies:
+            self._replies[cluster] = {reply.metadata.src_node_id: reply for reply in replies}
 
     def ends(self, clusters: Iterable[int], is_last_round: bool) -> bool:
-        """Whether it is time to ask: once, when all of these clusters were trained for long enough."""
+        """Whether it is time to ask: once, when all of these clusters were trained."""
         in_use = set(clusters)
-        is_due = is_last_round or min(self.trained[cluster] for cluster in in_use) >= self.n_rounds
-        if self.is_over or len(in_use) < 2 or not is_due:
+        if self.is_over or len(in_use) < 2 or not (is_last_round or in_use <= set(self._replies)):
             return False
         self.is_over = True
         return True
 
-    def verdict(
-        self, grid: Grid, models: Mapping[int, ArrayRecord], clusters: Mapping[int, int], ask: Ask, timeout: float
-    ) -> GroupWorth | None:
-        """Let these nodes judge the models of all clusters that were trained; None if too few could.
+    def verdict(self, grid: Grid, clusters: Mapping[int, int], ask: Ask, timeout: float) -> GroupWorth | None:
+        """Let these nodes judge what was trained; None if no two clusters can be judged.
 
         One cluster after the other, as replies do not say which of two equal models they are about.
         """
-        tried = [cluster for cluster in models if self.trained[cluster]]
-        asked = [node for node, cluster in clusters.items() if cluster in tried]
-        if len(tried) < 2 or not asked:
+        trained, self._replies = self._replies, {}
+        asked = [node for node, cluster in clusters.items() if set(trained.get(cluster, ())) - {node}]
+        if len({clusters[node] for node in asked}) < 2:
             return None
         found: list[dict[int, float]] = []
         sent = Communication()
-        for cluster in tried:
-            replies = [one for one in grid.send_and_receive(ask(cluster, asked), timeout=timeout) if one.has_content()]
+        for cluster, own in trained.items():
+            models = {node: self._mean(own, node) for node in (*own, None) if set(own) - {node}}
+            parts = {node: [one for one in asked if (one if one in own else None) == node] for node in models}
+            messages = [one for node, nodes in parts.items() if nodes for one in ask(cluster, models[node], nodes)]
+            replies = [one for one in grid.send_and_receive(messages, timeout=timeout) if one.has_content()]
             found.append({one.metadata.src_node_id: self._loss(one) for one in replies})
-            bytes_up = sum(record.count_bytes() for one in replies for record in one.content.metric_records.values())
-            bytes_down = len(asked) * models[cluster].count_bytes()
-            sent += Communication(0, bytes_down, bytes_up, len(asked) + len(replies))
+            down = sum(len(nodes) * models[node].count_bytes() for node, nodes in parts.items())
+            up = sum(record.count_bytes() for one in replies for record in one.content.metric_records.values())
+            sent += Communication(0, down, up, len(messages) + len(replies))
+        return self._judged(asked, clusters, list(trained), found, sent)
+
+    def _judged(
+        self,
+        asked: Iterable[int],
+        clusters: Mapping[int, int],
+        columns: list[int],
+        found: list[dict[int, float]],
+        sent: Communication,
+    ) -> GroupWorth | None:
         nodes = [node for node in asked if all(node in losses for losses in found)]
+        if len({clusters[node] for node in nodes}) < 2:
+            return None
         losses = np.array([[own[node] for own in found] for node in nodes])
         if not np.isfinite(losses).any():
             log(WARNING, "k-FED: nodes cannot judge the clusters: their metrics have no loss; set loss_key to its name")
             return None
-        return GroupWorth.by_losses(losses, [tried.index(clusters[node]) for node in nodes], sent)
+        return GroupWorth.by_losses(losses, [columns.index(clusters[node]) for node in nodes], sent)
+
+    def _mean(self, replies: Mapping[int, Message], without: int | None) -> ArrayRecord:
+        """The mean of what nodes trained, as federated averaging makes it."""
+        taken = [reply.content for node, reply in replies.items() if node != without]
+        metrics = [next(iter(content.metric_records.values())) for content in taken]
+        weights = np.array([float(own[self.weighted_by]) for own in metrics])  # type: ignore[arg-type]
+        weights /= weights.sum()
+        models = [next(iter(content.array_records.values())) for content in taken]
+        return ArrayRecord(
+            {
+                name: Array(np.asarray(sum(own[name].numpy() * w for own, w in zip(models, weights, strict=True))))
+                for name in models[0]
+            }
+        )
 
     def _loss(self, reply: Message) -> float:
         metrics = {key: value for record in reply.content.metric_records.values() for key, value in record.items()}
