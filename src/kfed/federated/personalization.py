@@ -43,6 +43,20 @@ class PersonalizedModels(FederatedModels):
         How far the groups matter to the model; None if that was not asked, or cannot be told.
     by : str
         What devices were grouped by: "inputs", "features", "updates" or "given".
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rows = [rng.normal(size=(40, 2)) for _ in range(4)]
+    >>> devices = {f"phone-{i}": (own, ((-1) ** i * own[:, 0] > 0).astype(int)) for i, own in enumerate(rows)}
+    >>> training = FedAvg(rounds=5, batched=False, threads=1)
+    >>> models = fit_personalized(devices, 2, lambda: torch.nn.Linear(2, 2), training, by="updates")
+    >>> models.by, models.n_models
+    ('updates', 2)
+    >>> print(models.worth)
+    100% of 4 devices are at home in their group, by chance 50%
+    >>> int(models.route("phone-0", rows[0])[0]) == int(models.route("phone-2", rows[2])[0])
+    True
     """
 
     worth: GroupWorth | None
