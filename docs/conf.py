@@ -70,6 +70,7 @@ html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 8,
+    "collapse_navigation": True,
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
