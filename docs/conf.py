@@ -58,6 +58,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kfed"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = "_static/scorer.js"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -40,10 +40,10 @@ points = {name: own.reshape(len(own), -1) for name, own in nodes.items()}
 found = Round.run(points, n_clusters=4, n_local_clusters=1, rule="robust", random_state=0)
 print(f"{found.sent.bytes_up / len(nodes):.0f} bytes from each node")
 
-figure, axes = plt.subplots(2, 4, figsize=(8, 4.6))
+figure, axes = plt.subplots(2, 4, figsize=(9, 3.4))
 members = sorted(nodes, key=lambda name: int(found.clusters[name][0]))
 for axis, name in zip(axes.T.flat, members, strict=True):
-    axis.imshow(np.concatenate([*nodes[name][:3]], axis=1), cmap="gray_r")
+    axis.imshow(np.hstack(np.pad(nodes[name][:3], [(0, 0), (1, 1), (1, 1)])), cmap="gray_r")
     axis.set_title(f"{name}: group {found.clusters[name][0]}", fontsize=10)
     axis.set_axis_off()
 figure.suptitle("three digits of each node; a column is a group")
