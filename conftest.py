@@ -1,4 +1,4 @@
-"""What pytest leaves out where an extra is not installed: Flower has an environment of its own, see `make flower`."""
+"""What pytest leaves out where it is not installed: Flower, vantage6 and NVFlare have environments of their own."""
 
 from importlib.util import find_spec
 
@@ -12,6 +12,8 @@ HELPERS = ["tests/flower/deployment.py", "tests/flower/simulation.py"]
 collect_ignore_glob = ["docs/gallery/*", "docs/api/*"]  # made by Sphinx
 if not find_spec("flwr"):
     collect_ignore_glob += ["src/kfed/adapters/flower*.py", *HELPERS]
+# Their tests are in folders of other names: `tests` is on the path, and a folder there would be found as a package.
+collect_ignore_glob += [f"src/kfed/adapters/{name}.py" for name in ("nvflare", "vantage6") if not find_spec(name)]
 
 
 FETCHED = {"locate": "mnist", "mnist": "mnist", "mnist_by_writer": "mnist-writers"}
@@ -21,7 +23,7 @@ LEAF = {"digits_by_writer", "femnist", "stream_femnist", "leaf_shakespeare", "sh
 
 
 @pytest.fixture(autouse=True)
-def _data_of_examples(request, tmp_path_factory, monkeypatch):
+def _data_of_examples(request):
     """Give examples of data sets the files that they speak of; skip those whose published files are not here."""
     name = request.node.name.removeprefix("kfed.datasets.").split(".")[-1]
     if not request.node.name.startswith("kfed.datasets.") or name not in {*FETCHED, *LEAF, "shakespeare_lines"}:
@@ -34,7 +36,7 @@ def _data_of_examples(request, tmp_path_factory, monkeypatch):
         return
     from small_data import leaf_folder, table_of_lines
 
-    folder = tmp_path_factory.mktemp("data")
+    folder, monkeypatch = request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch")
     monkeypatch.setenv("KFED_DATA", str(folder))
     if name in LEAF:
         leaf_folder(folder)

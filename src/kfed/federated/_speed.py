@@ -98,7 +98,7 @@ def _seconds(way: Speed, step: Callable[[bool], Any], most: float = float("inf")
 
     Infinite if the model cannot be trained this way.
     """
-    taken = []
+    taken: list[float] = []
     with using_threads(way.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # vmap warns of what it is slow at, which is measured here
         try:
