@@ -48,8 +48,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,
     "min_reported_time": 60,
-    "abort_on_example_error": True,
-    "parallel": 2,
+    "abort_on_example_error": True,  # scripts run one by one here, where all they import is there already
 }
 
 templates_path = ["_templates"]
