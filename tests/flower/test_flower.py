@@ -693,11 +693,31 @@ def test_nobody_is_asked_more_where_there_is_nothing_to_judge(options):
     assert evaluations(grid) == (0 if "fraction_evaluate" in options else 20)
 
 
-def test_clusters_are_judged_when_all_of_them_were_trained():
-    strategy, _, grid, _ = trained_in_pairs([1.0, -1.0], 6, fraction_train=0.25, min_train_nodes=1)
-    assert [PAIRS[node] for nodes in strategy.selected for node in nodes] == [0, 0, 0, 0, 1, 0]
-    rounds = "".join(kind[0] for _, kind in grid.pushed).split("t")[1:]  # evaluations after each training
-    assert [len(asked) for asked in rounds] == [4, 4, 4, 4, 4 + 2 * 2, 4]  # nobody judges a model that is its own alone
+def test_clusters_are_judged_when_two_nodes_of_each_were_trained():
+    three = PAIRS | {7: 0, 8: 1}
+    grid = Nodes(dict.fromkeys([7, 8]))
+    grid.app = learner(lambda node: 1.0 if three[node] else -1.0)
+    strategy = ClusteredFedAvg(three, fraction_train=0.5)
+    strategy.start(grid, ArrayRecord([np.zeros(1, np.float32)]), num_rounds=4)
+    seen = [[three[node] for node in nodes].count(0) for nodes in strategy.selected]  # of three
+    last = max(seen.index(2), next(i for i, zeros in enumerate(seen) if zeros < 2))
+    rounds = [len(asked) for asked in "".join(kind[0] for _, kind in grid.pushed).replace("ttt", "t").split("t")[1:]]
+    assert rounds == [6 + 2 * 6 * (i == last) for i in range(4)]
+    assert strategy.worth.share == 1.0
+
+
+def test_nobody_is_shown_what_a_single_node_trained():
+    alone = dict(zip([*NODES, 7], [0, 0, 1, 1, 2], strict=True))
+    grid, seen = Nodes({7: None}), []
+    grid.app = learner(lambda node: 5.0 if node == 7 else 1.0 - 2 * alone[node])
+    honest = grid.reply
+    grid.reply = lambda message: seen.append(message) or honest(message)
+    strategy = ClusteredFedAvg(alone)
+    strategy.start(grid, ArrayRecord([np.zeros(1, np.float32)]), num_rounds=1)
+    models = [one.content["arrays"].to_numpy_ndarrays()[0] for one in seen if one.metadata.dst_node_id != 7]
+    assert {float(model[0]) for model in models} == {0.0, 0.5, -0.5}
+    assert {model.dtype for model in models} == {np.dtype(np.float32)}
+    assert (strategy.worth.share, strategy.worth.chance, strategy.worth.n_judged) == (1.0, 0.5, 4)
 
 
 def test_nodes_that_do_not_reply_have_no_say():

@@ -132,11 +132,8 @@ class ClusteredFedAvg(FedAvg):
             self.models = {}
         self._strategies.clear()
         self.selected, self._first, self.worth = [], initial_arrays, None
-        self._trial, self._n_rounds, self._timeout = (
-            Trial(self._trial.loss_key, self.weighted_by_key),
-            num_rounds,
-            timeout,
-        )
+        self._trial = Trial(self._trial.loss_key, self.weighted_by_key)
+        self._n_rounds, self._timeout = num_rounds, timeout
         self._complete(initial_arrays)
         judge = self._judge_of(evaluate_fn) if evaluate_fn else None
         result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, judge)
@@ -180,7 +177,8 @@ class ClusteredFedAvg(FedAvg):
             own = [reply for reply in valid if self.clusters[reply.metadata.src_node_id] == cluster]
             arrays, _ = self._of(cluster).aggregate_train(server_round, own)
             self.models[cluster] = self.models[cluster] if arrays is None else arrays
-            self._trial.note(cluster, own)
+            if self._if_useless != "ignore":
+                self._trial.note(cluster, own)
         self._last_replies = valid if self._if_useless == "merge" and not self._trial.is_over else []
         metrics = self.train_metrics_aggr_fn([reply.content for reply in valid], self.weighted_by_key)
         return next(iter(self.models.values())), metrics

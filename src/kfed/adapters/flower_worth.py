@@ -1,12 +1,14 @@
 """Are the clusters of nodes worth it? After a trial, nodes say which cluster's model is the best for them.
 
-The trial is the first round in which a cluster is trained. Some nodes run their own evaluate function on what each
-cluster learned in it, once; all that comes back are the metrics that they send in every evaluation. What a node trained
-itself is left out of what it judges: with it, its own cluster's model would suit it best in any clusters.
+The trial is the first round in which two nodes of a cluster train. Some nodes run their own evaluate function on what
+each cluster learned in it, once; all that comes back are the metrics that they send in every evaluation. What a node
+trained itself is left out of what it judges: with it, its own cluster's model would suit it best in any clusters. What
+a single node trained is shown to nobody.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from logging import WARNING
 from typing import Any
@@ -39,14 +41,15 @@ class Trial:
         self._replies: dict[int, dict[int, Message]] = {}
 
     def note(self, cluster: int, replies: Iterable[Message]) -> None:
-        """Keep what nodes of a cluster trained, unless they did before."""
-        if not self.is_over and cluster not in self._replies:
-            self._replies[cluster] = {reply.metadata.src_node_id: reply for reply in replies}
+        """Keep what at least two nodes of a cluster trained, unless they did before."""
+        own = {reply.metadata.src_node_id: reply for reply in replies}
+        if not self.is_over and cluster not in self._replies and len(own) > 1:
+            self._replies[cluster] = own
 
     def ends(self, clusters: Iterable[int], is_last_round: bool) -> bool:
-        """Whether it is time to ask: once, when all of these clusters were trained."""
-        in_use = set(clusters)
-        if self.is_over or len(in_use) < 2 or not (is_last_round or in_use <= set(self._replies)):
+        """Whether it is time to ask: once, when all clusters of these nodes were trained; one node is no cluster."""
+        to_judge = {cluster for cluster, n_nodes in Counter(clusters).items() if n_nodes > 1}
+        if self.is_over or len(to_judge) < 2 or not (is_last_round or to_judge <= set(self._replies)):
             return False
         self.is_over = True
         return True
@@ -57,18 +60,20 @@ class Trial:
         One cluster after the other, as replies do not say which of two equal models they are about.
         """
         trained, self._replies = self._replies, {}
-        asked = [node for node, cluster in clusters.items() if set(trained.get(cluster, ())) - {node}]
+        asked = [node for node, cluster in clusters.items() if cluster in trained]
         if len({clusters[node] for node in asked}) < 2:
             return None
         found: list[dict[int, float]] = []
         sent = Communication()
         for cluster, own in trained.items():
-            models = {node: self._mean(own, node) for node in (*own, None) if set(own) - {node}}
-            parts = {node: [one for one in asked if (one if one in own else None) == node] for node in models}
-            messages = [one for node, nodes in parts.items() if nodes for one in ask(cluster, models[node], nodes)]
+            parts = {node: [node] for node in asked if node in own} | {
+                None: [node for node in asked if node not in own]
+            }
+            models = {left_out: self._mean(own, left_out) for left_out, nodes in parts.items() if nodes}
+            messages = [one for left_out, model in models.items() for one in ask(cluster, model, parts[left_out])]
             replies = [one for one in grid.send_and_receive(messages, timeout=timeout) if one.has_content()]
             found.append({one.metadata.src_node_id: self._loss(one) for one in replies})
-            down = sum(len(nodes) * models[node].count_bytes() for node, nodes in parts.items())
+            down = sum(len(parts[left_out]) * model.count_bytes() for left_out, model in models.items())
             up = sum(record.count_bytes() for one in replies for record in one.content.metric_records.values())
             sent += Communication(0, down, up, len(messages) + len(replies))
         return self._judged(asked, clusters, list(trained), found, sent)
@@ -94,15 +99,12 @@ class Trial:
         """The mean of what nodes trained, as federated averaging makes it."""
         taken = [reply.content for node, reply in replies.items() if node != without]
         metrics = [next(iter(content.metric_records.values())) for content in taken]
-        weights = np.array([float(own[self.weighted_by]) for own in metrics])  # type: ignore[arg-type]
-        weights /= weights.sum()
+        weights = [float(own[self.weighted_by]) for own in metrics]  # type: ignore[arg-type]
+        shares = [weight / sum(weights) for weight in weights]
         models = [next(iter(content.array_records.values())) for content in taken]
-        return ArrayRecord(
-            {
-                name: Array(np.asarray(sum(own[name].numpy() * w for own, w in zip(models, weights, strict=True))))
-                for name in models[0]
-            }
-        )
+        parts = {name: [own[name].numpy() for own in models] for name in models[0]}
+        means = {name: sum(map(np.multiply, arrays, shares)) for name, arrays in parts.items()}
+        return ArrayRecord({name: Array(np.asarray(mean)) for name, mean in means.items()})
 
     def _loss(self, reply: Message) -> float:
         metrics = {key: value for record in reply.content.metric_records.values() for key, value in record.items()}
