@@ -15,6 +15,9 @@ COVERED := tests/test_experiments.py tests/test_second_round.py tests/federated
 # What runs with the lowest versions that are allowed: the core, and nothing that needs an extra.
 LOWEST := $(addprefix tests/test_,device.py server.py message.py identity.py laws.py site.py robust.py certificate.py estimator.py)
 
+# Both ends of the range in pyproject.toml.
+FLOWER_VERSIONS := 1.34.0 1.42.0
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test cover slow slow-rest flower flower-versions vantage6 nvflare check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 

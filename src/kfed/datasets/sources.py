@@ -111,6 +111,11 @@ def locate(name: str, *, progress: bool | None = None) -> dict[str, Path]:
         If a file is nowhere, with what to do about it.
     CorruptFileError
         If a file is not the published one.
+
+    Examples
+    --------
+    >>> sorted(locate("mnist"))[:2]
+    ['t10k-images-idx3-ubyte.gz', 't10k-labels-idx1-ubyte.gz']
     """
     checks.one_of(name, list(SOURCES), "data set")
     return {file.name: fetch(file, progress=progress) for file in SOURCES[name]}
