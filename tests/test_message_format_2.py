@@ -82,9 +82,13 @@ def test_a_message_in_the_units_of_a_table_says_how_its_columns_spread(missing):
         table_message(**{missing: None})
 
 
-@given(flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), min_size=1, max_size=3))
-def test_damaged_bytes_are_refused_or_a_message(flips):
-    damaged = bytearray(table_message(groups=np.array([0, 1]), noise=np.ones((2, 2))).to_bytes())
+@given(
+    flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), min_size=1, max_size=3),
+    bits=st.sampled_from([None, 4]),
+)
+def test_damaged_bytes_are_refused_or_a_message(flips, bits):
+    whole = table_message(groups=np.array([0, 1]), noise=np.ones((2, 2)))
+    damaged = bytearray((whole if bits is None else whole.quantised(bits)).to_bytes())
     for place, bits in flips:
         damaged[place % len(damaged)] ^= bits
     try:
@@ -94,7 +98,7 @@ def test_damaged_bytes_are_refused_or_a_message(flips):
     assert DeviceMessage.from_bytes(message.to_bytes()) == message
 
 
-@given(seed=st.integers(0, 10_000), bits=st.sampled_from([8, 16]), by_column=st.booleans())
+@given(seed=st.integers(0, 10_000), bits=st.sampled_from([4, 8, 16]), by_column=st.booleans())
 def test_rounded_centers_are_as_near_as_the_message_says_and_come_back_bit_for_bit(seed, bits, by_column):
     rng = np.random.default_rng(seed)
     centers = rng.normal(size=(4, 3)) * 10.0 ** rng.integers(-5, 6, size=(1, 3) if by_column else (4, 1))
@@ -116,9 +120,52 @@ def test_twenty_centers_of_784_features_take_at_most_16_and_a_half_kilobytes():
     assert len(message.quantised(8).to_bytes()) <= 16_500
 
 
-def test_a_message_is_rounded_to_8_or_16_bits_and_to_no_others():
-    with pytest.raises(kfed.InvalidInputError, match="bits must be 8 or 16; got 4"):
-        table_message().quantised(4)
+def test_a_message_is_rounded_to_4_8_or_16_bits_and_only_once():
+    with pytest.raises(kfed.InvalidInputError, match="bits must be 4, 8 or 16; got 6"):
+        table_message().quantised(6)
+    with pytest.raises(kfed.InvalidInputError, match="were rounded already"):
+        table_message().quantised(8).quantised(16)
+
+
+@pytest.mark.parametrize("n_features", [1, 8, 9, 784])
+def test_two_numbers_of_4_bits_share_a_byte_and_columns_of_zeros_take_no_room(n_features):
+    rng = np.random.default_rng(0)
+    centers = np.where(rng.random(n_features) < 0.6, rng.random((12, n_features)), 0)
+    rounded = DeviceMessage("a", centers, [5] * 12, [1.0] * 12).quantised(4)
+    sent = rounded.details.on_wire()
+    n_kept = max(int(centers.any(axis=0).sum()), -(-n_features // 4))
+    assert (rounded.details.bits, sent["packed"].shape) == (4, (12, -(-n_kept // 2)))
+    assert sent["columns"].nbytes == -(-n_features // 8)
+    assert not rounded.centers[:, ~centers.any(axis=0)].any() or n_features == 1
+    assert DeviceMessage.from_bytes(rounded.to_bytes()) == rounded
+    assert (np.abs(rounded.centers - centers) <= rounded.rounding).all()
+
+
+def test_errors_of_4_bits_average_out_over_devices():
+    center = np.random.default_rng(0).random((1, 200)) ** 3
+    each = [DeviceMessage(f"{i}", center, [5]).quantised(4).centers[0] for i in range(400)]
+    one, all_of_them = np.abs(each[0] - center).max(), np.abs(np.mean(each, axis=0) - center).max()
+    assert one > np.ptp(center) / 30
+    assert all_of_them < one / 8
+    assert np.array_equal(each[0], DeviceMessage("0", center, [5]).quantised(4).centers[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"columns": np.array([0x80, 0], np.uint8)}, "at least one in 4"),
+        ({"columns": np.array([0xFF], np.uint8)}, "a bit for each of 9"),
+        ({"packed": np.zeros((3, 4), np.uint8)}, "half a byte for each center"),
+        ({"packed": np.full((3, 5), 0xFF, np.uint8)}, "zero beyond their last values"),
+        ({"codes": np.zeros((3, 9), np.uint8)}, "without codes"),
+        ({"kept": np.ones(9, np.uint8)}, "does not know: upgrade kfed"),
+    ],
+)
+def test_packed_centers_that_do_not_fit_are_refused(change, complaint):
+    whole = DeviceMessage("a", np.random.default_rng(0).normal(size=(3, 9)), [5, 6, 7]).quantised(4)
+    tensors = {"kfed2:a": whole.table[:, -3:], **whole.details.on_wire()} | change
+    with pytest.raises(kfed.MessageError, match=complaint):
+        DeviceMessage.from_parts(tensors, whole.details.facts())
 
 
 # Columns by name ------------------------------------------------------------------------------------------------

@@ -114,13 +114,15 @@ class LocalClustering(KfedFile):
     def to_message(self, device_id: str, *, bits: int | None = None) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld.
 
-        With `bits`, 8 or 16, centers are rounded to so many bits a number; the message says how far they may be off.
+        With `bits`, 4, 8 or 16, centers are rounded to so many bits a number; the message says how far they may be off.
         """
         self._sent_as.add(device_id)
         message = self._message(device_id, ~self.withheld, self if self.sent is None else self.sent)
         if self.refines is not None:
             message = second_message(message, np.flatnonzero(~self.withheld), self.refines)
-        return message if bits is None else message.quantised(bits)
+        if bits is not None:
+            return message.quantised(bits)
+        return within_budget(message) if self.is_summary and self.columns is None else message
 
     def _message(self, device_id: str, sent: Array, said: LocalClustering | SentClusters) -> DeviceMessage:
         if self.private is not None:
@@ -129,7 +131,7 @@ class LocalClustering(KfedFile):
             return self._table_message(device_id, self.columns, sent)
         sums = said.sums_of_squares[sent]
         details = Details(scatter=self.scatter, is_summary=self.is_summary)
-        message = DeviceMessage(
+        return DeviceMessage(
             device_id,
             said.centers[sent],
             said.counts[sent],
@@ -138,7 +140,6 @@ class LocalClustering(KfedFile):
             self.feature_names,
             details=details if self.is_summary or self.scatter is not None else None,
         )
-        return within_budget(message) if self.is_summary else message
 
     def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
         """What was released with noise, and nothing else that depends on the rows."""
