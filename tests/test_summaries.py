@@ -160,6 +160,18 @@ def test_centers_of_rows_from_several_clusters_hardly_move_the_means():
 SUMMARY = kfed.wire.Details(is_summary=True)
 
 
+def test_a_center_without_any_spread_is_pure_even_if_it_is_a_cluster_of_its_own():
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [10.0, 0.0]])
+    sent = [
+        kfed.DeviceMessage(f"{i}", places + rng.normal(size=(2, 2)), [6, 6], [6.0, 6.0], details=SUMMARY)
+        for i in range(6)
+    ]
+    alone = kfed.DeviceMessage("far", [[0.0, 60.0]], [1], [0.0], details=SUMMARY)
+    centers = kfed.aggregate([*sent, alone], 3, min_devices=1).cluster_centers
+    assert np.abs(centers - [0.0, 60.0]).max(axis=1).min() < 1e-6
+
+
 def test_without_any_number_the_clusters_are_found():
     devices, classes = blobs(10, n_clusters=5, gap=9.0)
     done = Round.run(devices, random_state=0)
