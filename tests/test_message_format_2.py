@@ -168,6 +168,44 @@ def test_packed_centers_that_do_not_fit_are_refused(change, complaint):
         DeviceMessage.from_parts(tensors, whole.details.facts())
 
 
+# Summaries, many at once ----------------------------------------------------------------------------------------
+
+
+def summaries(n=4, **about):
+    rng = np.random.default_rng(0)
+    return [
+        DeviceMessage(f"d{i}", rng.normal(size=(3, 2)), [5, 6, 7], [1.0] * 3, details=Details(is_summary=True), **about)
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("about", [{}, {"feature_names": ["x", "y"]}])
+@pytest.mark.parametrize("beside", ["nothing", "format 1", "details"])
+def test_many_summaries_are_read_at_once_as_they_are_one_by_one(about, beside):
+    sent = summaries(**about)
+    if beside == "format 1":
+        sent.append(DeviceMessage("z", [[1.0, 2.0]], [9], [1.0]))
+    elif beside == "details":
+        sent.append(sent.pop().quantised(8))
+    batch = MessageBatch.of_bytes(message.to_bytes() for message in sent)
+    assert (batch.details is None) == (beside != "details")
+    assert [batch.message(own.device_id) for own in sent] == sent
+    assert batch.is_summary.tolist() == [own.details is not None for own in sent]
+    assert [batch.without("d0").message(own.device_id) for own in sent[1:]] == sent[1:]
+    result = kfed.aggregate(sent, 2)
+    assert result.rule == "pooled"
+    assert kfed.Aggregation.from_bytes(result.to_bytes()) == result
+
+
+@pytest.mark.parametrize("more", [{"n_left_out": 3}, {"is_summary": False}, {"refines": "0" * 32}])
+def test_what_says_more_than_that_it_is_a_summary_is_not_read_as_one(more):
+    details = Details(**{"is_summary": True, "cluster_ids": np.arange(2) if "refines" in more else None} | more)
+    message = DeviceMessage("a", [[1.0], [2.0]], [5, 6], details=details)
+    batch = MessageBatch.of_bytes([message.to_bytes()])
+    assert batch.details is not None
+    assert batch.message("a") == message
+
+
 # Columns by name ------------------------------------------------------------------------------------------------
 
 

@@ -40,8 +40,7 @@ def rule_for(batch: MessageBatch, rule: str, otherwise: str = "paper") -> str:
 
 def has_summaries(batch: MessageBatch) -> bool:
     """Whether a device sent a fine summary instead of the clusters that it looked for."""
-    sent = () if batch.details is None else batch.details.messages
-    return any(message.details is not None and message.details.is_summary for message in sent)
+    return batch.is_summary is not None
 
 
 def pooled_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:

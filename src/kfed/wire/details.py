@@ -84,6 +84,11 @@ class Details:
         return {name: array for name, array in tensors.items() if name not in ("codes", "kept")} | pairs
 
     @property
+    def is_plain_summary(self) -> bool:
+        """Whether all that is said is that the centers are a summary."""
+        return self.is_summary and not self.tensors() and len(self.facts()) == 1
+
+    @property
     def rounded(self) -> OnGrid | None:
         """The centers on their grid, if they were rounded."""
         return None if self.codes is None or self.grid is None else OnGrid(self.codes, self.grid, self.kept)
@@ -190,6 +195,9 @@ class Details:
 FACTS = ("n_left_out", "promise", "refines", "is_summary")
 TENSORS = tuple(field.name for field in fields(Details) if field.name not in FACTS)
 DTYPES = {"groups": "iu", "codes": "iu", "cluster_ids": "iu", "kept": "b"}
+SUMMARY = Details(is_summary=True)
+"""What a message says that is a summary, and has nothing else beyond format 1."""
+
 PACKED = ("packed", "columns")
 """What stands for `codes` and `kept` in a file."""
 
