@@ -130,7 +130,7 @@ class LocalClustering(KfedFile):
         if self.columns is not None:
             return self._table_message(device_id, self.columns, sent)
         sums = said.sums_of_squares[sent]
-        details = Details(scatter=self.scatter, is_summary=self.is_summary)
+        n_rows = int(np.count_nonzero(sent[self.labels]))
         return DeviceMessage(
             device_id,
             said.centers[sent],
@@ -138,7 +138,7 @@ class LocalClustering(KfedFile):
             None if np.isnan(sums).any() else sums,
             self.spectral_deviation,
             self.feature_names,
-            details=details if self.is_summary or self.scatter is not None else None,
+            details=Details.of_device(self.is_summary, self.scatter, n_rows),
         )
 
     def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:

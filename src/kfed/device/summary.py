@@ -29,7 +29,7 @@ LEAST_CENTERS = 16
 ENOUGH = 48
 """Where 8 bits a value leave room for fewer centers, they have 4 bits: more centers are worth more than finer ones."""
 
-STATISTICS_BYTES, HEADER_BYTES = 32, 500
+STATISTICS_BYTES, HEADER_BYTES = 32, 400
 """Bytes of a center beside its values, and of a message beside its centers."""
 
 STEP = 4
@@ -69,7 +69,12 @@ def n_zero_features(points: Any) -> int:
 
 
 def within_budget(message: DeviceMessage) -> DeviceMessage:
-    """The message of a summary, its centers rounded to 16, 8 or 4 bits a value if they take too many bytes else."""
+    """The message of a summary, its centers rounded to 16, 8 or 4 bits a value if they take too many bytes else.
+
+    Beside the scatter, which takes more, nothing is rounded: the bounds that follow from it would be wide.
+    """
+    if message.details is not None and {"scatter", "sketch"} & message.details.tensors().keys():
+        return message
     n_values, n_bytes = message.centers.size, message.centers.nbytes
     room = SUMMARY_BYTES - HEADER_BYTES - STATISTICS_BYTES * message.n_local_clusters
     if n_bytes <= room:

@@ -33,8 +33,10 @@ class Details:
     noise : array of shape (n_local_clusters, 2) or None
         Standard deviation of the noise in every value of a center, and in its count.
     scatter : array of shape (n_rows, n_features) or None
-        Rows F such that F^T F is the scatter matrix, about their mean, of all rows behind the centers; or fewer rows
-        that approximate it.
+        Rows F such that F^T F is the scatter matrix, about their mean, of all rows behind the centers.
+    sketch : array of shape (n_directions, n_features) or None
+        Of such an F whose rows are at right angles, the longest: in no direction beside them do the rows behind the
+        centers spread more than in that of the shortest.
     grid : array of shape (2, n_features) or (2, n_local_clusters, 1), or None
         Lowest value and step of the grid that centers were rounded to, by column or by center.
     codes : array of uint8 or uint16, shape (n_local_clusters, n_features), or None
@@ -58,6 +60,7 @@ class Details:
     groups: Array | None = None
     noise: Array | None = None
     scatter: Array | None = None
+    sketch: Array | None = None
     grid: Array | None = None
     codes: Array | None = None
     kept: Array | None = None
@@ -66,6 +69,15 @@ class Details:
     is_summary: bool = False
     cluster_ids: Array | None = None
     refines: str | None = None
+
+    @classmethod
+    def of_device(cls, is_summary: bool, factor: Array | None, n_rows: int) -> Self | None:
+        """What a device says of its centers, if anything: a factor of fewer rows than there can be is a sketch."""
+        if factor is None:
+            return cls(is_summary=True) if is_summary else None
+        if len(factor) < min(n_rows, factor.shape[1]):
+            return cls(is_summary=is_summary, sketch=factor)
+        return cls(is_summary=is_summary, scatter=factor)
 
     def __post_init__(self) -> None:
         for name, array in self.tensors().items():
@@ -179,10 +191,12 @@ class Details:
             array = getattr(self, name)
             if array is not None and not ((array >= 0) & (array < np.inf)).all():
                 raise InvalidInputError(f"{name} must be finite and not negative")
-        if self.scatter is not None:
-            rows = self.scatter
-            if rows.ndim != 2 or rows.shape[1] != n_features or rows.dtype.kind != "f" or not np.isfinite(rows).all():
-                raise InvalidInputError(f"scatter must be finite numbers with {n_features} columns")
+        for name in ("scatter", "sketch"):
+            rows = getattr(self, name)
+            if rows is not None and (
+                rows.ndim != 2 or rows.shape[1] != n_features or rows.dtype.kind != "f" or not np.isfinite(rows).all()
+            ):
+                raise InvalidInputError(f"{name} must be finite numbers with {n_features} columns")
 
     def _check_cells(self, observed: Array, centers: Array, counts: Array) -> None:
         """Raise unless no column has more cells than rows, and nothing is said of cells that are not there."""
