@@ -29,8 +29,8 @@ LEAST_CENTERS = 16
 ENOUGH = 48
 """Where 8 bits a value leave room for fewer centers, they have 4 bits: more centers are worth more than finer ones."""
 
-STATISTICS_BYTES, HEADER_BYTES = 32, 400
-"""Bytes of a center beside its values, and of a message beside its centers."""
+STATISTICS_BYTES, HEADER_BYTES, PACKED_BYTES = 32, 400, 100
+"""Bytes of a center beside its values, of a message beside its centers, and how many more with 4 bits."""
 
 STEP = 4
 """Devices of 4 bits have a multiple of this many centers, so that those that are alike are clustered together."""
@@ -49,13 +49,13 @@ def n_summary_centers(n_points: int, n_features: int, min_cluster_size: int, mos
     affordable = _affordable(n_features)
     if affordable < ENOUGH:
         n_bytes = -(-max(n_features - n_zeros, -(-n_features // LEAST_KEPT)) // 2)
-        affordable = max(affordable, _affordable(n_bytes) // STEP * STEP)
+        affordable = max(affordable, _affordable(n_bytes, PACKED_BYTES + n_features // 8) // STEP * STEP)
     return max(1, min(most, affordable, n_points // min_cluster_size))
 
 
-def _affordable(n_bytes: int) -> int:
-    """How many centers may be sent whose values take so many bytes."""
-    return max(LEAST_CENTERS, (SUMMARY_BYTES - HEADER_BYTES) // (STATISTICS_BYTES + n_bytes))
+def _affordable(n_bytes: int, n_beside: int = 0) -> int:
+    """How many centers may be sent whose values take so many bytes each, and others that many."""
+    return max(LEAST_CENTERS, (SUMMARY_BYTES - HEADER_BYTES - n_beside) // (STATISTICS_BYTES + n_bytes))
 
 
 def n_zero_features(points: Any) -> int:

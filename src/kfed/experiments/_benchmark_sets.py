@@ -214,8 +214,8 @@ def _finding(claim: str, holds: bool, ours: str, reason: str) -> Finding:
 
 def _cost_finding(claim: str, costs: dict[str, float], most: float) -> Finding:
     ours = f"{costs['default']:.3f}; {costs['no floor']:.3f} with min_cluster_size=1"
-    least = f"{costs['floor']:.3f} is the least that k-means on all rows has"
-    reason = f"the floor: {least}, if of no cluster it may use fewer than {FLOOR} rows of a device"
+    with_floor = f"k-means on all rows has {costs['floor']:.3f} at best"
+    reason = f"the floor: {with_floor}, if of no cluster it may use fewer than {FLOOR} rows of a device"
     return _finding(claim, costs["default"] <= most, ours, reason)
 
 
