@@ -23,7 +23,7 @@ from kfed.device.far_rows import are_far, in_double, rounded
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
-from kfed.device.summary import merged, n_summary_centers
+from kfed.device.summary import merged, n_summary_centers, n_zero_features
 from kfed.device.withholding import is_withheld, measure
 from kfed.errors import InvalidInputError
 
@@ -105,7 +105,8 @@ def cluster_device(
 
     Without a number, ``is_summary`` is True, too. There is a center for every `min_cluster_size` points, but no more
     than `max_local_clusters`; clusters that are smaller than that in the end are merged with their nearest, so that all
-    points are behind some center. Where the centers take more than 20 kB, the message holds 16 or 8 bits of each value.
+    points are behind some center. Where the centers take more than 20 kB, the message holds 16, 8 or 4 bits of each
+    value.
 
     References
     ----------
@@ -155,7 +156,8 @@ def cluster_device(
 def summary_size(points: Any, settings: DeviceSettings) -> int:
     """How many centers the summary of these points may have."""
     n_points, n_features = points.shape
-    return n_summary_centers(n_points, n_features, settings.min_cluster_size, settings.max_local_clusters)
+    floor, most = settings.min_cluster_size, settings.max_local_clusters
+    return n_summary_centers(n_points, n_features, floor, most, n_zero_features(points))
 
 
 def _numbered(ids: Any, n_points: int) -> Array:

@@ -118,13 +118,15 @@ class LocalClustering(KfedFile):
     def to_message(self, device_id: str, *, bits: int | None = None) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld.
 
-        With `bits`, 8 or 16, centers are rounded to so many bits a number; the message says how far they may be off.
+        With `bits`, 4, 8 or 16, centers are rounded to so many bits a number; the message says how far they may be off.
         """
         self._sent_as.add(device_id)
         message = self._message(device_id, ~self.withheld, self if self.sent is None else self.sent)
         if self.refines is not None:
             message = second_message(message, np.flatnonzero(~self.withheld), self.refines)
-        return message if bits is None else message.quantised(bits)
+        if bits is not None:
+            return message.quantised(bits)
+        return within_budget(message) if self.is_summary and self.columns is None else message
 
     def _message(self, device_id: str, sent: Array, said: LocalClustering | SentClusters) -> DeviceMessage:
         if self.private is not None:
@@ -132,17 +134,16 @@ class LocalClustering(KfedFile):
         if self.columns is not None:
             return self._table_message(device_id, self.columns, sent)
         sums = said.sums_of_squares[sent]
-        details = Details(scatter=self.scatter, is_summary=self.is_summary)
-        message = DeviceMessage(
+        n_rows = int(np.count_nonzero(sent[self.labels]))
+        return DeviceMessage(
             device_id,
             said.centers[sent],
             said.counts[sent],
             None if np.isnan(sums).any() else sums,
             self.spectral_deviation,
             self.feature_names,
-            details=details if self.is_summary or self.scatter is not None else None,
+            details=Details.of_device(self.is_summary, self.scatter, n_rows),
         )
-        return within_budget(message) if self.is_summary else message
 
     def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
         """What was released with noise, and nothing else that depends on the rows."""

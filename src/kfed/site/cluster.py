@@ -61,7 +61,7 @@ def cluster_file(
         What to do with missing cells, see `read_columns`.
     dtype : {float32, float64}, optional
         With `scale` or `as_is`, the precision to compute and send in.
-    bits : {8, 16}, optional
+    bits : {4, 8, 16}, optional
         Send centers rounded to so many bits a number.
     **reading
         As in `read_table`.
