@@ -9,7 +9,7 @@ import numpy as np
 from kfed._base import pool
 from kfed._base.array import Array
 from kfed.device import small_products
-from kfed.device.norms import shorter_moments, spectral_norm, squared_lengths
+from kfed.device.norms import spectral_norm, squared_lengths
 from kfed.device.rows import SMALL_BYTES, Rows
 
 CANCELLED = 2.0**-6
@@ -75,20 +75,19 @@ class DenseRows(Rows):
 
     def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_moments`."""
-        if self.n_features > self.n_points:
-            return shorter_moments(self._residuals(centers, labels, weights))
         # As centers are means, sum w (x - c)(x - c)' = sum w x x' - sum n_c c c': no residual is needed. The difference
         # is off by a few eps of the first term. Where it cancels more than most of it, residuals are formed after all.
         points = self.points * np.sqrt(weights)[:, :, None] if (weights != 1).any() else self.points
-        moments = shorter_moments(points)
+        moments = np.matmul(points.transpose(0, 2, 1), points)
         total = np.einsum("bii->b", moments)
         sizes = np.bincount(_flat(labels, centers.shape[1]).ravel(), weights.ravel(), minlength=centers[..., 0].size)
         weighted = centers * sizes.reshape(*centers.shape[:2], 1).astype(centers.dtype)
         moments -= np.matmul(centers.transpose(0, 2, 1), weighted)
         far = ~(np.einsum("bii->b", moments) >= NEAR * total)
         if far.any():
-            moments[far] = shorter_moments(self.select(far)._residuals(centers[far], labels[far], weights[far]))
-        return moments
+            residuals = self.select(far)._residuals(centers[far], labels[far], weights[far])
+            moments[far] = np.matmul(residuals.transpose(0, 2, 1), residuals)
+        return np.asarray(moments)
 
     def _residuals(self, centers: Array, labels: Array, weights: Array) -> Array:
         """Points minus their own centers, times sqrt(weight)."""
