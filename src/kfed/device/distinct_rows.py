@@ -29,9 +29,9 @@ def have_enough_rows(rows: Rows, centers: Array, labels: Array, asked: Array, le
     few = slice(some.shape[1])
     enough = _told_by_sums(some, labels[:, few], is_there[:, few], tolerances, n_clusters, least)
     if isinstance(rows, DenseRows):
-        open_ones = np.flatnonzero((asked & ~enough).any(axis=1))
-        parts = (of[open_ones] for of in (rows.points, labels, is_there, tolerances))
-        enough[open_ones] |= _told_by_sums(*parts, n_clusters, least)
+        left = np.flatnonzero((asked & ~enough).any(axis=1))
+        points = rows.points[left]
+        enough[left] |= _told_by_sums(points, labels[left], is_there[left], tolerances[left], n_clusters, least)
     for device, cluster in np.argwhere(asked & ~enough):
         members = np.flatnonzero((labels[device] == cluster) & is_there[device])
         own = rows.select(slice(device, device + 1))
