@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kfed
+from kfed.insight import cluster_report, to_html
 from kfed.server import support
 from kfed.wire import MessageBatch
 from worlds import mixture_world, same_partition, theorem_world
@@ -110,6 +111,14 @@ def test_the_warnings_name_the_liars(arena):
     choice = kfed.choose_n_clusters([*arena.messages, *liars], min_devices=4)
     assert (choice.n_clusters, choice.is_reliable) == (16, True)
     assert "'liar-0', 'liar-1', 'liar-2' were set aside" in choice.reason
+
+
+def test_the_report_of_the_clusters_names_the_liars(arena):
+    liars = [liar(arena, 3, reach=300.0, name=f"liar-{i}", seed=i) for i in range(2)]
+    result = arena.aggregate(*liars, rule="robust", min_devices=3)
+    shown = to_html(cluster_report(result, "Clusters")).decode()
+    assert "6 centers of &#x27;liar-0&#x27;, &#x27;liar-1&#x27; were set aside" in shown
+    assert "liar-" not in to_html(cluster_report(arena.aggregate(), "Clusters")).decode()
 
 
 def test_what_is_set_aside_is_answered_like_a_late_device(arena):

@@ -49,6 +49,7 @@ def cluster_report(
     shape = _shape(image_shape, profile)
     sections = [
         Section("", tuple(_summary(aggregation, profile, called, is_image=shape is not None))),
+        *([Section("Look at this first", (Notes(warnings, "warning"),))] if (warnings := aggregation.warnings) else []),
         *([Section("Mean images", (_images(profile, called, shape),))] if shape else []),
         *([] if shape else [Section("What sets clusters apart", (_heatmap(profile, called),))]),
         Section("Where they live", tuple(_devices(profile, called))),
