@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SITES = {"wine": (6, 8), "cancer": (6, 12), "digits": (6, 12), "mixed": (6, 12)}
 """Wine has 178 rows: with more than eight sites, a spread would be one of fewer rows than the floor allows."""
 
+N_STARTS = 50
+"""Of pooled k-means: with ten, digits end in other optima from run to run, and compare by chance."""
+
 WITHIN, WITHIN_MISSING = 0.01, 0.02
 """Adjusted Rand index that may be lost against pooled clustering, without and with missing cells."""
 
@@ -119,7 +122,7 @@ def _pooled(data: str, values: Array, n_clusters: int, seed: int) -> Array:
         return _prototypes(filled, n_clusters, seed)
     spread = filled.std(axis=0)
     scaled = (filled - filled.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    return np.asarray(KMeans(n_clusters, n_init=10, random_state=seed).fit(scaled).labels_)
+    return np.asarray(KMeans(n_clusters, n_init=N_STARTS, random_state=seed).fit(scaled).labels_)
 
 
 def _prototypes(values: Array, n_clusters: int, seed: int) -> Array:
@@ -159,13 +162,15 @@ def _finding(results: list[Result], data: str, missing: float) -> Finding:
     verdict = worst([leads(each) if is_mixed else similar(each, margin) for each in gains.values()])
     cells = "complete" if missing == 0 else f"{100 * missing:.0f} % of cells missing"
     goal = "better than pooled k-prototypes" if is_mixed else f"within {margin:g} of pooled k-means"
-    without = {setting: _gains(own, *setting, "no floor") for setting in settings}
+    is_within = min(np.mean(each) for each in gains.values()) >= (0 if is_mixed else -margin)
+    without = _means({setting: _gains(own, *setting, "no floor") for setting in settings})
+    reason = "on average it is, but not beyond the noise of the runs" if is_within else f"without the floor: {without}"
     return Finding(
         claim=f"{NAMES[data]}, {cells}: {goal}",
         paper="not in the paper",
         ours=_means(gains),
         verdict=verdict,
-        reason="" if verdict == "reproduced" else f"without the floor: {_means(without)}",
+        reason="" if verdict == "reproduced" else reason,
     )
 
 
@@ -226,7 +231,7 @@ EXPERIMENT = Experiment(
     setup_differs=f"6 to 12 sites, IID or with half of the groups each. k is given to the server, and no other number "
     f"to anyone. The floor is that of tables: nothing of fewer than {MIN_TABLE_CLUSTER_SIZE} rows or cells leaves a "
     "site; what it costs is shown beside. Pooled clustering is k-means on the pooled scale with means filled in, the "
-    "best of ten starts; for mixed types k-prototypes, the best of three.",
+    f"best of {N_STARTS} starts; for mixed types k-prototypes, the best of three.",
     quick=_preset(["wine", "mixed"], 1),
     full=_preset(list(NAMES), 10),
     run_one=run_one,
