@@ -83,9 +83,10 @@ def test_one_liar_of_101_changes_nothing_for_the_others(arena, what, rule):
     assert (result.cluster_sizes > 0).all()
 
 
+@pytest.mark.parametrize("rule", ["robust", "pooled"])
 @pytest.mark.parametrize("what", PLAIN)
-def test_the_robust_rule_asks_for_two_devices_among_many_by_itself(arena, what):
-    assert arena.agreement(arena.aggregate(liar(arena, **PLAIN[what]), rule="robust")) >= 0.95
+def test_rules_beside_the_papers_ask_for_two_devices_among_many_by_themselves(arena, what, rule):
+    assert arena.agreement(arena.aggregate(liar(arena, **PLAIN[what]), rule=rule)) >= 0.95
 
 
 @pytest.mark.parametrize("what", PLAIN)

@@ -34,10 +34,10 @@ def plus_minus(values: Sequence[float], digits: int = 2) -> str:
     Examples
     --------
     >>> plus_minus([1.0, 3.0]), plus_minus([1.0])
-    ('2.00 ± 1.00', '1.00 (one run)')
+    ('2.00 ± 1.41', '1.00 (one run)')
     """
     mean = f"{np.mean(values):.{digits}f}"
-    return f"{mean} (one run)" if len(values) == 1 else f"{mean} ± {np.std(values):.{digits}f}"
+    return f"{mean} (one run)" if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
 
 
 def select(results: Sequence[Any], **axes: Any) -> list[Any]:

@@ -74,8 +74,8 @@ def group(
 ) -> Grouping:
     """Group the device centers of a batch into `n_clusters` global clusters, by the rule of this name.
 
-    Without `min_devices`, only the robust rule asks for more than one device behind a cluster, see
-    `support.usual_min_devices`, and only if there are as many such clusters.
+    Without `min_devices`, the paper's rule takes clusters of any one device. The others ask for two among many devices, see
+    `support.usual_min_devices`, if there are as many such clusters.
     """
     if len(batch.centers) < n_clusters:
         sent = f"{text.plural(len(batch.device_ids), 'device')} sent {text.plural(len(batch.centers), 'center')}"
@@ -83,7 +83,7 @@ def group(
             f"n_clusters must be at most the number of device centers; got {n_clusters}, but {sent}: ask for fewer "
             "clusters, wait for more devices, or let devices look for more local clusters"
         )
-    usual = support.usual_min_devices(batch) if rule == "robust" else 1
+    usual = support.usual_min_devices(batch) if rule in ("robust", "pooled") else 1
     if (min_devices or usual) > 1:
         found = _supported(batch, n_clusters, rule, first_device, n_jobs, min_devices or usual)
         if found is not None:
