@@ -42,7 +42,8 @@ def test_an_administrator_needs_no_terminal(socket_caller, signed_in, tmp_path, 
     page.get_by_label("Features").fill("age, height")
     page.get_by_role("button", name="Create").click()
     page.get_by_role("heading", name="The join token").wait_for()
-    token, command = page.locator("#once code").all_inner_texts()
+    token, address, command = page.locator("#once code").all_inner_texts()
+    assert address == f"{socket_caller.http.base_url}/join"
     assert f"kfed join {socket_caller.http.base_url} --federation clinics --token-file clinics.token" in command
     socket_caller.join["clinics"] = {"Authorization": f"Bearer {token}"}
 

@@ -112,5 +112,6 @@ def test_a_device_may_ask_what_its_message_must_hold(caller):
     terms = caller.http.get(path, headers=caller.join["clinics"]).json()
     assert terms.pop("min_devices_shown") == 1
     assert terms.pop("rounds") == 1
+    assert terms.pop("closed") is False
     assert terms == {"by_column": True, "n_features": 3, "feature_names": ["dose", "ward", "age"], "max_epsilon": None}
     assert caller.http.get(path).status_code == 401

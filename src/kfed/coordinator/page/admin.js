@@ -41,7 +41,7 @@ export function renderActions(state) {
   drawnActions = key;
   const focused = place.contains(document.activeElement) ? document.activeElement.textContent : "";
   place.replaceChildren(...(isAdmin() ? actions(state) : []));
-  if (focused) ([...place.children].find((node) => node.textContent === focused) ?? place.firstElementChild).focus();
+  if (focused) ([...place.children].find((node) => node.textContent === focused) ?? place.firstElementChild)?.focus();
 }
 
 function actions(state) {

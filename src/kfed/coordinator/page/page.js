@@ -56,13 +56,14 @@ async function read(stream) {
   }
 }
 
+const PATIENCE = 2000;
 let leftAt = 0;
 
 /** Show whether the coordinator answers, and since when it does not: what the page shows is as old. */
 function connected(isLive) {
   leftAt = isLive ? 0 : leftAt || Date.now();
-  get("away").hidden = isLive;
-  put("away", isLive ? "" : `The coordinator has not answered since ${clock(leftAt / 1000)}. This page keeps trying; what it shows may have changed.`);
+  get("away").hidden = isLive || Date.now() - leftAt < PATIENCE;
+  put("away", get("away").hidden ? "" : `The coordinator has not answered since ${clock(leftAt / 1000)}. This page keeps trying; what it shows may have changed.`);
   get("connection").textContent = isLive ? "live" : "reconnecting";
   get("connection").classList.toggle("live", isLive);
 }
