@@ -86,7 +86,8 @@ def image(split, k):
 
 @pytest.mark.parametrize("which", ["images", "sets", "both"])
 def test_images_and_sets_are_summarised_and_drawn_alone_and_together(which, tmp_path):
-    images = [] if which == "sets" else [image(split, k) for split in HELD for k in (10, 20)]
+    splits = list(HELD)[:1] if which == "images" else HELD
+    images = [] if which == "sets" else [image(split, k) for split in splits for k in (10, 20)]
     small = [] if which == "images" else [result(name, how) for name in ("r15", "ecoli") for how in sets.SPREADS]
     summary = EXPERIMENT.summarize(images + small)
     assert len(summary.findings) == len(images) + 5 * bool(small)
