@@ -206,6 +206,14 @@ def test_what_says_more_than_that_it_is_a_summary_is_not_read_as_one(more):
     assert batch.message("a") == message
 
 
+def test_a_summary_that_says_so_in_another_type_is_refused_alone_and_among_many():
+    odd = summaries(1)[0].to_bytes().replace(b'is_summary\\": true', b'is_summary\\": 1   ')
+    with pytest.raises(kfed.MessageError, match="is_summary must be true or false"):
+        DeviceMessage.from_bytes(odd)
+    with pytest.raises(kfed.MessageError, match="is_summary must be true or false"):
+        MessageBatch.of_bytes([odd])
+
+
 # Columns by name ------------------------------------------------------------------------------------------------
 
 

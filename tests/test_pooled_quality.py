@@ -66,7 +66,7 @@ def result(name="r15", spread="by groups", run=0, **values):
 def test_each_bar_has_a_verdict_of_its_own(values, failed):
     found = EXPERIMENT.summarize([result(**values)]).findings
     assert [i for i, finding in enumerate(found) if finding.verdict != "reproduced"] == failed
-    assert all(bool(finding.reason) == (i in failed and i != 2) for i, finding in enumerate(found))
+    assert all(bool(finding.reason) == (i in failed) for i, finding in enumerate(found))
     if failed == [0, 1]:
         assert "k-means on all rows has 1.180 at best" in found[1].reason
 
@@ -86,7 +86,8 @@ def image(split, k):
 
 @pytest.mark.parametrize("which", ["images", "sets", "both"])
 def test_images_and_sets_are_summarised_and_drawn_alone_and_together(which, tmp_path):
-    images = [] if which == "sets" else [image(split, k) for split in HELD for k in (10, 20)]
+    splits = list(HELD)[:1] if which == "images" else HELD
+    images = [] if which == "sets" else [image(split, k) for split in splits for k in (10, 20)]
     small = [] if which == "images" else [result(name, how) for name in ("r15", "ecoli") for how in sets.SPREADS]
     summary = EXPERIMENT.summarize(images + small)
     assert len(summary.findings) == len(images) + 5 * bool(small)

@@ -128,8 +128,8 @@ def _said(prefix: str, facts: Any, n_features: int, known: dict[tuple[str, str],
     if (prefix, text) not in known:
         read = json.loads(text)
         is_summary = prefix != _PREFIXES[0]
-        others = {name: value for name, value in read.items() if name != "feature_names" and value is not None}
-        if is_summary and others != {"is_summary": True}:
+        others = {name for name, value in read.items() if value is not None} - {"feature_names", "is_summary"}
+        if is_summary and (others or read.get("is_summary") is not True):
             return None
         known[prefix, text] = Said(checks.feature_names(read.get("feature_names"), n_features), is_summary)
     said = known[prefix, text]
