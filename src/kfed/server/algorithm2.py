@@ -74,8 +74,8 @@ def group(
 ) -> Grouping:
     """Group the device centers of a batch into `n_clusters` global clusters, by the rule of this name.
 
-    Without `min_devices`, the paper's rule takes clusters of any one device. The others ask for two among many devices, see
-    `support.usual_min_devices`, if there are as many such clusters.
+    Without `min_devices`, the paper's rule takes clusters of any one device. The robust and the pooled rule ask for two
+    among many devices, see `support.usual_min_devices`, if there are as many such clusters.
     """
     if len(batch.centers) < n_clusters:
         sent = f"{text.plural(len(batch.device_ids), 'device')} sent {text.plural(len(batch.centers), 'center')}"

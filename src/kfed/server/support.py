@@ -18,7 +18,7 @@ from kfed._base.array import Array
 from kfed.wire import MessageBatch
 
 MANY_DEVICES = 30
-"""From this many devices on, the robust and the pooled rule and ``n_clusters="auto"`` ask for two devices behind each cluster."""
+"""From this many devices on, all but the paper's rule ask for two devices behind each cluster, as ``"auto"`` does."""
 
 MOST_TIMES = 10.0
 """No device weighs more than this many times the median device ..."""
