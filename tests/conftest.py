@@ -4,9 +4,12 @@
 """
 
 import os
+import shutil
 
 import pytest
 from hypothesis import settings
+
+import kfed
 
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
@@ -23,3 +26,41 @@ def write(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def world():
+    """Four clusters on six devices, for modules that need no world of their own."""
+    from worlds import mixture_world
+
+    return mixture_world(4, 5)
+
+
+@pytest.fixture(scope="session")
+def result(world):
+    """The clusters of `world`."""
+    return kfed.aggregate(world.messages(), 4)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium; one for all tests, as Playwright runs once in a process."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("chromium is not installed (Debian package chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        launched = running.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def dask_client():
+    """A Dask cluster of two workers."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

@@ -1,22 +1,7 @@
 """The live page in a real browser: what it shows, that it keeps up, and that anyone can use it."""
 
-import shutil
-
 import pytest
 from coordinators import ADMIN, MEANS, Caller, message, messages
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian package chromium)")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        launched = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

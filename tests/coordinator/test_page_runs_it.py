@@ -4,7 +4,7 @@ import re
 
 import pytest
 from coordinators import ADMIN, MEANS, SECRET, Caller, message, messages
-from test_page import browser, open_page  # noqa: F401
+from test_page import open_page  # noqa: F401
 
 import kfed
 from kfed.wire import load

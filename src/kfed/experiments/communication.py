@@ -8,7 +8,7 @@ import numpy as np
 
 from kfed.baselines import distributed_lloyd, rows_message
 from kfed.datasets import partition
-from kfed.experiments.drawing import finish, plus_minus, select, values_of
+from kfed.experiments.drawing import finish, legend_below, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, nearest_cost, oracle
 from kfed.experiments.yardstick import similar
@@ -144,7 +144,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         finish(ax, name, "megabytes sent, both directions", "")
     figure.axes[0].set_ylabel("cost over the oracle's")
     title = "k-FED, one round: ★ induced labels,\n◆ nearest server centers; • Lloyd, by round"
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, title=title)
+    legend_below(figure, ax, 5, title=title)
 
 
 def _draw_lloyd(ax: Any, results: list[Result], color: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.datasets import mixture
-from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
+from kfed.experiments.drawing import finish, legend_below, plus_minus, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.yardstick import holds
 from kfed.metrics import matched_accuracy
@@ -128,7 +128,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         up = "points in the right cluster, %" if m0 == next(iter(cases)) else ""
         finish(ax, f"{m0} devices share a cluster", "devices that fail, %", up)
         ax.set(ylim=(0, 103))
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    legend_below(figure, ax, 2)
 
 
 EXPERIMENT = Experiment.of(

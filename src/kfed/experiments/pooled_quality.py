@@ -11,7 +11,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed.baselines import centralized, distributed_lloyd
 from kfed.datasets import Dataset, Partition, mnist, mnist_by_writer, partition
-from kfed.experiments.drawing import finish, plus_minus, select, values_of
+from kfed.experiments.drawing import finish, legend_below, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import kmeans_cost
 from kfed.simulate import Round
@@ -145,22 +145,19 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.set(xscale="log", ylim=(0.995, 1.12))
         finish(ax, f"{split}, k = {k}", "bytes from a device", "")
     figure.axes[0].set_ylabel("cost over pooled k-means")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    legend_below(figure, ax, 4)
 
 
-EXPERIMENT = Experiment(
-    name="pooled-quality",
-    title="As good as pooled, in one round",
-    paper="beyond the paper",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "As good as pooled, in one round",
+    "beyond the paper",
     claim="Where clusters are not separated, the default comes within half a percent of k-means on all rows.",
     measure="k-means cost, every row at its nearest center, over that of k-means on all rows (best of three seedings).",
     setup_differs="MNIST, which the paper splits by writer alone. k is given to all; k^(z) to the paper's rule "
     "alone, as the number of digits on a device.",
     quick=grid(split=HELD, k=[10, 20], n_devices=[15], n_points=[9_000], max_rounds=[20], run=range(1)),
     full=grid(split=HELD, k=[10, 20], n_devices=[100], n_points=[60_000], max_rounds=[50], run=range(5)),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     requires=("mnist", "mnist-writers"),
     figure_size=(12.0, 4.0),
 )

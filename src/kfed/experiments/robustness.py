@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.experiments.drawing import finish, select, values_of
+from kfed.experiments.drawing import finish, legend_below, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
 from kfed.experiments.ways import WAYS, labels_each_way
@@ -114,7 +114,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.grid(axis="y", visible=False)
         ax.grid(axis="x", alpha=0.3)
     ax.invert_yaxis()
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    legend_below(figure, ax, 3)
 
 
 EXPERIMENT = Experiment.of(

@@ -11,7 +11,7 @@ from kfed._base import pool
 from kfed._base.array import Array
 from kfed.baselines import textbook_local
 from kfed.datasets import Mixture, mixture
-from kfed.experiments.drawing import finish, plus_minus, select
+from kfed.experiments.drawing import finish, legend_below, plus_minus, select
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.yardstick import reaches
 from kfed.metrics import matched_accuracy
@@ -152,7 +152,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.errorbar(places, means, deviations, fmt=marker, color=color, capsize=3, markersize=6, label=name)
     ax.set_xticks(range(len(rows)), [f"d = {d}, k = {k}" for d, k in rows])
     finish(ax, "Table 1: mixtures of Gaussians, k' = √k, m₀ = 5", "", "accuracy in percent")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize="small")
+    legend_below(figure, ax, 4, fontsize="small")
 
 
 EXPERIMENT = Experiment.of(

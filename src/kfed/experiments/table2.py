@@ -27,7 +27,7 @@ from kfed.experiments._personalization import (
     values,
 )
 from kfed.experiments._rotated_mnist import LAYOUTS, n_held
-from kfed.experiments.drawing import finish, plus_minus
+from kfed.experiments.drawing import finish, legend_below, plus_minus
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid
 from kfed.experiments.yardstick import ENOUGH, leads, similar, worst
 
@@ -171,8 +171,7 @@ def plot(results: list[Result], figure: Figure) -> None:
                 ax.plot(x, printed(place)[method], "_k", markersize=13, markeredgewidth=2, label="the paper's")
     ax.set_xticks(range(len(places)), [f"{devices} devices\n{layout}" for layout, devices in places])
     finish(ax, "Table 2: rotated MNIST, one model for each cluster", "", "test accuracy in percent")
-    by_name = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    figure.legend(by_name.values(), by_name, loc="outside lower center", frameon=False, ncols=4, fontsize="small")
+    legend_below(figure, ax, 4, fontsize="small")
 
 
 def _runs(rounds: int, share: float, devices: list[int], n_runs: int) -> tuple[Axes, ...]:

@@ -198,10 +198,10 @@ def plot(results: list[Result], figure: Figure) -> None:
     figure.axes[0].legend(frameon=False, loc="lower left")
 
 
-EXPERIMENT = Experiment(
-    name="tables",
-    title="Tables as they are",
-    paper="Not in the paper",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Tables as they are",
+    "Not in the paper",
     claim="Sites that send their centers in the units of their tables, with the spread of each column, are clustered "
     "as well as if all rows had been in one place and on one scale; also if a fifth of the cells is missing.",
     measure="Adjusted Rand index of labels with the true groups, one round against pooled clustering.",
@@ -212,9 +212,6 @@ EXPERIMENT = Experiment(
     "mixed types k-prototypes, the best of three.",
     quick=tuple(grid(data=["wine", "mixed"], split=["iid", "group"], missing=[0.0, 0.2], run=range(1))),
     full=tuple(grid(data=list(NAMES), split=["iid", "group"], missing=[0.0, 0.2], run=range(10))),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     package="kmodes",
     figure_size=(12.0, 4.5),
     minutes=(0.3, 5),
