@@ -8,7 +8,7 @@ import numpy as np
 
 from kfed.baselines import distributed_lloyd, rows_message
 from kfed.datasets import partition
-from kfed.experiments.drawing import finish, legend_below, plus_minus, select, values_of
+from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, nearest_cost, oracle
 from kfed.experiments.yardstick import similar
@@ -143,8 +143,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.margins(x=0.08)
         finish(ax, name, "megabytes sent, both directions", "")
     figure.axes[0].set_ylabel("cost over the oracle's")
-    title = "k-FED, one round: ★ induced labels,\n◆ nearest server centers; • Lloyd, by round"
-    legend_below(figure, ax, 5, title=title)
 
 
 def _draw_lloyd(ax: Any, results: list[Result], color: str) -> None:
@@ -168,6 +166,8 @@ def _preset(cases: tuple[dict[str, Any], ...], n_runs: int, max_rounds: int) -> 
     return tuple({**case, **axes} for case in cases for axes in runs)
 
 
+LEGEND = "k-FED, one round: ★ induced labels,\n◆ nearest server centers; • Lloyd, by round"
+
 EXPERIMENT = Experiment.of(
     __name__,
     "Communication efficiency",
@@ -183,5 +183,6 @@ EXPERIMENT = Experiment.of(
     full=_preset(FULL_CASES, 3, 60),
     run_requires=files_of,
     figure_size=(13.0, 5.4),
+    legend={"ncols": 5, "title": LEGEND},
     minutes=(0.4, 3),
 )

@@ -29,10 +29,12 @@ def finish(ax: Axes, title: str, across: str, up: str) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def legend_below(figure: Figure, ax: Axes, n_columns: int, **style: Any) -> None:
-    """Explain the lines of one of the axes below all of them, each label once."""
-    by_label = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    figure.legend(by_label.values(), by_label, loc="outside lower center", ncols=n_columns, frameon=False, **style)
+def legend_below(figure: Figure, **style: Any) -> None:
+    """Explain the lines of all axes below them, each label once."""
+    by_label = {
+        label: handle for ax in figure.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(by_label.values(), by_label, loc="outside lower center", frameon=False, **style)
 
 
 def plus_minus(values: Sequence[float], digits: int = 2) -> str:

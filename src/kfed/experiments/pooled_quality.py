@@ -11,7 +11,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed.baselines import centralized, distributed_lloyd
 from kfed.datasets import Dataset, Partition, mnist, mnist_by_writer, partition
-from kfed.experiments.drawing import finish, legend_below, plus_minus, select, values_of
+from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import kmeans_cost
 from kfed.simulate import Round
@@ -145,7 +145,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.set(xscale="log", ylim=(0.995, 1.12))
         finish(ax, f"{split}, k = {k}", "bytes from a device", "")
     figure.axes[0].set_ylabel("cost over pooled k-means")
-    legend_below(figure, ax, 4)
 
 
 EXPERIMENT = Experiment.of(
@@ -160,4 +159,5 @@ EXPERIMENT = Experiment.of(
     full=grid(split=HELD, k=[10, 20], n_devices=[100], n_points=[60_000], max_rounds=[50], run=range(5)),
     requires=("mnist", "mnist-writers"),
     figure_size=(12.0, 4.0),
+    legend={"ncols": 4},
 )

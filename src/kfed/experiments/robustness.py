@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.experiments.drawing import finish, legend_below, select, values_of
+from kfed.experiments.drawing import finish, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.troubles import N_CLUSTERS, TROUBLES, troubled
 from kfed.experiments.ways import WAYS, labels_each_way
@@ -114,7 +114,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.grid(axis="y", visible=False)
         ax.grid(axis="x", alpha=0.3)
     ax.invert_yaxis()
-    legend_below(figure, ax, 3)
 
 
 EXPERIMENT = Experiment.of(
@@ -128,5 +127,6 @@ EXPERIMENT = Experiment.of(
     quick=grid(trouble=["clean", "5 outliers", "k^(z) + 1"], least=[1, 3], run=range(2)),
     full=grid(trouble=TROUBLES, least=[1, 3], run=range(20)),
     figure_size=(10.0, 5.0),
+    legend={"ncols": 3},
     minutes=(0.1, 1),
 )

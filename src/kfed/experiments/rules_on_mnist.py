@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.datasets import Dataset, Partition, mnist_by_writer, partition
-from kfed.experiments.drawing import finish, legend_below, select, spread, values_of
+from kfed.experiments.drawing import finish, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.ways import WAYS, labels_each_way
 from kfed.experiments.yardstick import holds
@@ -107,7 +107,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         for way, color in WAYS.items():
             spread(ax, many, [[r[f"{way}: ARI"] for r in select(own, k=k)] for k in many], way, color)
         finish(ax, split, "clusters, k", "ARI against digits")
-    legend_below(figure, ax, 3)
 
 
 EXPERIMENT = Experiment.of(
@@ -121,5 +120,6 @@ EXPERIMENT = Experiment.of(
     full=grid(split=LOCAL, k=[10, 16, 25, 40], n_devices=[100], run=range(5)),
     requires=("mnist", "mnist-writers"),
     figure_size=(9.5, 4.6),
+    legend={"ncols": 3},
     minutes=(0.3, 1),
 )

@@ -27,7 +27,7 @@ from kfed.experiments._personalization import (
     values,
 )
 from kfed.experiments._rotated_mnist import LAYOUTS, n_held
-from kfed.experiments.drawing import finish, legend_below, plus_minus
+from kfed.experiments.drawing import finish, plus_minus
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid
 from kfed.experiments.yardstick import ENOUGH, leads, similar, worst
 
@@ -171,7 +171,6 @@ def plot(results: list[Result], figure: Figure) -> None:
                 ax.plot(x, printed(place)[method], "_k", markersize=13, markeredgewidth=2, label="the paper's")
     ax.set_xticks(range(len(places)), [f"{devices} devices\n{layout}" for layout, devices in places])
     finish(ax, "Table 2: rotated MNIST, one model for each cluster", "", "test accuracy in percent")
-    legend_below(figure, ax, 4, fontsize="small")
 
 
 def _runs(rounds: int, share: float, devices: list[int], n_runs: int) -> tuple[Axes, ...]:
@@ -216,5 +215,6 @@ EXPERIMENT = Experiment.of(
     package="torch",
     side_by_side=2,
     figure_size=(11.0, 5.4),
+    legend={"ncols": 4, "fontsize": "small"},
     minutes=(1, 35),
 )
