@@ -10,10 +10,11 @@ WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 # Slow tests that run code which no other test does: whole experiments and trainings.
-COVERED := tests/test_experiments.py tests/test_second_round.py tests/federated
+COVERED := tests/test_experiments.py tests/test_registered_experiments.py tests/test_second_round.py tests/federated
 
 # What runs with the lowest versions that are allowed: the core, and nothing that needs an extra.
-LOWEST := $(addprefix tests/test_,device.py server.py message.py identity.py laws.py site.py robust.py certificate.py estimator.py)
+LOWEST := $(addprefix tests/test_,device.py lloyd.py server.py message.py damaged_bytes.py identity.py laws.py site.py robust.py certificate.py \
+	estimator.py estimator_devices.py estimator_bad_input.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test cover slow slow-rest flower flower-versions check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
@@ -44,7 +45,7 @@ flower-versions: $(VENV)-flower/.ready ## Run the quick tests of Flower at both 
 	for version in $(FLOWER_VERSIONS); do \
 		$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 			--target build/flwr-$$version flwr==$$version && \
-		PYTHONPATH=build/flwr-$$version $(VENV)-flower/bin/pytest tests/flower/test_flower.py || exit 1; \
+		PYTHONPATH=build/flwr-$$version $(VENV)-flower/bin/pytest tests/flower/test_flower.py tests/flower/test_flower_strategies.py || exit 1; \
 	done
 
 check: $(READY) ## Lint, type-check, and check which room uses which

@@ -11,7 +11,7 @@ from kfed.wire import load
 
 
 @pytest.fixture
-def signed_in(open_page):  # noqa: F811
+def signed_in(open_page):
     """Open a page and sign in as its administrator."""
 
     def sign_in(caller, where="", **options):
@@ -33,7 +33,7 @@ def agree(page, name):
 
 
 @pytest.mark.slow
-def test_an_administrator_needs_no_terminal(socket_caller, signed_in, tmp_path, open_page):  # noqa: F811
+def test_an_administrator_needs_no_terminal(socket_caller, signed_in, tmp_path, open_page):
     open_page.expected.add("404")  # a picture may be asked for in the moment in which the federation is deleted
     page = signed_in(socket_caller)
     page.get_by_role("main").get_by_role("button", name="New federation").click()
@@ -97,7 +97,7 @@ def test_an_administrator_needs_no_terminal(socket_caller, signed_in, tmp_path, 
 
 
 @pytest.mark.slow
-def test_who_only_watches_sees_no_button_that_changes_anything(run_server, tmp_path, open_page):  # noqa: F811
+def test_who_only_watches_sees_no_button_that_changes_anything(run_server, tmp_path, open_page):
     caller = Caller(run_server(str(tmp_path / "kfed.db"), open_to_loopback=False))
     caller.create_aggregated(messages(6))
     page = open_page(f"{caller.http.base_url}/#/link={caller.invite()}")
@@ -107,7 +107,7 @@ def test_who_only_watches_sees_no_button_that_changes_anything(run_server, tmp_p
 
 
 @pytest.mark.slow
-def test_an_error_of_the_coordinator_is_shown_in_its_words(socket_caller, signed_in, open_page):  # noqa: F811
+def test_an_error_of_the_coordinator_is_shown_in_its_words(socket_caller, signed_in, open_page):
     open_page.expected.add("409")
     socket_caller.create("taken")
     page = signed_in(socket_caller)
@@ -134,7 +134,7 @@ OVERLAPS = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_twelve_clusters_of_many_devices_are_told_apart_on_a_phone_too(socket_caller, open_page, scheme):  # noqa: F811
+def test_twelve_clusters_of_many_devices_are_told_apart_on_a_phone_too(socket_caller, open_page, scheme):
     means = MEANS[[0, 1, 2, 3] * 3] + [[i, (3 * i) % 5] for i in range(12)]
     socket_caller.create_aggregated(messages(60, means=means), n_clusters=12)
     page = open_page(socket_caller.http.base_url, color_scheme=scheme, viewport={"width": 390, "height": 844})
