@@ -1,4 +1,4 @@
-"""Devices on a Dask cluster: four thousand of them in Parquet files, on two worker processes and in one process."""
+"""Devices on a Dask cluster: eight thousand of them in Parquet files, on two worker processes and in one process."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ COLUMNS = [f"x{i}" for i in range(N_FEATURES)]
 
 
 def partitions(quick: bool) -> Iterator[Figure]:
-    """Cluster 2 million rows of 4,000 devices of unequal sizes, beside k-means on all rows; a tenth if `quick`."""
-    n_devices, n_rows = (400, 200_000) if quick else (4_000, 2_000_000)
+    """Cluster 4 million rows of 8,000 devices of unequal sizes, beside k-means on all rows; a twentieth if `quick`."""
+    n_devices, n_rows = (400, 200_000) if quick else (8_000, 4_000_000)
     with tempfile.TemporaryDirectory(prefix="kfed-bench-") as folder:
         sizes = _sizes(n_devices, n_rows)
         _write(Path(folder), sizes)
