@@ -17,7 +17,7 @@ LOWEST := $(addprefix tests/test_,device.py lloyd.py server.py message.py damage
 	estimator.py estimator_devices.py estimator_bad_input.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow slow-rest flower flower-versions check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
+.PHONY: help demo test cover slow slow-rest environments flower flower-versions check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -37,6 +37,8 @@ slow-rest: ## Run the slow tests that `make cover` does not
 
 slow: $(READY) ## Run the slow tests
 	$(PYTEST) -m slow $(ARGS) || test $$? -eq 5 # 5: there are none
+
+environments: $(VENV)-flower/.ready ## Set up the environments of engines that cannot be installed beside the rest
 
 flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (about five minutes)
 	$(VENV)-flower/bin/pytest tests/flower

@@ -7,6 +7,7 @@ import os
 import shutil
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 import kfed
@@ -14,6 +15,12 @@ import kfed
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for no examples in docstrings of tests: there are none, and to look takes each worker seconds."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 @pytest.fixture
