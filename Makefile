@@ -9,8 +9,8 @@ READY := $(VENV)/.ready
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-# Slow tests that run code which no other test does: whole experiments and trainings.
-COVERED := tests/test_experiments.py tests/test_registered_experiments.py tests/test_second_round.py tests/federated
+# Slow tests that run code which no other test does: whole experiments, trainings, a Dask cluster that is lost.
+COVERED := tests/test_experiments.py tests/test_registered_experiments.py tests/test_second_round.py tests/test_dask.py tests/federated
 
 # What runs with the lowest versions that are allowed: the core, and nothing that needs an extra.
 LOWEST := $(addprefix tests/test_,device.py lloyd.py server.py message.py damaged_bytes.py identity.py laws.py site.py robust.py certificate.py \

@@ -35,6 +35,14 @@ def write(tmp_path):
     return write
 
 
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder of data sets, and a cache, both empty."""
+    monkeypatch.setenv("KFED_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "data"
+
+
 @pytest.fixture(scope="session")
 def world():
     """Four clusters on six devices, for modules that need no world of their own."""
@@ -64,10 +72,18 @@ def browser():
 
 @pytest.fixture(scope="module")
 def dask_client():
-    """A Dask cluster of two workers."""
+    """A Dask cluster of two workers in this process."""
+    yield from _dask_cluster(processes=False)
+
+
+@pytest.fixture(scope="module")
+def dask_processes():
+    """A Dask cluster of two processes."""
+    yield from _dask_cluster(processes=True)
+
+
+def _dask_cluster(processes):
     distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with distributed.LocalCluster(processes=processes, **how) as cluster, distributed.Client(cluster) as client:
         yield client

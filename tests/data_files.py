@@ -6,18 +6,8 @@ import hashlib
 import io
 import json
 
-import pytest
-
 from kfed.datasets import sources
 from kfed.datasets.sources import File
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A folder of data sets, and a cache, both empty."""
-    monkeypatch.setenv("KFED_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "data"
 
 
 def put(home, monkeypatch, name, files):

@@ -77,7 +77,17 @@ def test_private_devices_send_noisy_centers_and_their_rows_get_labels(dask_clien
 @pytest.mark.parametrize("n_parts", [1, 5])
 @pytest.mark.parametrize("rule", ["paper", "robust"])
 def test_a_cluster_gives_the_aggregation_and_the_labels_of_one_process(dask_client, table, n_parts, rule):
-    result = clustered(frame_of(table, n_parts), dask_client, rule=rule)
+    assert_as_in_one_process(table, n_parts, rule, dask_client)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["paper", "robust"])
+def test_a_cluster_of_processes_gives_them_too(dask_processes, table, rule):
+    assert_as_in_one_process(table, 5, rule, dask_processes)
+
+
+def assert_as_in_one_process(table, n_parts, rule, client):
+    result = clustered(frame_of(table, n_parts), client, rule=rule)
     expected, labels = in_one_process(table, rule=rule)
     assert isinstance(result, kfed.Aggregation)
     assert result.to_bytes() == expected.to_bytes()
@@ -138,20 +148,21 @@ def test_every_cluster_rests_on_as_many_devices_as_are_asked_for(table, fan_in):
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_mid_run_changes_nothing(dask_client, table, tmp_path):
+def test_a_worker_that_is_killed_in_mid_run_changes_nothing(dask_processes, table, tmp_path):
     expected, labels = in_one_process(table)
     frame = frame_of(table, 10).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
-    pid = next(iter(dask_client.run(os.getpid).values()))
+    pid = next(iter(dask_processes.run(os.getpid).values()))
     killer = threading.Thread(target=kill_when_busy, args=(pid, tmp_path))
     killer.start()
-    result = clustered(frame, dask_client)
+    result = clustered(frame, dask_processes)
     killer.join()
     assert not (tmp_path / "too late").exists()
-    assert pid not in dask_client.run(os.getpid).values()
+    assert pid not in dask_processes.run(os.getpid).values()
     np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
     assert result.to_bytes() == expected.to_bytes()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_goes_away_is_an_error_that_says_how_far_it_came(table, tmp_path):
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0")
     client = Client(cluster)

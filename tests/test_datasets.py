@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import kfed
-from data_files import (
-    ROWS,
-    home,  # noqa: F401
-    leaf_json,
-    lines_csv,
-    put,
-    write_leaf,
-)
+from data_files import ROWS, leaf_json, lines_csv, put, write_leaf
 from kfed import datasets
 from kfed.datasets import sources
 from kfed.datasets.images import read_idx

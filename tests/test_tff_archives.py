@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from data_files import (
-    ROWS,
-    home,  # noqa: F401
-    leaf_json,
-    lines_csv,
-    put,
-    write_leaf,
-)
+from data_files import ROWS, leaf_json, lines_csv, put, write_leaf
 from kfed import datasets
 from kfed.datasets import sources, tff
 from kfed.datasets.sources import File

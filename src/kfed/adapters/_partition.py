@@ -63,6 +63,11 @@ class PartitionPlan:
         set_field(self, "random_state", random.as_seed(self.random_state))
 
     @property
+    def how(self) -> dict[str, Any]:
+        """What every way of clustering a device takes."""
+        return {"random_state": self.random_state, "min_cluster_size": self.min_cluster_size}
+
+    @property
     def schema(self) -> FeatureSchema:
         """The columns as they are: a scale that leaves every number where it is, for devices with missing cells."""
         columns = [Column(name, shift=0.0, scale=1.0) for name in self.columns]
@@ -185,11 +190,10 @@ class _Chunk:
             whole,
             plan.n_local_clusters,
             feature_names=plan.columns,
-            random_state=plan.random_state,
-            min_cluster_size=plan.min_cluster_size,
             measure_deviation=plan.measure_deviation,
             n_jobs=plan.n_jobs,
             privacy=plan.privacy,
+            **plan.how,
         )
         return found
 
@@ -243,13 +247,9 @@ def _fault(name: str, points: Array, plan: PartitionPlan) -> str | None:
 
 def _observed(name: str, points: Array, plan: PartitionPlan) -> LocalClustering | str:
     """Cluster a device by the cells that are there; if those are too few, say so."""
-    how: dict[str, Any] = {
-        "random_state": plan.random_state,
-        "device_id": name,
-        "min_cluster_size": plan.min_cluster_size,
-    }
+    how: dict[str, Any] = {"device_id": name, "n_jobs": plan.n_jobs, **plan.how}
     try:
-        local = cluster_columns(points, plan.schema, plan.n_local_clusters, n_jobs=plan.n_jobs, **how)
+        local = cluster_columns(points, plan.schema, plan.n_local_clusters, **how)
     except InvalidInputError as error:
         return str(error)
     assert local.columns is not None
@@ -270,9 +270,7 @@ def _as_table(name: str, rows: Any, plan: PartitionPlan) -> LocalClustering | st
     how: dict[str, Any] = {"missing": plan.missing, "min_cluster_size": plan.min_cluster_size}
     try:
         table = read_columns(rows, columns=plan.columns, kinds=dict.fromkeys(levels, "category"), **how)
-        kept = cluster_table(
-            table, plan.n_local_clusters, name, random_state=plan.random_state, min_cluster_size=plan.min_cluster_size
-        )
+        kept = cluster_table(table, plan.n_local_clusters, name, **plan.how)
     except InvalidInputError as error:
         return str(error).removeprefix("the data frame: ")
     return kept.clustering

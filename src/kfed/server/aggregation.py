@@ -250,7 +250,7 @@ class Aggregation(Questions, KfedFile):
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
         if self.rounds > 1:
-            raise InvalidInputError("a device is taken out of the first round; then the others send second messages")
+            raise InvalidInputError("a device must be removed before the second round; then refine the others again")
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
         return Aggregation.of(
