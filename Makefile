@@ -16,8 +16,11 @@ COVERED := tests/test_experiments.py tests/test_registered_experiments.py tests/
 LOWEST := $(addprefix tests/test_,device.py lloyd.py server.py message.py damaged_bytes.py identity.py laws.py site.py robust.py certificate.py \
 	estimator.py estimator_devices.py estimator_bad_input.py)
 
+# What has an environment of its own, $(VENV)-NAME, and tests of its own, `make NAME`.
+ENGINES := flower
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow slow-rest environments flower flower-versions check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
+.PHONY: help demo test cover slow slow-rest environments engines flower flower-versions check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -38,7 +41,9 @@ slow-rest: ## Run the slow tests that `make cover` does not
 slow: $(READY) ## Run the slow tests
 	$(PYTEST) -m slow $(ARGS) || test $$? -eq 5 # 5: there are none
 
-environments: $(VENV)-flower/.ready ## Set up the environments of engines that cannot be installed beside the rest
+environments: $(ENGINES:%=$(VENV)-%/.ready) ## Set up the environments of the engines that cannot be installed beside the rest
+
+engines: $(ENGINES) ## Run the tests of these engines
 
 flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (about five minutes)
 	$(VENV)-flower/bin/pytest tests/flower
