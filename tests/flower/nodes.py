@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import Context, RecordDict
 
+from kfed.adapters import flower_nodes, flower_round
 from kfed.adapters.flower import (
     Settings,
     client_app,
@@ -85,3 +86,15 @@ class Nodes:
 
 def settings_of(**options):
     return Settings(4, **({"min_nodes": 2, "deadline": 1.0} | options))
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch):
+    for module in (flower_round, flower_nodes):
+        monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    try:
+        from flwr.supercore.task_identity import TaskIdentity
+    except ImportError:  # of older versions of Flower, which do not need it
+        return
+    for name in ("_run_id", "_task_id", "_node_id"):  # what Flower sets where an app runs
+        monkeypatch.setattr(TaskIdentity, name, 1)

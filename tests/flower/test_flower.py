@@ -11,27 +11,20 @@ import kfed
 
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
-from nodes import NODES, Nodes, points_of, settings_of
+from nodes import (
+    NODES,
+    Nodes,
+    points_of,
+    quick_polls,  # noqa: F401
+    settings_of,
+)
 
-from kfed.adapters import flower_nodes, flower_round
 from kfed.adapters.flower import (
     Settings,
     client_app,
     labels_of,
     run_round,
 )
-
-
-@pytest.fixture(autouse=True)
-def quick_polls(monkeypatch):
-    for module in (flower_round, flower_nodes):
-        monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
-    try:
-        from flwr.supercore.task_identity import TaskIdentity
-    except ImportError:  # of older versions of Flower, which do not need it
-        return
-    for name in ("_run_id", "_task_id", "_node_id"):  # what Flower sets where an app runs
-        monkeypatch.setattr(TaskIdentity, name, 1)
 
 
 def in_one_process(points):
