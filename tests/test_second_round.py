@@ -248,7 +248,7 @@ def test_messages_of_another_round_or_another_mind_are_refused(two_rounds):
         kfed.aggregate_refined(
             done.aggregation, [kfed.DeviceMessage.from_table("north", north.table, north.schema, beyond)]
         )
-    with pytest.raises(kfed.InvalidInputError, match="out of the first round"):
+    with pytest.raises(kfed.InvalidInputError, match="removed before the second round"):
         again.aggregation.without("north")
 
 
