@@ -17,13 +17,13 @@ LOWEST := $(addprefix tests/test_,device.py lloyd.py server.py message.py damage
 	estimator.py estimator_devices.py estimator_bad_input.py)
 
 # What has an environment of its own, $(VENV)-NAME, and tests of its own, `make NAME`.
-ENGINES := flower
+ENGINES := flower vantage6 nvflare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow slow-rest environments engines flower flower-versions check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
+.PHONY: help demo test cover slow slow-rest environments engines flower flower-versions vantage6 nvflare check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.demo ## Set up and run the main job: digits on 100 simulated devices, one round
 	$(BIN)/kfed demo
@@ -54,6 +54,12 @@ flower-versions: $(VENV)-flower/.ready ## Run the quick tests of Flower at both 
 			--target build/flwr-$$version flwr==$$version && \
 		PYTHONPATH=build/flwr-$$version $(VENV)-flower/bin/pytest tests/flower/test_flower.py tests/flower/test_flower_strategies.py || exit 1; \
 	done
+
+vantage6: $(VENV)-vantage6/.ready ## Set up vantage6's algorithm tools in an environment of their own, and run the tests of kfed on vantage6
+	OMP_NUM_THREADS=1 $(VENV)-vantage6/bin/pytest tests/on_vantage6
+
+nvflare: $(VENV)-nvflare/.ready ## Set up NVIDIA FLARE in an environment of its own, and run the tests of kfed in its simulator
+	OMP_NUM_THREADS=1 $(VENV)-nvflare/bin/pytest tests/on_nvflare
 
 check: $(READY) ## Lint, type-check, and check which room uses which
 	$(BIN)/ruff check .
@@ -108,7 +114,7 @@ lowest: ## Run the core tests with the lowest versions that are allowed
 
 
 clean: ## Remove what was set up or built
-	rm -rf $(VENV) $(VENV)-flower build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-flower $(VENV)-vantage6 $(VENV)-nvflare build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -124,4 +130,16 @@ $(VENV)-flower/.ready: pyproject.toml constraints-flower.txt
 	$(PYTHON) -m venv $(VENV)-flower
 	$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-flower.txt \
 		--editable ".[flower,federated]" "flwr[simulation]" pytest hypothesis
+	@touch $@
+
+$(VENV)-vantage6/.ready: pyproject.toml constraints-vantage6.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-vantage6.txt \
+		--editable ".[parquet]" vantage6-algorithm-tools pytest hypothesis
+	@touch $@
+
+$(VENV)-nvflare/.ready: pyproject.toml constraints-nvflare.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-nvflare.txt \
+		--editable ".[nvflare]" pytest hypothesis
 	@touch $@

@@ -1,4 +1,4 @@
-"""What pytest leaves out where an extra is not installed: Flower has an environment of its own, see `make flower`."""
+"""What pytest leaves out where it is not installed: Flower, vantage6 and NVFlare have environments of their own."""
 
 from importlib.util import find_spec
 
@@ -12,6 +12,8 @@ HELPERS = [f"tests/flower/{name}.py" for name in ("deployment", "nodes", "simula
 collect_ignore_glob = ["docs/gallery/*", "docs/api/*"]  # made by Sphinx
 if not find_spec("flwr"):
     collect_ignore_glob += ["src/kfed/adapters/flower*.py", *HELPERS]
+# Their tests are in folders of other names: `tests` is on the path, and a folder there would be found as a package.
+collect_ignore_glob += [f"src/kfed/adapters/{name}.py" for name in ("nvflare", "vantage6") if not find_spec(name)]
 
 
 @pytest.fixture(autouse=True)

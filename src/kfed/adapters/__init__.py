@@ -1,7 +1,8 @@
-"""kfed on engines that people already run: any map over chunks of a table, Dask, and Flower for federated networks.
+"""kfed on engines and platforms that people already run: maps over chunks of a table, Dask, Flower, vantage6, NVFlare.
 
-`cluster_frame`, `collect_messages` and `label_frame` need pyarrow (``kfed[parquet]``). The modules `dask` and `flower`
-need an extra of their own (``kfed[dask]``, ``kfed[flower]``), and `import kfed` imports none of them.
+`cluster_frame`, `collect_messages` and `label_frame` need pyarrow (``kfed[parquet]``). The modules `dask`, `flower` and
+`nvflare` need an extra of their own (``kfed[dask]`` and so on), `vantage6` needs vantage6's algorithm tools; neither
+`import kfed` nor `import kfed.adapters` imports any of them.
 """
 
 from kfed.adapters._partition import PartitionWarning

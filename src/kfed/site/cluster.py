@@ -17,7 +17,7 @@ from kfed.site.moments import with_table_moments
 from kfed.site.read import open_table, read_columns, read_table
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
-from kfed.wire import Notice
+from kfed.wire import FeatureSchema, Notice
 
 MOST_SPREADS = 256
 """A table of more columns is sent without the spread of each."""
@@ -33,7 +33,7 @@ def cluster_file(
     small_clusters: Literal["withhold", "borrow"] = "withhold",
     privacy: Privacy | None = None,
     scale: str | os.PathLike[str] | None = None,
-    schema: str | os.PathLike[str] | None = None,
+    schema: str | os.PathLike[str] | FeatureSchema | None = None,
     as_is: bool | None = None,
     kinds: Mapping[str, str] | None = None,
     missing: str = "observed",
@@ -50,8 +50,8 @@ def cluster_file(
     n_local_clusters, device_id, random_state, min_cluster_size, privacy, moments
         As in `cluster_table`.
     scale, schema : path, optional
-        What the sites agreed on, see `read_scale` and `read_schema`. Without either, centers are sent in the units of
-        the table with the spread of each column, and the server finds the scale.
+        What the sites agreed on, see `read_scale` and `read_schema`; or a `FeatureSchema`. Without either, centers are
+        sent in the units of the table with the spread of each column, and the server finds the scale.
     as_is : bool, optional
         Whether to take numbers as they are, with no scale and no spreads, as the paper does. By default only for .npy
         files, and tables of more than 256 columns, whose spreads would make the message several times as large.
@@ -75,7 +75,7 @@ def cluster_file(
     elif dtype is not None:
         raise InvalidInputError("single precision is for numbers as they are: use --float32 with --as-is or --scale")
     else:
-        agreed = None if schema is None else read_schema(schema)
+        agreed = schema if schema is None or isinstance(schema, FeatureSchema) else read_schema(schema)
         how_read: dict[str, Any] = {"schema": agreed, "kinds": kinds, "missing": missing, **reading}
         table = read_columns(path, min_cluster_size=min_cluster_size, **how_read)
     how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "privacy": privacy}
