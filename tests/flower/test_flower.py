@@ -11,13 +11,7 @@ import kfed
 
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
-from nodes import (
-    NODES,
-    Nodes,
-    points_of,
-    quick_polls,  # noqa: F401
-    settings_of,
-)
+from nodes import NODES, Nodes, points_of, quick_polls, settings_of  # noqa: F401
 
 from kfed.adapters.flower import (
     Settings,

@@ -10,13 +10,7 @@ import kfed
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from nodes import (
-    NODES,
-    Nodes,
-    points_of,
-    quick_polls,  # noqa: F401
-    settings_of,
-)
+from nodes import NODES, Nodes, points_of, quick_polls, settings_of  # noqa: F401
 
 from kfed.adapters.flower import (
     ClusteredFedAvg,
