@@ -19,6 +19,9 @@ LOWEST := $(addprefix tests/test_,device.py lloyd.py server.py message.py damage
 # What has an environment of its own, $(VENV)-NAME, and tests of its own, `make NAME`.
 ENGINES := flower vantage6 nvflare
 
+# Both ends of the range in pyproject.toml.
+FLOWER_VERSIONS := 1.34.0 1.42.0
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test cover slow slow-rest environments engines flower flower-versions vantage6 nvflare check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 
@@ -52,7 +55,7 @@ flower-versions: $(VENV)-flower/.ready ## Run the quick tests of Flower at both 
 	for version in $(FLOWER_VERSIONS); do \
 		$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 			--target build/flwr-$$version flwr==$$version && \
-		PYTHONPATH=build/flwr-$$version $(VENV)-flower/bin/pytest tests/flower/test_flower.py tests/flower/test_flower_strategies.py || exit 1; \
+		PYTHONPATH=build/flwr-$$version $(VENV)-flower/bin/pytest tests/flower/test_flower.py tests/flower/test_flower_strategies.py tests/flower/test_flower_worth.py || exit 1; \
 	done
 
 vantage6: $(VENV)-vantage6/.ready ## Set up vantage6's algorithm tools in an environment of their own, and run the tests of kfed on vantage6

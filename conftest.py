@@ -16,6 +16,34 @@ if not find_spec("flwr"):
 collect_ignore_glob += [f"src/kfed/adapters/{name}.py" for name in ("nvflare", "vantage6") if not find_spec(name)]
 
 
+FETCHED = {"locate": "mnist", "mnist": "mnist", "mnist_by_writer": "mnist-writers"}
+"""Examples that need the published files of a data set."""
+LEAF = {"digits_by_writer", "femnist", "stream_femnist", "leaf_shakespeare", "shakespeare", "shakespeare_roles"}
+"""Examples with small files in LEAF's layout."""
+
+
+@pytest.fixture(autouse=True)
+def _data_of_examples(request):
+    """Give examples of data sets the files that they speak of; skip those whose published files are not here."""
+    name = request.node.name.removeprefix("kfed.datasets.").split(".")[-1]
+    if not request.node.name.startswith("kfed.datasets.") or name not in {*FETCHED, *LEAF, "shakespeare_lines"}:
+        return
+    from kfed.datasets import sources
+
+    if name in FETCHED:
+        if not sources.at_hand(FETCHED[name]):
+            pytest.skip(f"the files of {FETCHED[name]} are not here")
+        return
+    from small_data import leaf_folder, table_of_lines
+
+    folder, monkeypatch = request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch")
+    monkeypatch.setenv("KFED_DATA", str(folder))
+    if name in LEAF:
+        leaf_folder(folder)
+    else:
+        monkeypatch.setitem(sources.SOURCES, "shakespeare-lines", (table_of_lines(folder),))
+
+
 @pytest.fixture(autouse=True)
 def _names_of_examples(doctest_namespace):
     """Give every docstring's example `np` and `kfed`, so that none has to import them."""

@@ -90,26 +90,30 @@ async def _send(port: int, requests: Sequence[bytes], n_connections: int, rate: 
 async def _connection(
     port: int, queue: Iterator[tuple[int, bytes]], started: float, rate: float | None, found: Load
 ) -> None:
-    """One device after the other, over one connection; one that was closed is opened again, as devices do."""
+    """One device after the other, over one connection; one that is closed is opened again, as devices do."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for number, request in queue:
         due = time.perf_counter() if rate is None else started + number / rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         for _ in range(MOST_TRIES):
             try:
-                status = await _answer(reader, writer, request)
-                break
+                status, is_open = await _answer(reader, writer, request)
             except (asyncio.IncompleteReadError, ConnectionError):
-                status = CLOSED
+                status, is_open = CLOSED, False
                 found.statuses[CLOSED] = found.statuses.get(CLOSED, 0) + 1
+            if not is_open:
+                writer.close()
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            if status != CLOSED:
+                break
         found.latencies[number] = time.perf_counter() - due
         found.statuses[status] = found.statuses.get(status, 0) + 1
     writer.close()
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> int:
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bool]:
+    """The status of the answer, and whether the connection stays open after it."""
     writer.write(request)
-    head = await reader.readuntil(b"\r\n\r\n")
-    await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0]))
-    return int(head[9:12])
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r\n", 1)[0]))
+    return int(head[9:12]), b"\r\nconnection: close\r\n" not in head

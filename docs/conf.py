@@ -48,8 +48,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,
     "min_reported_time": 60,
-    "abort_on_example_error": True,
-    "parallel": 2,
+    "abort_on_example_error": True,  # scripts run one by one here, where all they import is there already
 }
 
 templates_path = ["_templates"]
@@ -58,6 +57,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kfed"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(HERE / "_static" / "scorer.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -70,6 +70,7 @@ html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 8,
+    "collapse_navigation": True,
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }

@@ -366,9 +366,3 @@ def test_devices_find_their_own_number_of_clusters():
     model = kfed.KFed(4, "auto", random_state=0).fit(tables)
     groups = np.concatenate([np.repeat(own, 40) for own in held])
     assert len({*zip(model.labels_.tolist(), groups.tolist(), strict=True)}) == 4
-
-
-def test_groups_in_the_place_of_y_are_not_ignored_in_silence():
-    rows = np.random.default_rng(0).normal(size=(40, 2))
-    with pytest.warns(kfed.AggregationWarning, match="pass it as groups="):
-        kfed.KFed(2, random_state=0).fit(rows, np.repeat(["a", "b"], 20))

@@ -1,5 +1,11 @@
 """Chunks of a table in any engine: the same answer from pandas, polars and Arrow, however the table is cut."""
 
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -145,3 +151,34 @@ def test_what_is_no_chunk_is_refused(table, frame, changes, match):
 def test_a_label_column_that_is_there_is_refused(table):
     with pytest.raises(kfed.InvalidInputError, match="label_column must be a new name"):
         label_frame(table, in_one_process(table), label_column="kind", **HOW)
+
+
+# The guide ----------------------------------------------------------------------------------------------------------
+
+ENGINES = {
+    "pyspark": ("Spark", "labelled.toPandas()"),
+    "ray": ("Ray", "labelled.to_pandas()"),
+    "duckdb": ("DuckDB", "pd.concat([pd.read_parquet(f'{path}.{part}.labels') for part in range(4)])"),
+}
+
+
+def lines_of(guide, heading):
+    """The code under a heading of the guide, without the marks of an example."""
+    section = guide.partition(heading)[2].partition("\n## ")[0]
+    return re.sub(r"^(>>>|\.\.\.) ", "", "".join(re.findall(r"```python\n(.*?)```", section, re.S)), flags=re.M)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ENGINES)
+def test_the_lines_of_the_guide_run_on_their_engine(module, tmp_path):
+    pytest.importorskip(module, reason=f"{module} is not installed; kfed does not need it")
+    heading, labels = ENGINES[module]
+    guide = (Path(__file__).parents[1] / "docs" / "guide-engines.md").read_text()
+    counts = f"import json; print(json.dumps([result.cluster_sizes.tolist(), {labels}['cluster'].tolist()]))"
+    script = tmp_path / "script.py"
+    script.write_text("\n".join([lines_of(guide, "# Any engine"), lines_of(guide, f"## {heading}\n"), counts]))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    sizes, found = json.loads(done.stdout.splitlines()[-1])
+    assert sum(sizes) == 1200
+    assert np.bincount(found).tolist() == sizes

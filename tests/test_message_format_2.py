@@ -82,9 +82,13 @@ def test_a_message_in_the_units_of_a_table_says_how_its_columns_spread(missing):
         table_message(**{missing: None})
 
 
-@given(flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), min_size=1, max_size=3))
-def test_damaged_bytes_are_refused_or_a_message(flips):
-    damaged = bytearray(table_message(groups=np.array([0, 1]), noise=np.ones((2, 2))).to_bytes())
+@given(
+    flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), min_size=1, max_size=3),
+    bits=st.sampled_from([None, 4]),
+)
+def test_damaged_bytes_are_refused_or_a_message(flips, bits):
+    whole = table_message(groups=np.array([0, 1]), noise=np.ones((2, 2)))
+    damaged = bytearray((whole if bits is None else whole.quantised(bits)).to_bytes())
     for place, bits in flips:
         damaged[place % len(damaged)] ^= bits
     try:
@@ -94,7 +98,7 @@ def test_damaged_bytes_are_refused_or_a_message(flips):
     assert DeviceMessage.from_bytes(message.to_bytes()) == message
 
 
-@given(seed=st.integers(0, 10_000), bits=st.sampled_from([8, 16]), by_column=st.booleans())
+@given(seed=st.integers(0, 10_000), bits=st.sampled_from([4, 8, 16]), by_column=st.booleans())
 def test_rounded_centers_are_as_near_as_the_message_says_and_come_back_bit_for_bit(seed, bits, by_column):
     rng = np.random.default_rng(seed)
     centers = rng.normal(size=(4, 3)) * 10.0 ** rng.integers(-5, 6, size=(1, 3) if by_column else (4, 1))
@@ -116,9 +120,90 @@ def test_twenty_centers_of_784_features_take_at_most_16_and_a_half_kilobytes():
     assert len(message.quantised(8).to_bytes()) <= 16_500
 
 
-def test_a_message_is_rounded_to_8_or_16_bits_and_to_no_others():
-    with pytest.raises(kfed.InvalidInputError, match="bits must be 8 or 16; got 4"):
-        table_message().quantised(4)
+def test_a_message_is_rounded_to_4_8_or_16_bits_and_only_once():
+    with pytest.raises(kfed.InvalidInputError, match="bits must be 4, 8 or 16; got 6"):
+        table_message().quantised(6)
+    with pytest.raises(kfed.InvalidInputError, match="were rounded already"):
+        table_message().quantised(8).quantised(16)
+
+
+@pytest.mark.parametrize("n_features", [1, 8, 9, 784])
+def test_two_numbers_of_4_bits_share_a_byte_and_columns_of_zeros_take_no_room(n_features):
+    rng = np.random.default_rng(0)
+    centers = np.where(rng.random(n_features) < 0.6, rng.random((12, n_features)), 0)
+    rounded = DeviceMessage("a", centers, [5] * 12, [1.0] * 12).quantised(4)
+    sent = rounded.details.on_wire()
+    n_kept = max(int(centers.any(axis=0).sum()), -(-n_features // 4))
+    assert (rounded.details.bits, sent["packed"].shape) == (4, (12, -(-n_kept // 2)))
+    assert sent["columns"].nbytes == -(-n_features // 8)
+    assert not rounded.centers[:, ~centers.any(axis=0)].any() or n_features == 1
+    assert DeviceMessage.from_bytes(rounded.to_bytes()) == rounded
+    assert (np.abs(rounded.centers - centers) <= rounded.rounding).all()
+
+
+def test_errors_of_4_bits_average_out_over_devices():
+    center = np.random.default_rng(0).random((1, 200)) ** 3
+    each = [DeviceMessage(f"{i}", center, [5]).quantised(4).centers[0] for i in range(400)]
+    one, all_of_them = np.abs(each[0] - center).max(), np.abs(np.mean(each, axis=0) - center).max()
+    assert one > np.ptp(center) / 30
+    assert all_of_them < one / 8
+    assert np.array_equal(each[0], DeviceMessage("0", center, [5]).quantised(4).centers[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"columns": np.array([0x80, 0], np.uint8)}, "at least one in 4"),
+        ({"columns": np.array([0xFF], np.uint8)}, "a bit for each of 9"),
+        ({"packed": np.zeros((3, 4), np.uint8)}, "half a byte for each center"),
+        ({"packed": np.full((3, 5), 0xFF, np.uint8)}, "zero beyond their last values"),
+        ({"codes": np.zeros((3, 9), np.uint8)}, "without codes"),
+        ({"kept": np.ones(9, np.uint8)}, "does not know: upgrade kfed"),
+    ],
+)
+def test_packed_centers_that_do_not_fit_are_refused(change, complaint):
+    whole = DeviceMessage("a", np.random.default_rng(0).normal(size=(3, 9)), [5, 6, 7]).quantised(4)
+    tensors = {"kfed2:a": whole.table[:, -3:], **whole.details.on_wire()} | change
+    with pytest.raises(kfed.MessageError, match=complaint):
+        DeviceMessage.from_parts(tensors, whole.details.facts())
+
+
+# Summaries, many at once ----------------------------------------------------------------------------------------
+
+
+def summaries(n=4, **about):
+    rng = np.random.default_rng(0)
+    return [
+        DeviceMessage(f"d{i}", rng.normal(size=(3, 2)), [5, 6, 7], [1.0] * 3, details=Details(is_summary=True), **about)
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("about", [{}, {"feature_names": ["x", "y"]}])
+@pytest.mark.parametrize("beside", ["nothing", "format 1", "details"])
+def test_many_summaries_are_read_at_once_as_they_are_one_by_one(about, beside):
+    sent = summaries(**about)
+    if beside == "format 1":
+        sent.append(DeviceMessage("z", [[1.0, 2.0]], [9], [1.0]))
+    elif beside == "details":
+        sent.append(sent.pop().quantised(8))
+    batch = MessageBatch.of_bytes(message.to_bytes() for message in sent)
+    assert (batch.details is None) == (beside != "details")
+    assert [batch.message(own.device_id) for own in sent] == sent
+    assert batch.is_summary.tolist() == [own.details is not None for own in sent]
+    assert [batch.without("d0").message(own.device_id) for own in sent[1:]] == sent[1:]
+    result = kfed.aggregate(sent, 2)
+    assert result.rule == "pooled"
+    assert kfed.Aggregation.from_bytes(result.to_bytes()) == result
+
+
+@pytest.mark.parametrize("more", [{"n_left_out": 3}, {"is_summary": False}, {"refines": "0" * 32}])
+def test_what_says_more_than_that_it_is_a_summary_is_not_read_as_one(more):
+    details = Details(**{"is_summary": True, "cluster_ids": np.arange(2) if "refines" in more else None} | more)
+    message = DeviceMessage("a", [[1.0], [2.0]], [5, 6], details=details)
+    batch = MessageBatch.of_bytes([message.to_bytes()])
+    assert batch.details is not None
+    assert batch.message("a") == message
 
 
 # Columns by name ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import kfed
 from kfed.cli import app
-from kfed.device import with_moments
+from kfed.device import moments, with_moments
 from kfed.insight import diagnose
 from kfed.server import Aggregation
 from kfed.site import LocalFile
@@ -159,32 +159,73 @@ def test_moments_are_refused_with_privacy():
         with_moments(local, points)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_ratio_is_never_below_the_true_one(seed):
-    check_one_trial(seed)
+def test_of_many_features_a_sketch_is_sent_and_the_bound_is_a_little_weaker(monkeypatch):
+    rng = np.random.default_rng(0)
+    turns = np.linalg.qr(rng.normal(size=(300, 300)))[0]
+    points = [(rng.normal(size=(400, 300)) * 0.97 ** np.arange(300)) @ turns for _ in range(3)]
+    local = kfed.cluster_fleet(points, 4, random_state=0, measure_deviation=False)
+
+    def found():
+        sent = [
+            with_moments(own, rows).to_message(f"{i}") for i, (own, rows) in enumerate(zip(local, points, strict=True))
+        ]
+        return sent, kfed.aggregate(sent, 3).optimality()
+
+    sent, sketched = found()
+    monkeypatch.setattr(moments, "MOST_WHOLE", 300)
+    whole, exact = found()
+    assert (sent[0].details.sketch.shape, sent[0].details.scatter) == ((128, 300), None)
+    assert whole[0].details.scatter.shape == (300, 300)
+    assert kfed.DeviceMessage.from_bytes(sent[0].to_bytes()) == sent[0]
+    assert exact.ratio <= sketched.ratio < 1.02 * exact.ratio
+    assert sketched.n_silent == 0
+
+
+def test_beside_the_scatter_centers_of_a_summary_are_not_rounded():
+    points = np.random.default_rng(0).normal(size=(200, 400))
+    local = kfed.cluster_device(points, random_state=0, measure_deviation=False)
+    assert local.to_message("a").details.bits == 8
+    assert with_moments(local, points).to_message("a").details.bits is None
+
+
+@pytest.mark.parametrize("how", ["whole", "sketch", "rounded"])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_ratio_is_never_below_the_true_one(seed, how, monkeypatch):
+    check_one_trial(seed, how, monkeypatch)
 
 
 @pytest.mark.slow
-def test_the_ratio_is_never_below_the_true_one_in_a_thousand_trials():
+def test_the_ratio_is_never_below_the_true_one_in_a_thousand_trials(monkeypatch):
     for seed in range(1_000):
-        check_one_trial(seed)
+        check_one_trial(seed, ("whole", "sketch", "rounded")[seed // 3 % 3], monkeypatch)
 
 
-def check_one_trial(seed):
+def check_one_trial(seed, how, monkeypatch):
+    monkeypatch.setattr(moments, "MOST_WHOLE", 1 if how == "sketch" else 256)
+    monkeypatch.setattr(moments, "N_DIRECTIONS", 1 + seed % 2)
     rng = np.random.default_rng(seed)
     n_features, k = int(rng.integers(2, 6)), int(rng.integers(1, 4))
     dtype = np.float32 if seed % 3 == 0 else np.float64
     spread = rng.choice([0.1, 1.0, 10.0], size=n_features)
     points = (rng.normal(size=(8, n_features)) * spread + rng.choice([0, 5, 1e3], size=(8, 1))).astype(dtype)
     parts = np.split(points, [4])
-    sent = []
-    for name, part in zip("ab", parts, strict=True):
-        local = kfed.cluster_device(part, min(3, len(part)), random_state=seed, min_cluster_size=1)
-        sent.append(with_moments(local, part).to_message(name))
+    local = [kfed.cluster_device(part, min(3, len(part)), random_state=seed, min_cluster_size=1) for part in parts]
+    bits = 8 if how == "rounded" else None
+    sent = [
+        with_moments(own, part).to_message(name, bits=bits) for own, part, name in zip(local, parts, "ab", strict=True)
+    ]
     if sum(len(one.centers) for one in sent) < k:
         return
-    found = kfed.aggregate(sent, k, rule="robust").optimality()
+    result = kfed.aggregate(sent, k, rule="robust")
+    found = result.optimality()
     best = least_cost(points.astype(np.float64), k)
     assert found.lower_bound <= best * (1 + 1e-9) + 1e-9
     if best > 1e-9:
         assert found.ratio >= found.cost / best * (1 - 1e-5)
+    if how == "rounded":
+        labels = np.concatenate(
+            [own.induced_labels(result.identity(name)) for own, name in zip(local, "ab", strict=True)]
+        )
+        groups = [points[labels == r].astype(np.float64) for r in np.unique(labels)]
+        true = sum(np.square(own - own.mean(axis=0)).sum() for own in groups)
+        assert found.cost >= true * (1 - 1e-5)

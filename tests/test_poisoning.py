@@ -73,7 +73,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, "pooled"])
 @pytest.mark.parametrize("what", PLAIN)
 def test_one_liar_of_101_changes_nothing_for_the_others(arena, what, rule):
     result = arena.aggregate(liar(arena, **PLAIN[what]), rule=rule, min_devices=2)

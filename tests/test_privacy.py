@@ -90,6 +90,24 @@ def test_no_center_in_a_message_gives_away_a_row(points, n_clusters, min_cluster
 
 
 @given(
+    points=crowded_points(),
+    min_cluster_size=st.integers(2, 5),
+    seed=st.integers(0, 100),
+    kind=st.sampled_from(["dense", "float32", "sparse"]),
+)
+@example(np.array([[2.0], [1], [2], [2], [-2], [-1], [-2], [-2], [0]]), 3, 10, "dense")  # 0 was merged
+def test_no_center_of_a_summary_gives_away_a_row(points, min_cluster_size, seed, kind):
+    local = kfed.cluster_device(form(points, kind), random_state=seed, min_cluster_size=min_cluster_size)
+    message, sent = local.to_message("a"), np.flatnonzero(~local.withheld)
+    given_points = points.astype(np.float32) if kind == "float32" else points
+    for cluster, center, count in zip(sent, message.centers, message.counts, strict=True):
+        members = given_points[local.labels == cluster]
+        assert len(members) == count
+        assert len(np.unique(members, axis=0)) >= min_cluster_size
+        assert_not_a_rare_row(center, given_points, min_cluster_size)
+
+
+@given(
     seed=st.integers(0, 10_000),
     n_clusters=st.integers(1, 8),
     min_cluster_size=st.integers(2, 5),

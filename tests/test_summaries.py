@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
@@ -53,10 +54,35 @@ def test_rows_that_repeat_are_merged_until_enough_different_ones_are_behind_a_ce
 
 def test_a_summary_of_many_features_takes_at_most_20_kilobytes():
     points = np.random.default_rng(0).normal(size=(400, 784))
-    message = kfed.cluster_device(points, random_state=0, measure_deviation=False).to_message("site")
-    assert message.n_local_clusters > 10
-    assert message.details.codes is not None
+    local = kfed.cluster_device(points, random_state=0, measure_deviation=False)
+    message = local.to_message("site")
+    assert (local.n_local_clusters, message.details.bits) == (44, 4)
     assert len(message.to_bytes()) <= 20_000
+
+
+def test_features_that_are_zero_on_a_device_leave_room_for_more_centers():
+    rng = np.random.default_rng(0)
+    points = rng.random((400, 784)) * (rng.random(784) < 0.7)
+    local = kfed.cluster_device(points, random_state=0, measure_deviation=False)
+    assert local.n_local_clusters >= 56
+    assert len(local.to_message("site").to_bytes()) <= 20_000
+    alike = kfed.cluster_device(sparse.csr_array(points), random_state=0, measure_deviation=False)
+    assert alike.n_local_clusters == local.n_local_clusters
+
+
+def test_a_summary_keeps_8_bits_where_they_leave_room_for_many_centers():
+    points = np.random.default_rng(0).normal(size=(400, 300))
+    local = kfed.cluster_device(points, random_state=0, measure_deviation=False)
+    message = local.to_message("site")
+    assert (local.n_local_clusters >= 48, message.details.bits, len(message.to_bytes()) <= 20_000) == (True, 8, True)
+
+
+def test_bits_that_are_asked_for_are_those_of_the_rows_own_centers():
+    local = kfed.cluster_device(np.random.default_rng(0).normal(size=(100, 784)), random_state=0)
+    message = local.to_message("site", bits=16)
+    sent = local.centers[~local.withheld]
+    assert message.details.bits == 16
+    assert (np.abs(message.centers - sent) <= message.rounding).all()
 
 
 def test_a_summary_has_at_most_as_many_centers_as_were_asked_for():
@@ -134,6 +160,18 @@ def test_centers_of_rows_from_several_clusters_hardly_move_the_means():
 SUMMARY = kfed.wire.Details(is_summary=True)
 
 
+def test_a_center_without_any_spread_is_pure_even_if_it_is_a_cluster_of_its_own():
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [10.0, 0.0]])
+    sent = [
+        kfed.DeviceMessage(f"{i}", places + rng.normal(size=(2, 2)), [6, 6], [6.0, 6.0], details=SUMMARY)
+        for i in range(6)
+    ]
+    alone = kfed.DeviceMessage("far", [[0.0, 60.0]], [1], [0.0], details=SUMMARY)
+    centers = kfed.aggregate([*sent, alone], 3, min_devices=1).cluster_centers
+    assert np.abs(centers - [0.0, 60.0]).max(axis=1).min() < 1e-6
+
+
 def test_without_any_number_the_clusters_are_found():
     devices, classes = blobs(10, n_clusters=5, gap=9.0)
     done = Round.run(devices, random_state=0)
@@ -183,8 +221,6 @@ def test_a_single_row_of_a_far_cluster_keeps_it():
 
 
 def test_labels_by_share_do_not_depend_on_the_place_of_the_origin_or_on_sparseness():
-    from scipy import sparse
-
     rng = np.random.default_rng(0)
     points, centers = rng.normal(size=(90, 3)), 1.5 * rng.normal(size=(4, 3))
     labels = labels_by_share(points, centers)

@@ -33,7 +33,7 @@ def agreement(epsilon, n_rows):
 
 
 epsilons = [0.25, 0.5, 1, 2, 4]
-for n_rows in (500, 2000, 8000):
+for n_rows in (500, 1500, 4500):
     plt.plot(epsilons, [agreement(epsilon, n_rows) for epsilon in epsilons], "o-", label=f"{n_rows:,} rows a device")
 plt.xscale("log")
 plt.xlabel("epsilon: smaller promises more")

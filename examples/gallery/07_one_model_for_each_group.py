@@ -23,7 +23,7 @@ def client(kind):
 
 train = {f"client-{i:02}": client(i % 3) for i in range(18)}
 test = {name: client(i % 3) for i, name in enumerate(train)}
-training = FedAvg(rounds=30, clients_per_round=6, learning_rate=0.3)
+training = FedAvg(rounds=12, clients_per_round=6, local_steps=5, learning_rate=0.5, batched=False)
 
 # %%
 # The same clients, the same training; one model for all, and one for each group.

@@ -3,7 +3,7 @@ A million devices, by a tree
 ============================
 
 Regions that report to a continent need not hold all messages at once: ``aggregate_tree`` reads messages one by one,
-and keeps a thousand at most at each level.
+and keeps a few hundred at most at each level.
 """
 
 import tracemalloc
@@ -26,11 +26,11 @@ def messages(n_devices):
 
 # %%
 # Memory stays level while the number of devices grows.
-numbers = [1_000, 4_000, 16_000]
+numbers = [500, 2_000, 8_000]
 peaks = []
 for n_devices in numbers:
     tracemalloc.start()
-    result = kfed.aggregate_tree(messages(n_devices), 16, fan_in=500)
+    result = kfed.aggregate_tree(messages(n_devices), 16, fan_in=250)
     peaks.append(tracemalloc.get_traced_memory()[1] / 1e6)
     tracemalloc.stop()
     print(f"{n_devices:,} devices: {result.cluster_sizes.sum():,} points in {result.n_clusters} clusters")

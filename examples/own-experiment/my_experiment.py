@@ -57,9 +57,7 @@ METHODS = {
 
 def run_one(axes, seed):
     """One run: named axes in, plain numbers out."""
-    own = seed_of(
-        seed, run=axes["run"]
-    )  # a seed for the run, and one for each random step that must not follow another
+    own = seed_of(seed, run=axes["run"])  # the same for all methods; each random step makes one of its own from it
     data = petals(seed_of(own, step="data"))
     split = neighbours(data.classes, 24, seed_of(own, step="split"))
     devices, classes = split.of(data.points), split.of(data.classes)

@@ -284,6 +284,15 @@ def test_what_goes_wrong_is_said_with_what_to_do(visit, caller, tmp_path):
     assert (
         "The coordinator refused (403): there is no federation 'clinics', or this is not its join token" in here.problem
     )
+    fields = [here.page.get_by_label(label).input_value() for label in ("Federation", "Name of this site")]
+    assert fields == ["clinics", "north"]
+    caller.create("over", n_features=2)
+    link = invited(caller, name="over")
+    caller.http.post("/v1/federations/over/close", headers=caller.admin)
+    here.open("about:blank")
+    here.open(link)
+    assert "This federation is closed to new sites. Ask its administrator" in here.problem
+    assert here.page.get_by_label("A CSV file").is_disabled()
     here.open("about:blank")
     here.open(invited(caller, name="private"))
     assert "takes differentially private messages alone" in here.problem
@@ -325,6 +334,24 @@ def test_what_goes_wrong_is_said_with_what_to_do(visit, caller, tmp_path):
     another.join(link, write_table(tmp_path / "north.csv", seed=3))
     another.click("Send")
     assert "refused (409): this device has sent another message before" in another.problem
+
+
+@pytest.mark.slow
+def test_what_to_look_at_comes_with_the_clusters(visit, caller, tmp_path):
+    create_tables(caller, quorum=3)
+    for seed, device in enumerate(("south", "west"), start=1):
+        join_in_python(caller, write_table(tmp_path / f"{device}.csv", seed=seed), device)
+    lines = [line.split(",") for line in write_table(tmp_path / "north.csv", extra=False).read_text().split()]
+    for line in lines[1:]:
+        line[1] = line[1] and f"{1000 * float(line[1]):.1f}"
+    (tmp_path / "north.csv").write_text("\n".join(map(",".join, lines)))
+    here = visit()
+    here.open(invited(caller))
+    here.title("Choose your table")
+    here.group(tmp_path / "north.csv")
+    here.click("Send")
+    here.title("The clusters")
+    assert "Column 'dose' of 'north' lies far from that of the other devices" in here.problem
 
 
 @pytest.mark.slow
@@ -374,7 +401,8 @@ def test_a_hundred_thousand_rows_of_twenty_columns_take_seconds(visit, caller, t
     here.title("Choose your table")
     started = here.page.evaluate("performance.now()")
     here.page.set_default_timeout(120_000)
-    here.group(tmp_path / "large.csv", k="8")
+    here.group(tmp_path / "large.csv", k="")  # the number is found, as it is if nobody gives one
+    assert "8 groups of the 100,000 rows" in here.page.locator("#leaves-words").inner_text()
     seconds = (here.page.evaluate("performance.now()") - started) / 1000
     assert seconds < 50, seconds  # five times what was asked for; docs/how-to-browser.md has what was measured
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import httpx
 import numpy as np
+from documented import checker
 
 import kfed
 from kfed.coordinator.http import Address, Limits, create_app, make_server
@@ -125,7 +126,9 @@ class InProcess:
         self.app = create_app(settings)
         self._lifespan = self.app.router.lifespan_context(self.app)
         self._run(self._lifespan.__aenter__())
-        self.client = httpx.Client(base_url="http://127.0.0.1:8765", transport=_Bridge(self.app, self._run))
+        hooks = {"response": [checker(self.app)]}
+        transport = _Bridge(self.app, self._run)
+        self.client = httpx.Client(base_url="http://127.0.0.1:8765", transport=transport, event_hooks=hooks)
 
     def _run(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
@@ -162,7 +165,8 @@ class OnSocket:
         self._server = make_server(self.app, address, limits or Limits())
         self._thread = threading.Thread(target=lambda: self._server.run(sockets=[listening]))
         self._thread.start()
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=30)
+        url, hooks = f"http://127.0.0.1:{listening.getsockname()[1]}", {"response": [checker(self.app)]}
+        self.client = httpx.Client(base_url=url, timeout=30, event_hooks=hooks)
         while not self._server.started:
             time.sleep(0.01)
 

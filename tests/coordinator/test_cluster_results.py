@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coordinators import ADMIN, Caller, message, messages
+from coordinators import ADMIN, MEANS, Caller, message, messages
 
 import kfed
 from consoles import run
@@ -48,6 +48,13 @@ def test_report_and_centers_are_those_of_the_command_line(aggregated):
     told = get(aggregated, "result").json()
     assert told["cluster_sizes"] == aggregated.show()["cluster_sizes"]
     assert "rows of 8 devices are in 4 clusters" in told["sections"][0]["blocks"][0]["text"]
+
+
+def test_what_to_look_at_has_a_code_in_the_result_as_in_the_state(caller):
+    caller.create_aggregated([*messages(6), message("liar", (0,), means=MEANS + 900)], min_devices=2)
+    told = get(caller, "result").json()["notices"]
+    assert "other scale" in [notice["code"] for notice in told]
+    assert told == caller.show()["notices"]
 
 
 @pytest.mark.slow

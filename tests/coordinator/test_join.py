@@ -206,7 +206,7 @@ def faulty_client(caller, faults):
 
 def test_faults_are_met_with_longer_and_longer_pauses_and_no_second_effect(caller):
     caller.create()
-    faults = ["unreachable", "lost", 503, "lost", 502, 500, "unreachable"]
+    faults = ["unreachable", "lost", 503, "lost", 502, 500, "unreachable", 408]
     client, pauses, transport = faulty_client(caller, faults)
     token = caller.join["clinics"]["Authorization"].split()[1]
     assert isinstance(client.send(message("a"), token), StillGathering)

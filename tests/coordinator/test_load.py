@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks import load
 from benchmarks.coordinator import coordinator
 from benchmarks.run import SERVICES, WORKLOADS
 
@@ -22,3 +23,9 @@ def test_ten_thousand_devices_are_all_there_and_a_million_centers_stop_nobody(ca
 def test_the_service_is_measured_when_named():
     assert "coordinator" in SERVICES
     assert "coordinator" not in WORKLOADS
+
+
+def test_a_connection_that_an_answer_says_is_closed_is_not_used_again(socket_caller):
+    """The gate closes the connection of a health check, and says so."""
+    asked = [load.request("GET", path, {}) for path in ("/healthz", "/readyz", "/healthz", "/readyz")]
+    assert load.send(socket_caller.http.base_url.port, asked, 1).statuses == {200: 4}

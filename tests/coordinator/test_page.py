@@ -60,7 +60,9 @@ def test_it_says_what_to_look_at_and_on_how_many_devices_clusters_rest(socket_ca
     socket_caller.create_aggregated(sent, min_devices=2, min_devices_shown=3)
     [notice] = [one["text"] for one in socket_caller.show()["notices"] if one["code"] == "other scale"]
     assert "'liar'" in notice
-    page.get_by_role("list", name="What to look at").get_by_text(notice).wait_for()
+    said = page.get_by_role("list", name="What to look at")
+    said.get_by_text(notice).wait_for()
+    assert "other scale" in said.locator("strong").all_inner_texts()
     page.get_by_text("clusters of 2 devices or more · devices see centers that rest on 3 devices or more").wait_for()
 
 

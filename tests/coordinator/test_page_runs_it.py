@@ -120,6 +120,161 @@ def test_an_error_of_the_coordinator_is_shown_in_its_words(socket_caller, signed
     page.get_by_role("heading", name="taken").wait_for()
 
 
+@pytest.mark.slow
+def test_a_coordinator_away_and_a_damaged_federation_are_said(socket_caller, signed_in, open_page):
+    open_page.expected |= {"503", "ERR_FAILED"}
+    socket_caller.create_aggregated(messages(6))
+    socket_caller.create("healthy")
+    socket_caller.http.app.state.desk.coordinator.find("clinics").disable(
+        "its clusters cannot be read", can_be_mended=True
+    )
+    page = signed_in(socket_caller, "#/clinics")
+    page.get_by_text("Damaged, and not served until it is mended: its clusters cannot be read").wait_for()
+    assert not page.get_by_role("heading", name="Device centers").is_visible()
+    page.get_by_role("button", name="Aggregate now").click()
+    page.get_by_role("heading", name="Device centers").wait_for()
+    page.route("**/v1/events", lambda route: route.abort())
+    page.reload()
+    page.get_by_role("status").get_by_text("The coordinator has not answered since").wait_for()
+    page.unroute("**/v1/events")
+    page.get_by_role("heading", name="clinics").wait_for()
+    assert not page.locator("#away").is_visible()
+
+
+@pytest.mark.slow
+def test_one_stray_leaves_room_for_all_others_in_the_picture(socket_caller, open_page):
+    socket_caller.create_aggregated([*messages(60), message("stray", (0,), means=MEANS + 1e5)], min_devices=2)
+    page = open_page(socket_caller.http.base_url)
+    page.get_by_text("1 far outside is drawn at the edge").wait_for()
+    boxes = page.locator("#map .dot").evaluate_all("dots => dots.map((dot) => dot.getBoundingClientRect().x)")
+    assert max(boxes[:100]) - min(boxes[:100]) > 150
+
+
+@pytest.mark.slow
+def test_the_first_steps_fit_a_phone_and_say_where_sites_join(socket_caller, signed_in):
+    page = signed_in(socket_caller, viewport={"width": 390, "height": 844})
+    width = "document.documentElement.scrollWidth"
+    page.get_by_text("kfed join").wait_for()
+    assert page.evaluate(width) == 390
+    page.get_by_role("main").get_by_role("button", name="New federation").click()
+    page.get_by_label("Name", exact=True).fill("clinics")
+    page.get_by_label("Columns").fill("age, bmi")
+    assert page.evaluate(width) == 390
+    page.get_by_role("button", name="Create").click()
+    page.get_by_role("heading", name="The join token").wait_for()
+    page.get_by_label("Invite a site by its name").fill("a hospital with a rather long name, ward 3 (north wing)")
+    page.keyboard.press("Enter")
+    page.get_by_text("Missing: a hospital").wait_for()
+    assert page.evaluate(width) == 390
+    address = page.locator("#no-devices").get_by_text(f"{socket_caller.http.base_url}/join", exact=True)
+    assert address.is_visible()
+
+
+FOCUSED = """
+() => {
+  const node = document.activeElement, label = node.labels?.[0]?.textContent ?? "";
+  return node.ariaLabel || label || node.textContent.trim();
+}
+"""
+
+
+def tab_to(page, words):
+    """Go on with the Tab key to what has this name; a keyboard reaches nothing else."""
+    for _ in range(90):
+        page.keyboard.press("Tab")
+        if page.evaluate(FOCUSED).startswith(words):
+            return
+    raise AssertionError(f"the Tab key does not reach {words!r}")
+
+
+@pytest.mark.slow
+def test_a_federation_is_run_by_keyboard_and_the_focus_is_never_lost(socket_caller, open_page):
+    page = open_page(socket_caller.http.base_url)
+    press, write = page.keyboard.press, page.keyboard.type
+    tab_to(page, "Sign in")
+    press("Enter")
+    write(ADMIN)
+    press("Enter")
+    page.get_by_role("button", name="Sign out").wait_for()
+    tab_to(page, "New federation")
+    press("Enter")
+    page.locator("#create-name:focus").wait_for()
+    write("clinics")
+    tab_to(page, "Columns")
+    press("Shift+Tab")
+    press("ArrowDown")  # numbers as they are
+    tab_to(page, "Features")
+    write("age, height")
+    press("Enter")
+    page.locator("[aria-label='The join token']:focus").wait_for()
+    token = page.locator("#once code").first.inner_text()
+    socket_caller.join["clinics"] = {"Authorization": f"Bearer {token}"}
+    tab_to(page, "Done")
+    press("Space")
+    assert page.evaluate("document.activeElement.id") == "main"
+    for one in messages(8):
+        socket_caller.put(one)
+    page.locator("#n-devices:text-is('8')").wait_for()
+    tab_to(page, "Aggregate now")
+    press("Enter")
+    page.locator("button:focus:text-is('Aggregate anew')").wait_for()
+    page.get_by_role("button", name="Use 3 clusters").wait_for()
+    tab_to(page, "Use 3 clusters")
+    press("Enter")
+    page.locator("[aria-label=Comparison]:focus").wait_for()
+    page.get_by_text("Name the clusters").wait_for()
+    tab_to(page, "Name the clusters")
+    press("Enter")
+    tab_to(page, "0")
+    write("young")
+    press("Enter")
+    page.get_by_role("columnheader", name="young").first.wait_for()
+    assert page.evaluate(FOCUSED).startswith("Name the clusters")
+    page.evaluate("document.getElementById('main').focus()")
+    tab_to(page, "Close to new devices")
+    press("Enter")
+    tab_to(page, "Close")
+    press("Enter")
+    page.locator("#closed").wait_for()
+    assert page.evaluate("document.getElementById('actions').contains(document.activeElement)")
+
+
+@pytest.mark.slow
+def test_a_screen_reader_hears_roles_names_and_states_of_the_whole_page(socket_caller, signed_in):
+    socket_caller.create_aggregated([*messages(6), message("liar", (0,), means=MEANS + 900)], min_devices=2)
+    page = signed_in(socket_caller, "#/clinics")
+    page.get_by_text("Name the clusters").wait_for()
+    page.get_by_text("How to read this").wait_for()
+    page.get_by_label("Invite a site by its name").wait_for()
+    tree = page.locator("body").aria_snapshot()
+    for said in (
+        'link "Skip to the federation"',
+        "banner",
+        'navigation "Federations"',
+        "main",
+        'heading "clinics" [level=1]',
+        'group "Actions"',
+        'button "Download report"',
+        'list "What to look at"',
+        'region "How many clusters?"',
+        'region "Comparison"',
+        'columnheader "Stability"',
+        'rowheader "4"',
+        'button "Use 3 clusters"',
+        'region "What the clusters are"',
+        'textbox "Invite a site by its name"',
+        'region "Devices as they arrive"',
+        'button "Remove liar"',
+        'img "Points in each cluster',
+    ):
+        assert said in tree, (said, tree)
+    is_named = (
+        "node.labels?.length || node.ariaLabel || node.textContent.trim() || node.getAttribute('aria-labelledby')"
+    )
+    nameless = f"nodes => nodes.filter((node) => node.checkVisibility() && !({is_named})).map((node) => node.outerHTML)"
+    assert page.locator("button, a, input, select, summary, [role=img], [tabindex]").evaluate_all(nameless) == []
+
+
 OVERLAPS = """
 () => {
   const boxes = [...document.querySelectorAll("#map text.number")].map((node) => node.getBoundingClientRect());

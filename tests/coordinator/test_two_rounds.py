@@ -10,6 +10,8 @@ from coordinators import ADMIN, KFED, MEANS, SECRET, Caller
 import kfed
 from consoles import SITES as TABLES
 from consoles import run, write_sites
+from kfed.coordinator.problems import StoreUnavailableError
+from kfed.coordinator.store import Store
 from kfed.wire import second_message
 
 SITES = ("east", "north", "south")
@@ -61,6 +63,25 @@ def test_when_all_have_sent_a_second_message_the_centers_are_means_of_rows(aggre
         sums[message.details.cluster_ids] += message.counts[:, None] * message.centers
     np.testing.assert_allclose(centers, sums / np.array(shown["cluster_sizes"])[:, None])
     assert put_second(aggregated, sent[0]).status_code == 409  # refined already
+
+
+def test_a_store_that_fails_after_the_last_second_message_is_a_503_and_sending_it_again_refines(
+    aggregated, local, rows, monkeypatch
+):
+    sent = [refined(aggregated, local, rows, site) for site in SITES]
+    for message in sent[:2]:
+        put_second(aggregated, message)
+    with monkeypatch.context() as failing:
+        failing.setattr(Store, "save_clustering", _fail)
+        answer = put_second(aggregated, sent[2])
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    assert "may have been kept; send it again" in answer.json()["detail"]
+    assert (aggregated.show()["round"], aggregated.show()["n_second"]) == (1, 3)
+    assert put_second(aggregated, sent[2]).json()["round"] == 2
+
+
+def _fail(*_):
+    raise StoreUnavailableError("on purpose")
 
 
 @pytest.mark.slow

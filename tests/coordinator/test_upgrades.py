@@ -173,6 +173,22 @@ def test_terms_that_cannot_be_read_disable_their_federation_alone(run_app, tmp_p
     assert caller.aggregate("bad").status_code == 503
 
 
+def test_a_message_that_cannot_be_read_disables_its_federation_until_its_device_is_removed(run_app, store_address):
+    caller = two_federations(run_app, store_address)
+    broken = "'junk'" if "://" not in store_address else "'junk'::bytea"
+    damage = f"message = {broken} WHERE federation_id = 2 AND device_id = 'device-0001'"
+    execute(store_address, f"UPDATE kfed_devices SET {damage}")
+    refused = caller.remove("device-0002", "bad")
+    assert refused.status_code == 503
+    assert "1 stored message cannot be read, of 'device-0001'" in refused.json()["detail"]
+    assert_only_bad_is_damaged(caller, "device-0001")
+    assert caller.show("bad")["n_devices"] == 3
+    assert caller.aggregate("bad").status_code == 503
+    assert caller.remove("device-0001", "bad").status_code == 200
+    assert caller.aggregate("bad", n_clusters=2).json()["n_aggregated"] == 2
+    assert caller.put(message("late"), "bad").status_code == 201
+
+
 # Backups --------------------------------------------------------------------------------------------------------------
 
 

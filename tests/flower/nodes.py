@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
-from flwr.app import Context, RecordDict
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
 
 from kfed.adapters import flower_nodes, flower_round
 from kfed.adapters.flower import (
@@ -84,10 +85,6 @@ class Nodes:
         return self.pull_messages(self.push_messages(messages))
 
 
-def settings_of(**options):
-    return Settings(4, **({"min_nodes": 2, "deadline": 1.0} | options))
-
-
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch):
     for module in (flower_round, flower_nodes):
@@ -98,3 +95,29 @@ def quick_polls(monkeypatch):
         return
     for name in ("_run_id", "_task_id", "_node_id"):  # what Flower sets where an app runs
         monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def settings_of(**options):
+    return Settings(4, **({"min_nodes": 2, "deadline": 1.0} | options))
+
+
+def learner(target_of):
+    """An app whose model is one number, which training takes half the way to the node's own target."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        model = message.content["arrays"].to_numpy_ndarrays()[0]
+        trained = ArrayRecord([model + (target_of(context.node_id) - model) / 2])
+        return Message(RecordDict({"arrays": trained, "metrics": metrics(0.0)}), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message, context):
+        loss = abs(float(message.content["arrays"].to_numpy_ndarrays()[0][0]) - target_of(context.node_id))
+        return Message(RecordDict({"metrics": metrics(loss)}), reply_to=message)
+
+    return app
+
+
+def metrics(loss):
+    return MetricRecord({"loss": loss, "num-examples": 10})

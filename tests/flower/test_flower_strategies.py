@@ -10,7 +10,7 @@ import kfed
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from nodes import NODES, Nodes, points_of, quick_polls, settings_of  # noqa: F401
+from nodes import NODES, Nodes, learner, metrics, points_of, quick_polls, settings_of  # noqa: F401
 
 from kfed.adapters.flower import (
     ClusteredFedAvg,
@@ -23,28 +23,6 @@ from kfed.adapters.flower import (
 from kfed.federated import KFedPowerOfChoice, PowerOfChoice, RandomSelection
 
 # Strategies -----------------------------------------------------------------------------------------------------
-
-
-def learner(target_of):
-    """An app whose model is one number, which training takes half the way to the node's own target."""
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        model = message.content["arrays"].to_numpy_ndarrays()[0]
-        trained = ArrayRecord([model + (target_of(context.node_id) - model) / 2])
-        return Message(RecordDict({"arrays": trained, "metrics": metrics(0.0)}), reply_to=message)
-
-    @app.evaluate()
-    def evaluate(message, context):
-        loss = abs(float(message.content["arrays"].to_numpy_ndarrays()[0][0]) - target_of(context.node_id))
-        return Message(RecordDict({"metrics": metrics(loss)}), reply_to=message)
-
-    return app
-
-
-def metrics(loss):
-    return MetricRecord({"loss": loss, "num-examples": 10})
 
 
 def test_clustered_averaging_trains_one_model_for_each_cluster():

@@ -51,9 +51,16 @@ def device_keys(seed: int, device_ids: Sequence[str]) -> npt.NDArray[np.uint64]:
 
 def uniforms(keys: npt.NDArray[np.uint64], n_draws: int) -> npt.NDArray[np.float64]:
     """The first `n_draws` numbers in [0, 1) of each key, shape (n_keys, n_draws)."""
+    return np.asarray((words(keys, n_draws) >> np.uint64(11)) * 2.0**-53)
+
+
+def words(keys: npt.NDArray[np.uint64], n_draws: int) -> npt.NDArray[np.uint64]:
+    """The first `n_draws` words of 64 random bits of each key, shape (n_keys, n_draws)."""
+    if len(keys) > 1 and (keys == keys[0]).all():  # devices without names
+        return np.repeat(words(keys[:1], n_draws), len(keys), axis=0)
     steps = np.arange(1, n_draws + 1, dtype=np.uint64) * _GOLDEN_GAMMA
     bits = keys[:, None] + steps
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     bits ^= bits >> np.uint64(31)
-    return np.asarray((bits >> np.uint64(11)) * 2.0**-53)
+    return np.asarray(bits)

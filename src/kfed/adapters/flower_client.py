@@ -89,7 +89,7 @@ def client_app(
     def identity(message: Message, context: Context) -> Message:
         local, answer = _local(context), Identity.from_bytes(_bytes(message.content, "identity"))
         again = load_points(context) if load_points is not None and local.is_summary else None
-        labels = local.induced_labels(answer, refine=again)
+        labels = np.asarray(local.induced_labels(answer, refine=again))
         context.state[LABELS] = ArrayRecord([labels])
         if on_labels is not None:
             on_labels(context, labels)

@@ -117,6 +117,15 @@ def label_frame(
     ------
     DuplicateDeviceError
         If the rows of a device are not those that it was clustered with.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"shop": np.repeat(["a", "b"], 40), "x": np.tile([0.0, 9.0], 40) + np.arange(80) / 100})
+    >>> how = {"device_column": "shop", "columns": ["x"], "n_local_clusters": 2}
+    >>> result = kfed.aggregate(collect_messages(cluster_frame(table, **how)), n_clusters=2)
+    >>> label_frame(table, result, **how)["cluster"].value_counts().tolist()
+    [40, 40]
     """
     check_new(frame, label_column)
     plan = PartitionPlan(device_column, columns, n_local_clusters, **how)
@@ -134,6 +143,14 @@ def collect_messages(tables: Any) -> MessageBatch:
     -----
     PartitionWarning
         If devices were left out; it names them and says why.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"shop": np.repeat(["a", "b"], 40), "x": np.tile([0.0, 9.0], 40) + np.arange(80) / 100})
+    >>> how = {"device_column": "shop", "columns": ["x"], "n_local_clusters": 2}
+    >>> collect_messages([cluster_frame(table[:40], **how), cluster_frame(table[40:], **how)]).device_ids
+    ('a', 'b')
     """
     parts = [tables] if hasattr(tables, "__arrow_c_stream__") or hasattr(tables, "iloc") else tables
     found = [DeviceReport(**row) for part in parts for row in as_arrow(part, DeviceReport._fields).to_pylist()]

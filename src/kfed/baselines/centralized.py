@@ -15,7 +15,14 @@ from kfed.simulate import Communication
 
 @dataclass(frozen=True, eq=False)
 class Centralized(CountedClusters):
-    """Result of pooling, and what was sent for it: all rows up, the labels down."""
+    """Result of pooling, and what was sent for it: all rows up, the labels down.
+
+    Examples
+    --------
+    >>> found = centralized([np.array([[0.0], [1.0]]), np.array([[9.0]])], n_clusters=2)
+    >>> sorted(found.centers.ravel().tolist()), found.sent.messages
+    ([0.5, 9.0], 4)
+    """
 
 
 def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_init: int = 1) -> Centralized:
@@ -47,7 +54,13 @@ def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_ini
 
 
 def rows_message(points: Any) -> bytes:
-    """Encode a device's points as they would be sent: the cost of pooling."""
+    """Encode a device's points as they would be sent: the cost of pooling.
+
+    Examples
+    --------
+    >>> len(rows_message(np.zeros((100, 2))))  # 100 rows of two numbers, and a header
+    1680
+    """
     if not checks.is_sparse(points):
         return files.encode({"points": np.ascontiguousarray(points)})
     return files.encode({name: getattr(points, name) for name in ("data", "indices", "indptr")})

@@ -17,7 +17,15 @@ from kfed.simulate import Communication
 
 
 class FoundClusters(Protocol):
-    """What a method gives; `CountedClusters` is such a thing."""
+    """What a method gives; `CountedClusters` is such a thing.
+
+    Examples
+    --------
+    >>> from kfed.baselines import centralized
+    >>> found = centralized([np.array([[0.0], [1.0]]), np.array([[9.0]])], n_clusters=2)
+    >>> found.centers.shape, found.labels.shape, found.sent.rounds
+    ((2, 1), (3,), 1)
+    """
 
     @property
     def centers(self) -> Array:
@@ -33,7 +41,20 @@ class FoundClusters(Protocol):
 
 
 class Baseline(Protocol):
-    """A method to compare with: any callable of this form, such as the functions of this room."""
+    """A method to compare with: any callable of this form, such as the functions of this room.
+
+    Examples
+    --------
+    One of your own, measured beside the others by `compare`:
+
+    >>> from kfed.baselines import compare
+    >>> def mine(devices, n_clusters, seed=0):
+    ...     return k_fed(1, rule="robust")(devices, n_clusters, seed)
+    >>> rng = np.random.default_rng(0)
+    >>> devices = [rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9]
+    >>> [row["method"] for row in compare({"mine": mine, "k-FED": k_fed(1)}, devices, 2, [0]).rows]
+    ['mine', 'k-FED']
+    """
 
     def __call__(self, devices: Sequence[Any], n_clusters: int, seed: int = 0) -> FoundClusters:
         """Cluster the points of all devices."""
@@ -48,6 +69,14 @@ def k_fed(n_local_clusters: int | Literal["auto"], *, rule: str | OwnRule = "pap
         k^(z), for every device.
     rule : str or callable
         As in `kfed.aggregate`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> devices = [rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9]
+    >>> found = k_fed(1)(devices, n_clusters=2)
+    >>> sorted(np.bincount(found.labels).tolist()), found.sent.rounds
+    ([20, 30], 1)
     """
 
     def fit(devices: Sequence[Any], n_clusters: int, seed: int = 0) -> CountedClusters:

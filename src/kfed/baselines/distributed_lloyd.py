@@ -29,6 +29,14 @@ class Step:
         The k-means cost of the clustering that the devices found in this round.
     sent : Communication
         What was sent from the start until now.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> devices = [rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9]
+    >>> first = distributed_lloyd(devices, n_clusters=2).steps[0]
+    >>> round(first.cost), first.sent.rounds
+    (89, 2)
     """
 
     cost: float
@@ -37,7 +45,16 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class DistributedLloyd(PooledClusters):
-    """Result of distributed Lloyd; `steps` has one entry for each round, the first of which draws the centers."""
+    """Result of distributed Lloyd; `steps` has one entry for each round, the first of which draws the centers.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> devices = [rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9]
+    >>> found = distributed_lloyd(devices, n_clusters=2)
+    >>> len(found.steps), found.sent == found.steps[-1].sent
+    (2, True)
+    """
 
     steps: tuple[Step, ...] = field(repr=False)
 

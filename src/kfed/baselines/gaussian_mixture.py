@@ -52,7 +52,15 @@ def gaussian_mixture(
 
 @dataclass(frozen=True, eq=False)
 class SphericalMixture:
-    """A mixture: shares (k,), means (k, d), variances (k,), and the share of each summary in each component (n, k)."""
+    """A mixture: shares (k,), means (k, d), variances (k,), and the share of each summary in each component (n, k).
+
+    Examples
+    --------
+    >>> summaries = np.array([[0.0], [1.0], [9.0]])
+    >>> found = mixture_of(summaries, np.array([10, 10, 20]), np.array([10.0, 10.0, 20.0]), summaries[[0, 2]])
+    >>> found.shares, found.means.ravel(), found.near.argmax(axis=1)
+    (array([0.5, 0.5]), array([0.5, 9. ]), array([0, 0, 1]))
+    """
 
     shares: Array
     means: Array
@@ -63,7 +71,15 @@ class SphericalMixture:
 def mixture_of(
     centers: Array, counts: Array, squares: Array, start: Array, *, n_steps: int = 100, least: float = 1e-6
 ) -> SphericalMixture:
-    """EM on summaries of rows: their means, numbers and sums of squares; `start` has the first means."""
+    """EM on summaries of rows: their means, numbers and sums of squares; `start` has the first means.
+
+    Examples
+    --------
+    >>> summaries = np.array([[0.0], [1.0], [9.0]])  # each the mean of so many rows, which spread so far
+    >>> counts = np.array([10, 10, 20])
+    >>> mixture_of(summaries, counts, 1.0 * counts, start=summaries[[0, 2]]).variances.round(2)
+    array([1.25, 1.  ])
+    """
     d = centers.shape[1]
     near = np.eye(len(start))[geometry.nearest(centers, start)]
     shares, means, variances = _maximised(near, centers, counts, squares, least)

@@ -37,6 +37,14 @@ class PooledClusters:
 
 @dataclass(frozen=True, eq=False)
 class CountedClusters(PooledClusters):
-    """Clusters of the points of all devices, and what was sent for them."""
+    """Clusters of the points of all devices, and what was sent for them.
+
+    Examples
+    --------
+    >>> from kfed.simulate import Communication
+    >>> found = CountedClusters(np.array([[0.0], [9.0]]), np.array([0, 0, 1]), Communication(rounds=1))
+    >>> found.sent.rounds
+    1
+    """
 
     sent: Communication

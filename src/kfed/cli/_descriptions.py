@@ -125,9 +125,12 @@ def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
             yield f"nothing about {plural(hidden, 'average')} with too few filled cells behind it"
     if details.scatter is not None:
         yield "how all rows together spread in every direction: their scatter, as --moments asked for"
-    if details.codes is not None and message.rounding is not None:
+    if details.sketch is not None:
+        directions = f"{len(details.sketch)} directions in which they spread most"
+        yield f"how all rows together spread in the {directions}, as --moments asked for"
+    if message.rounding is not None:
         most = float(message.rounding.max(initial=0))
-        yield f"each center rounded to {8 * details.codes.itemsize} bits a number: it may be off by {most:.2g} at most"
+        yield f"each center rounded to {details.bits} bits a number: it may be off by {most:.2g} at most"
     if details.cluster_ids is not None:
         yield f"the shared cluster of each group ({plural(len(details.cluster_ids), 'group')}): a second message"
     if details.n_left_out:

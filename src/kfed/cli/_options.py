@@ -39,8 +39,8 @@ Patience = Annotated[
 
 
 def _bits(text: str) -> int:
-    if text not in ("8", "16"):
-        raise typer.BadParameter(f"must be 8 or 16; got {text!r}")
+    if text not in ("4", "8", "16"):
+        raise typer.BadParameter(f"must be 4, 8 or 16; got {text!r}")
     return int(text)
 
 
@@ -48,7 +48,7 @@ Bits = Annotated[
     Any,
     typer.Option(
         "--bits",
-        metavar="8|16",
+        metavar="4|8|16",
         parser=_bits,
         help="Round centers to so many bits a number, for a smaller message; it says how far they may be off.",
     ),

@@ -63,3 +63,11 @@ class StoreUnavailableError(ProblemError):
         super().__init__(503, f"the store is not available ({reason}); {outcome}", {"Retry-After": "2"})
         self.reason = reason
         self.may_be_kept = may_be_kept
+
+
+class DamagedMessagesError(ProblemError):
+    """Messages in the store cannot be read, so no clusters can be made of them; `damage` says whose they are."""
+
+    def __init__(self, damage: str) -> None:
+        super().__init__(503, damage, {"Retry-After": "60"})
+        self.damage = damage

@@ -35,6 +35,13 @@ def femnist(split: Split = "train", *, n_classes: int | None = None, n_writers: 
         Keep the first classes only; the first ten are the digits.
     n_writers : int, optional
         Stop after so many writers. Only what is kept is ever in memory, beside one file of LEAF's or one writer.
+
+    Examples
+    --------
+    With LEAF's files of two writers in the folder that ``KFED_DATA`` names:
+
+    >>> femnist("train").classes, femnist("train", n_classes=10).classes
+    (array([ 3, 40,  5,  7]), array([3, 5, 7]))
     """
     points, classes, owners = [], [], []
     for writer, pixels, own in islice(stream_femnist(split), n_writers):
@@ -46,7 +53,15 @@ def femnist(split: Split = "train", *, n_classes: int | None = None, n_writers: 
 
 
 def stream_femnist(split: Split = "train") -> Iterator[tuple[str, Array, Array]]:
-    """Yield each writer of FEMNIST with pixels, (n_points, 784), and classes, (n_points,)."""
+    """Yield each writer of FEMNIST with pixels, (n_points, 784), and classes, (n_points,).
+
+    Examples
+    --------
+    With LEAF's files of two writers in the folder that ``KFED_DATA`` names:
+
+    >>> [(writer, pixels.shape) for writer, pixels, classes in stream_femnist("train")]
+    [('f0001', (2, 784)), ('f0002', (2, 784))]
+    """
     found = leaf_files("femnist", checks.one_of(split, ("train", "test"), "split"))
     if not found and at_hand("tff-femnist"):
         archive = locate("tff-femnist")[SOURCES["tff-femnist"][0].name]
@@ -60,7 +75,16 @@ def stream_femnist(split: Split = "train") -> Iterator[tuple[str, Array, Array]]
 
 
 def leaf_shakespeare(split: Split = "train", *, n_features: int = 4096) -> Dataset:
-    """Shakespeare: pieces of text as hashed character n-grams (sparse); owners are roles, classes the next letter."""
+    """Shakespeare: pieces of text as hashed character n-grams (sparse); owners are roles, classes the next letter.
+
+    Examples
+    --------
+    With LEAF's files of two roles in the folder that ``KFED_DATA`` names:
+
+    >>> data = leaf_shakespeare("train", n_features=64)
+    >>> data.points.shape, data.classes.tolist(), data.owners.tolist()
+    ((3, 64), ['t', 'r', 'u'], ['HAMLET', 'HAMLET', 'ROMEO'])
+    """
     samples, classes, owners = _read_all("shakespeare", split)
     points = character_features(samples, n_features=n_features)
     return Dataset("Shakespeare (LEAF)", points, np.asarray(classes), np.asarray(owners))

@@ -30,6 +30,14 @@ class Mixture:
         The least distance of two means, in standard deviations of a component along one axis.
     required_separation : float
         The distance that the main theorem asks of active pairs here, for c = 1: sqrt(m0) (Delta_r + Delta_s).
+
+    Examples
+    --------
+    >>> drawn = mixture(16, 4, separation=20, points_per_cluster=50)
+    >>> drawn.n_clusters, drawn.n_local_clusters, len(drawn.devices)
+    (4, 2, 10)
+    >>> drawn.points[0].shape, np.unique(drawn.targets[0]).tolist()
+    ((20, 16), [0, 1])
     """
 
     points: tuple[Array, ...] = field(repr=False)

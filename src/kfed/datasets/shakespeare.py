@@ -40,6 +40,14 @@ def shakespeare_lines(*, window_length: int = WINDOW_LENGTH, n_features: int = 4
     -------
     Dataset
         Owners are roles, classes are plays.
+
+    Examples
+    --------
+    With a small table of lines in place of the published one:
+
+    >>> data = shakespeare_lines(window_length=5, n_features=64)
+    >>> data.points.shape, set(data.classes.tolist()), set(data.owners.tolist())
+    ((3, 64), {'Hamlet'}, {'Hamlet: HAMLET'})
     """
     texts, owners, plays = [], [], []
     for (play, speaker), text in read_roles(locate("shakespeare-lines")[FILE]).items():
@@ -52,7 +60,16 @@ def shakespeare_lines(*, window_length: int = WINDOW_LENGTH, n_features: int = 4
 
 
 def shakespeare(*, window_length: int = WINDOW_LENGTH, n_features: int = 4096) -> Dataset:
-    """Load what every role says as `shakespeare_lines` does, from whatever is at hand; its name says from what."""
+    """Load what every role says as `shakespeare_lines` does, from whatever is at hand; its name says from what.
+
+    Examples
+    --------
+    With LEAF's files of two roles in the folder that ``KFED_DATA`` names:
+
+    >>> data = shakespeare(window_length=5, n_features=64)
+    >>> data.name, data.points.shape
+    ('Shakespeare, LEAF', (8, 64))
+    """
     source, roles = shakespeare_roles()
     if source == LINES:
         return shakespeare_lines(window_length=window_length, n_features=n_features)
@@ -63,7 +80,16 @@ def shakespeare(*, window_length: int = WINDOW_LENGTH, n_features: int = 4096) -
 
 
 def shakespeare_roles() -> tuple[str, dict[str, str]]:
-    """What every role says, and where it comes from: LEAF's files, TFF's archive, or the table of lines."""
+    """What every role says, and where it comes from: LEAF's files, TFF's archive, or the table of lines.
+
+    Examples
+    --------
+    With LEAF's files of two roles in the folder that ``KFED_DATA`` names:
+
+    >>> source, roles = shakespeare_roles()
+    >>> source, roles["HAMLET"]
+    ('Shakespeare, LEAF', 'to be or not tr')
+    """
     files = shakespeare_files()
     if not files:
         return "Shakespeare, LEAF", dict(_leaf_roles())

@@ -54,6 +54,10 @@ def _tff(name: str, sha256: str, n_bytes: int) -> File:
     return File("tff", name, sha256, n_bytes, (f"https://storage.googleapis.com/tff-datasets-public/{name}",))
 
 
+def _benchmark(name: str, sha256: str, n_bytes: int) -> File:
+    return File("benchmark-sets", name, sha256, n_bytes)
+
+
 SOURCES: dict[str, tuple[File, ...]] = {
     "mnist": (
         _mnist(
@@ -88,6 +92,26 @@ SOURCES: dict[str, tuple[File, ...]] = {
     "tff-shakespeare": (
         _tff("shakespeare.sqlite.lzma", "d3d11fceb9e105439ac6f4d52af6efafed5a2a1e1eb24c5bd2dd54ced242f5c4", 1329828),
     ),
+    "benchmark-sets": (
+        _benchmark("a1.data.gz", "78fa5df93f95249e58e3ec7408c9889d738da4d1da89813ed2dee3c7b5a713c4", 16692),
+        _benchmark("a1.labels0.gz", "991542b1d7753c070b868b682227c50fe7c7d1cb37fd692e04beaeebb8dc3281", 82),
+        _benchmark("d31.data.gz", "e5823a38cde5b0098ef050a98eceef137b8401a0117fd92ca20c95817df6e605", 20369),
+        _benchmark("d31.labels0.gz", "98bc0f45c96795e00d068077c307b35a27e37c1abad19d72ff5481338e8337b8", 97),
+        _benchmark("ecoli.data.gz", "0103bfee45abb6646e5845a133dcfa83a0cc79502756f13713de197ac8cbafe6", 2490),
+        _benchmark("ecoli.labels0.gz", "b356c4db317c0dabb7a3bb240a05427d61fc28e0c5e8ed23e9019a5e18227a88", 60),
+        _benchmark("r15.data.gz", "3b939dd0880262b4eaee2fb866bdb84afd37fe1fc43b91a642209c87c56dbae7", 2868),
+        _benchmark("r15.labels0.gz", "5e62f29725804f7bbae4ea2d6a6703f34791d0e5da90b12cd1a17af17d02a96b", 81),
+        _benchmark("s2.data.gz", "2851b54c760ccabca735d733a6ba5f934b367315462641b461f4fb5a30004596", 34567),
+        _benchmark("s2.labels0.gz", "31aeb544430e3571556d2e9d514cea4ea7ae9bf8d6867052b06bd7f4af7a5161", 83),
+        _benchmark("s3.data.gz", "013f2299e3d3cd5c59aa24884bd99a24006aad285b870cd5ee03dd626ceae00b", 34753),
+        _benchmark("s3.labels0.gz", "41761cdb8f63777dc08e0b7536aa6a8a814f9e354ae31f70961a29101bfbc641", 83),
+        _benchmark("unbalance.data.gz", "8fbc2ea0b2a7e569918d6083790838080671fbd00b51f8fb90c0fd43044284bb", 37353),
+        _benchmark("unbalance.labels0.gz", "3f2f56e71f0037c2d6fa3c65974d49532909bf588e471bbc4bd1c71119f6ffd6", 65),
+        _benchmark("wdbc.data.gz", "e327a43e8cf472005e2fc7a2a01e9cdb3c123946db55c04587a528ea2ad1e1d8", 46543),
+        _benchmark("wdbc.labels0.gz", "18acf2fd9a74c5c642c953f6f295706ef6161c53da02f92023db023eeea2239a", 169),
+        _benchmark("yeast.data.gz", "11f58a5f199184b3e0ec71b880365df360c6db365823c3d42a006d198f08acd9", 11851),
+        _benchmark("yeast.labels0.gz", "928ba1f1d2b3049ce36aa55f09eccaae660452b6a5bc1d820bb91a865a56d1fa", 679),
+    ),
     "tff-femnist": (
         _tff("emnist_all.sqlite.lzma", "c3aaf91b4cf4e69d53d81627ad119eccdc878ff906f68e66063ff10f67faad48", 170507172),
     ),
@@ -111,6 +135,11 @@ def locate(name: str, *, progress: bool | None = None) -> dict[str, Path]:
         If a file is nowhere, with what to do about it.
     CorruptFileError
         If a file is not the published one.
+
+    Examples
+    --------
+    >>> sorted(locate("mnist"))[:2]
+    ['t10k-images-idx3-ubyte.gz', 't10k-labels-idx1-ubyte.gz']
     """
     checks.one_of(name, list(SOURCES), "data set")
     return {file.name: fetch(file, progress=progress) for file in SOURCES[name]}

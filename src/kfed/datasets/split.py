@@ -25,6 +25,14 @@ class Partition:
         The rows of each device, in ascending order.
     device_ids : tuple of str
         A name for each device.
+
+    Examples
+    --------
+    >>> split = Partition(5, (np.array([0, 3]), np.array([1, 4])), ("ann", "bob"))
+    >>> split.sizes, split.unused
+    (array([2, 2]), array([2]))
+    >>> split.devices(10 * np.arange(5)[:, None])["bob"].ravel()
+    array([10, 40])
     """
 
     n_points: int

@@ -23,6 +23,12 @@ class Dataset:
         What each point is, such as the digit.
     owners : array of shape (n_points,) or None
         Whose each point is, such as the writer: the natural device.
+
+    Examples
+    --------
+    >>> data = Dataset("three", np.eye(3), np.array([7, 8, 9]), np.array(["ann", "bob", "bob"]))
+    >>> data.n_points, data.n_features, set(data.owners) == {"ann", "bob"}
+    (3, 3, True)
     """
 
     name: str

@@ -26,11 +26,6 @@ class BlockedRows(Rows):
         self._n_jobs, self._n_clusters = n_jobs, n_clusters
         self._rows_per_block = max(1, BLOCK_BYTES // (points.itemsize * max(self.n_features, n_clusters // 8)))
 
-    @property
-    def has_moments(self) -> bool:
-        """See `Rows.has_moments`."""
-        return self.n_features <= self.n_points
-
     def like(self, points: Array, weights: Array) -> BlockedRows:
         """Other points of this device, with the same settings."""
         return BlockedRows(points, weights, self._n_jobs, self._n_clusters)
@@ -79,14 +74,12 @@ class BlockedRows(Rows):
 
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_norm`."""
-        if self.has_moments:
-            return root_of_largest(self.residual_moments(centers, labels, weights))
-        return DenseRows(self.points[None], self.weights).residual_norm(centers, labels, weights)
+        if self.n_features > self.n_points:
+            return DenseRows(self.points[None], self.weights).residual_norm(centers, labels, weights)
+        return root_of_largest(self.residual_moments(centers, labels, weights))
 
     def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_moments`."""
-        if not self.has_moments:
-            return DenseRows(self.points[None], self.weights).residual_moments(centers, labels, weights)
         return self._sum(lambda block: self._residual_moments(centers, labels, weights, block))
 
     def _residual_moments(self, centers: Array, labels: Array, weights: Array, block: slice) -> Array:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kfed._base import checks, pool, random
 from kfed._base.array import Array, readonly
+from kfed._base.indexed import index_of
 from kfed._base.random import RandomState
 from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
@@ -22,7 +23,7 @@ from kfed.device.far_rows import are_far, in_double, rounded
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
-from kfed.device.summary import merged, n_summary_centers
+from kfed.device.summary import merged, n_summary_centers, n_zero_features
 from kfed.device.withholding import is_withheld, measure
 from kfed.errors import InvalidInputError
 
@@ -104,7 +105,8 @@ def cluster_device(
 
     Without a number, ``is_summary`` is True, too. There is a center for every `min_cluster_size` points, but no more
     than `max_local_clusters`; clusters that are smaller than that in the end are merged with their nearest, so that all
-    points are behind some center. Where the centers take more than 20 kB, the message holds 16 or 8 bits of each value.
+    points are behind some center. Where the centers take more than 20 kB, the message holds 16, 8 or 4 bits of each
+    value.
 
     References
     ----------
@@ -120,7 +122,7 @@ def cluster_device(
     >>> local.to_message("site7").n_local_clusters  # the center of the single point would be that point
     2
     """
-    names = checks.feature_names_of(points)
+    names, index = checks.feature_names_of(points), index_of(points)
     points = checks.table(points, "points")
     summarises = n_local_clusters is None
     if n_local_clusters is not None:
@@ -143,16 +145,19 @@ def cluster_device(
         n_local_clusters = "auto" if privacy else summary_size(points, settings)
     if privacy is not None:
         with pool.one_blas_thread():
-            return cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
+            private = cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
+        return replace(private, index=index)
     with pool.one_blas_thread():
         rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
-        return cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+        found = cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+    return replace(found, index=index)
 
 
 def summary_size(points: Any, settings: DeviceSettings) -> int:
     """How many centers the summary of these points may have."""
     n_points, n_features = points.shape
-    return n_summary_centers(n_points, n_features, settings.min_cluster_size, settings.max_local_clusters)
+    floor, most = settings.min_cluster_size, settings.max_local_clusters
+    return n_summary_centers(n_points, n_features, floor, most, n_zero_features(points))
 
 
 def _numbered(ids: Any, n_points: int) -> Array:

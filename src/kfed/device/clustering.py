@@ -10,6 +10,7 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array, Length, frozen
+from kfed._base.indexed import with_index
 from kfed._base.text import plural
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.private_facts import PrivateFacts
@@ -21,7 +22,7 @@ from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile,
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
-_CELLS, _SENT_TENSORS = ("observed", "squares"), ("centers", "counts", "sums_of_squares")
+_SENT_TENSORS = ("centers", "counts", "sums_of_squares")
 _UNNAMED = "unnamed"
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
@@ -67,6 +68,8 @@ class LocalClustering(KfedFile):
         How the points spread in every direction, if that is to be sent; see `with_moments`.
     refines : str or None
         The fingerprint of the global clusters that these are the rows of, in a second message; see `refine_device`.
+    index : pandas.Index or None
+        That of the data frame that the points came from. It is not kept in a file.
 
     Examples
     --------
@@ -94,6 +97,7 @@ class LocalClustering(KfedFile):
     private: PrivateFacts | None = None
     scatter: Array | None = None
     refines: str | None = None
+    index: Any = None
     _sent_as: set[str] = field(default_factory=set, repr=False)  # the names under which it made messages
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
@@ -114,13 +118,15 @@ class LocalClustering(KfedFile):
     def to_message(self, device_id: str, *, bits: int | None = None) -> DeviceMessage:
         """Make the message to send: centers, counts and sums of squares of the clusters that are not withheld.
 
-        With `bits`, 8 or 16, centers are rounded to so many bits a number; the message says how far they may be off.
+        With `bits`, 4, 8 or 16, centers are rounded to so many bits a number; the message says how far they may be off.
         """
         self._sent_as.add(device_id)
         message = self._message(device_id, ~self.withheld, self if self.sent is None else self.sent)
         if self.refines is not None:
             message = second_message(message, np.flatnonzero(~self.withheld), self.refines)
-        return message if bits is None else message.quantised(bits)
+        if bits is not None:
+            return message.quantised(bits)
+        return within_budget(message) if self.is_summary and self.columns is None else message
 
     def _message(self, device_id: str, sent: Array, said: LocalClustering | SentClusters) -> DeviceMessage:
         if self.private is not None:
@@ -128,17 +134,16 @@ class LocalClustering(KfedFile):
         if self.columns is not None:
             return self._table_message(device_id, self.columns, sent)
         sums = said.sums_of_squares[sent]
-        details = Details(scatter=self.scatter, is_summary=self.is_summary)
-        message = DeviceMessage(
+        n_rows = int(np.count_nonzero(sent[self.labels]))
+        return DeviceMessage(
             device_id,
             said.centers[sent],
             said.counts[sent],
             None if np.isnan(sums).any() else sums,
             self.spectral_deviation,
             self.feature_names,
-            details=details if self.is_summary or self.scatter is not None else None,
+            details=Details.of_device(self.is_summary, self.scatter, n_rows),
         )
-        return within_budget(message) if self.is_summary else message
 
     def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
         """What was released with noise, and nothing else that depends on the rows."""
@@ -154,8 +159,10 @@ class LocalClustering(KfedFile):
         squares = details.squares.sum(axis=1)
         return DeviceMessage(device_id, centers, self.counts[sent], squares, schema=columns.schema, details=details)
 
-    def induced_labels(self, identity: Identity, *, refine: Any = None) -> Array:
+    def induced_labels(self, identity: Identity, *, refine: Any = None) -> Any:
         """Global cluster of every point, (n_points,): the induced clustering of the paper.
+
+        Points of a pandas data frame get a series with its index, others an array.
 
         A point gets the global cluster of its local cluster's center. A local cluster that was withheld gets the
         nearest of the global centers, which the identity contains; where it does not show one, the device's own stand
@@ -172,15 +179,17 @@ class LocalClustering(KfedFile):
             cluster that covers two global ones. On a device that sent a summary, each point gets the nearest global
             cluster among those that the device is likely to hold, see `kfed.device.shares`.
         """
+        labels = self.global_clusters(identity)[self.labels] if refine is None else self._refined(identity, refine)
+        return with_index(labels, self.index)
+
+    def _refined(self, identity: Identity, refine: Any) -> Array:
         own = self.global_clusters(identity)
-        if refine is None:
-            return np.asarray(own[self.labels])
         points = self._checked_points(refine) if self.columns is None else self._scaled_cells(refine, identity)
         known = self._completed(identity)
         shown = np.flatnonzero(known.shown)  # all clusters of its own are among them
         centers = known.scaled_centers[shown]
         if self.is_summary:
-            return np.asarray(shown[labels_by_share(points, centers)])
+            return np.asarray(shown[labels_by_share(points, centers, by_size=self.columns is None)])
         return np.asarray(shown[refined_labels(points, self.labels, np.searchsorted(shown, own), centers)])
 
     def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
@@ -251,9 +260,7 @@ class LocalClustering(KfedFile):
             tensors["noise"] = self.private.noise
             facts |= self.private.facts()
         if self.columns is not None:
-            tensors |= {name: getattr(self.columns, name) for name in _CELLS}
-            tensors["cells_withheld"] = self.columns.withheld
-            tensors |= {} if self.columns.centers is None else {"told_centers": self.columns.centers}
+            tensors |= self.columns.tensors()
             facts |= {"schema": self.columns.schema.facts(), "n_left_out": self.columns.n_left_out}
         return tensors if self.scatter is None else tensors | {"scatter": self.scatter}, facts
 
@@ -265,7 +272,8 @@ class LocalClustering(KfedFile):
         if "sent_centers" in tensors:
             arrays["sent"] = SentClusters(*(frozen(tensors[f"sent_{name}"]) for name in _SENT_TENSORS))
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
-        about = {name: facts[name] for name in _FACTS} | {"feature_names": names, "columns": _columns(tensors, facts)}
+        about = {name: facts[name] for name in _FACTS} | {"feature_names": names}
+        about["columns"] = ColumnFacts.restored(tensors, facts)
         rare |= {"scatter": frozen(tensors["scatter"])} if "scatter" in tensors else {}
         about["refines"] = facts.get("refines")
         clustering = cls(**arrays, **about, **rare, private=PrivateFacts.restored(tensors, facts))
@@ -288,12 +296,3 @@ class LocalClustering(KfedFile):
         if self.labels.size and not 0 <= self.labels.min() <= self.labels.max() < len(self.centers):
             raise InvalidInputError("its labels must be indices of its centers")
         self.to_message(_UNNAMED)  # raises unless its message would be valid
-
-
-def _columns(tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> ColumnFacts | None:
-    if "schema" not in facts:
-        return None
-    cells: dict[str, Any] = {name: frozen(tensors[name]) for name in _CELLS}
-    cells["withheld"] = frozen(tensors["cells_withheld"].astype(bool))
-    cells["centers"] = frozen(tensors["told_centers"]) if "told_centers" in tensors else None
-    return ColumnFacts(FeatureSchema.restored(facts["schema"]), **cells, n_left_out=facts["n_left_out"])

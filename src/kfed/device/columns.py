@@ -150,7 +150,9 @@ def _floored(
     numbers = np.setdiff1d(numbers_of(schema), [level.features.start for level in levels])
     hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
     squares = squares_to_send(common.squares, behind, hidden, min_cluster_size, is_summary)
-    hidden |= np.isnan(squares) | is_dominated(rows.in_units, own, numbers, hidden.shape)
+    hidden |= np.isnan(squares)
+    if min_cluster_size > 1:
+        hidden |= is_dominated(rows.in_units, own, numbers, hidden.shape)
     withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
     facts = ColumnFacts(
         schema=schema,

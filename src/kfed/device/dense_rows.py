@@ -8,17 +8,15 @@ import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
-from kfed.device.norms import shorter_moments, spectral_norm, squared_lengths
-from kfed.device.rows import SMALL_BYTES, Rows, copied
+from kfed.device import small_products
+from kfed.device.norms import spectral_norm, squared_lengths
+from kfed.device.rows import SMALL_BYTES, Rows
 
 CANCELLED = 2.0**-6
 """A squared distance below this share of the squared lengths that it is computed from is measured directly."""
 
 NEAR = 0.25
 """Residuals with at least this share of the second moments of the points are not formed to get their own."""
-
-FEW = 4
-"""Fewer vectors than this are multiplied one by one: BLAS is slower on a matrix of two or three rows."""
 
 
 class DenseRows(Rows):
@@ -36,16 +34,11 @@ class DenseRows(Rows):
 
     def along(self, vectors: Array, out: Array | None = None) -> Array:
         """See `Rows.along`."""
-        if vectors.shape[1] < FEW:
-            return _row_by_row(vectors, self.points.transpose(0, 2, 1), out)
-        products = np.matmul(self.points, vectors.transpose(0, 2, 1)).transpose(0, 2, 1)
-        return copied(products, out)
+        return small_products.along(self.points, vectors, out)
 
     def total(self, weights: Array) -> Array:
         """See `Rows.total`."""
-        if weights.shape[1] < FEW:
-            return _row_by_row(weights, self.points)
-        return np.asarray(np.matmul(weights, self.points))
+        return small_products.total(self.points, weights)
 
     def take(self, indices: Array) -> Array:
         """See `Rows.take`."""
@@ -82,20 +75,19 @@ class DenseRows(Rows):
 
     def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
         """See `Rows.residual_moments`."""
-        if self.n_features > self.n_points:
-            return shorter_moments(self._residuals(centers, labels, weights))
         # As centers are means, sum w (x - c)(x - c)' = sum w x x' - sum n_c c c': no residual is needed. The difference
         # is off by a few eps of the first term. Where it cancels more than most of it, residuals are formed after all.
         points = self.points * np.sqrt(weights)[:, :, None] if (weights != 1).any() else self.points
-        moments = shorter_moments(points)
+        moments = np.matmul(points.transpose(0, 2, 1), points)
         total = np.einsum("bii->b", moments)
         sizes = np.bincount(_flat(labels, centers.shape[1]).ravel(), weights.ravel(), minlength=centers[..., 0].size)
         weighted = centers * sizes.reshape(*centers.shape[:2], 1).astype(centers.dtype)
         moments -= np.matmul(centers.transpose(0, 2, 1), weighted)
         far = ~(np.einsum("bii->b", moments) >= NEAR * total)
         if far.any():
-            moments[far] = shorter_moments(self.select(far)._residuals(centers[far], labels[far], weights[far]))
-        return moments
+            residuals = self.select(far)._residuals(centers[far], labels[far], weights[far])
+            moments[far] = np.matmul(residuals.transpose(0, 2, 1), residuals)
+        return np.asarray(moments)
 
     def _residuals(self, centers: Array, labels: Array, weights: Array) -> Array:
         """Points minus their own centers, times sqrt(weight)."""
@@ -117,14 +109,6 @@ class DenseRows(Rows):
         if len(indices) == self.n_points:
             return self
         return DenseRows(self.points[:, indices], self.weights[:, indices])
-
-
-def _row_by_row(rows: Array, matrices: Array, out: Array | None = None) -> Array:
-    """``rows @ matrices`` for stacks of both."""
-    products = np.empty((*rows.shape[:2], matrices.shape[2]), rows.dtype) if out is None else out
-    for row in range(rows.shape[1]):
-        products[:, row] = np.matmul(rows[:, row, None], matrices)[:, 0]
-    return products
 
 
 def _flat(labels: Array, n_clusters: int) -> Array:

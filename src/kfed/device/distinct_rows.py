@@ -25,10 +25,15 @@ def have_enough_rows(rows: Rows, centers: Array, labels: Array, asked: Array, le
     n_clusters = centers.shape[1]
     some = _first(rows, min(rows.n_points, 2 * least * n_clusters + 8))
     tolerances = ALIKE * np.maximum(np.abs(some[:, ::4]).max(axis=1), np.abs(centers).max(axis=1))
-    of_some = labels[:, : some.shape[1]]
-    enough = _told_by_few(some, of_some, rows.weights[:, : some.shape[1]] > 0, tolerances, n_clusters, least)
+    is_there = rows.weights > 0
+    few = slice(some.shape[1])
+    enough = _told_by_sums(some, labels[:, few], is_there[:, few], tolerances, n_clusters, least)
+    if isinstance(rows, DenseRows):
+        left = np.flatnonzero((asked & ~enough).any(axis=1))
+        points = rows.points[left]
+        enough[left] |= _told_by_sums(points, labels[left], is_there[left], tolerances[left], n_clusters, least)
     for device, cluster in np.argwhere(asked & ~enough):
-        members = np.flatnonzero((labels[device] == cluster) & (rows.weights[device] > 0))
+        members = np.flatnonzero((labels[device] == cluster) & is_there[device])
         own = rows.select(slice(device, device + 1))
         enough[device, cluster] = _are_many(own, members, tolerances[device], least)
     return np.asarray(enough & asked)
@@ -41,10 +46,10 @@ def _first(rows: Rows, n_points: int) -> Array:
     return rows.take(np.arange(n_points)[None])
 
 
-def _told_by_few(
+def _told_by_sums(
     points: Array, labels: Array, is_there: Array, tolerances: Array, n_clusters: int, least: int
 ) -> npt.NDArray[np.bool_]:
-    """Tell which clusters hold enough different rows by a sum of the columns of some rows; the others may, too."""
+    """Tell which clusters hold enough different rows by a sum of the columns of these rows; the others may, too."""
     # If |sum_j u_j (a_j - b_j) / t_j| > sum_j u_j, then |a_j - b_j| > t_j for some j: the rows are not alike.
     factors = 0.5 + np.modf(np.arange(1, points.shape[2] + 1) * 0.6180339887498949)[0]
     scaled = np.divide(factors, tolerances, out=np.zeros(tolerances.shape), where=tolerances > 0)

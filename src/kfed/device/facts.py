@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from kfed._base.array import Array
+from kfed._base.array import Array, frozen
 from kfed.wire import Details, FeatureSchema
 
 
@@ -43,6 +45,25 @@ class ColumnFacts:
         """What the message says of the clusters that are sent."""
         observed, squares = (np.where(self.withheld, 0, of)[sent] for of in (self.observed, self.squares))
         return Details(observed=observed, squares=squares, n_left_out=self.n_left_out, scatter=scatter)
+
+    def tensors(self) -> dict[str, Array]:
+        """The arrays, for a file."""
+        told = {} if self.centers is None else {"told_centers": self.centers}
+        return {"observed": self.observed, "squares": self.squares, "cells_withheld": self.withheld, **told}
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> Self | None:
+        """What a file says of columns; None if it says nothing of them."""
+        if "schema" not in facts:
+            return None
+        return cls(
+            FeatureSchema.restored(facts["schema"]),
+            frozen(tensors["observed"]),
+            frozen(tensors["squares"]),
+            frozen(tensors["cells_withheld"].astype(bool)),
+            facts["n_left_out"],
+            frozen(tensors["told_centers"]) if "told_centers" in tensors else None,
+        )
 
 
 @dataclass(frozen=True, eq=False)

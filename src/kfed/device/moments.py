@@ -12,12 +12,19 @@ from kfed._base.array import Array, frozen
 from kfed.device.clustering import LocalClustering
 from kfed.errors import InvalidInputError
 
+MOST_WHOLE = 256
+"""With more features the whole scatter takes too many bytes: a sketch is sent, of the directions of most spread."""
+
+N_DIRECTIONS = 128
+"""How many directions a sketch has."""
+
 
 def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None) -> LocalClustering:
     """The same clustering, whose message also holds the scatter of its rows.
 
     It says how all rows together spread in every direction, d x d numbers at most, and no more of a single row than
-    that; but that is more than centers say. Rows of clusters that are withheld have no part in it.
+    that; but that is more than centers say. Rows of clusters that are withheld have no part in it. Of more than 256
+    features it is a sketch: the 128 directions in which the rows spread most.
 
     Parameters
     ----------
@@ -53,7 +60,10 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
     sent = ~local.withheld[local.labels]
     dense = (rows[sent].toarray() if checks.is_sparse(rows) else rows[sent]).astype(np.float64)
     own = np.ones(len(dense)) if weights is None else weights[sent].astype(np.float64)
-    return replace(local, scatter=frozen(_factor(dense, own).astype(local.centers.dtype)))
+    factor = _factor(dense, own)
+    if local.columns is None and dense.shape[1] > MOST_WHOLE:
+        factor = factor[np.argsort(-np.square(factor).sum(axis=1), kind="stable")[:N_DIRECTIONS]]
+    return replace(local, scatter=frozen(factor.astype(local.centers.dtype)))
 
 
 def _are_too_few(local: LocalClustering) -> bool:
@@ -67,8 +77,8 @@ def _are_too_few(local: LocalClustering) -> bool:
 def _factor(rows: Array, weights: Array) -> Array:
     """F with F^T F the scatter of the rows about their mean.
 
-    F is made of eigenvectors: it is a function of the scatter alone, and no row can be read from it that could not be
-    read from the scatter.
+    F is made of eigenvectors, so its rows are at right angles. It is a function of the scatter alone, and no row can be
+    read from it that could not be read from the scatter.
     """
     if len(rows) == 0:
         return np.zeros((0, rows.shape[1]))

@@ -43,11 +43,6 @@ class Rows(ABC):
         """The precision in which everything is computed."""
         return self.weights.dtype
 
-    @property
-    def has_moments(self) -> bool:
-        """Whether `residual_moments` takes much less memory than the points."""
-        return True
-
     @cached_property
     def mean(self) -> Array:
         """Weighted mean of each device, (n_devices, n_features)."""
@@ -110,12 +105,12 @@ class Rows(ABC):
     def residual_norm(self, centers: Array, labels: Array, weights: Array) -> Array:
         """Spectral norm of the points minus their own centers, each row times sqrt(weight), (n_devices,)."""
 
-    @abstractmethod
-    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
-        """Products of the matrix of `residual_norm` with itself, on its shorter side, (n_devices, size, size).
+    def residual_moments(self, _centers: Array, _labels: Array, _weights: Array) -> Array | None:
+        """R^T R for the matrix R of `residual_norm`, (n_devices, n_features, n_features); None if it takes too long.
 
         Centers must be the weighted means of their points.
         """
+        return None
 
 
 def copied(array: Array, out: Array | None) -> Array:

@@ -75,7 +75,7 @@ def refine_device(
     """
     _check(local, min_cluster_size)
     own = local.global_clusters(identity)
-    wanted = local.induced_labels(identity, refine=points)
+    wanted = np.asarray(local.induced_labels(identity, refine=points))
     cells = ToldCells.of(local, points, sample_weight, ids, min_cluster_size)
     cells.check(local)
     told = wanted[cells.positions]

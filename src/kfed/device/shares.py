@@ -30,13 +30,16 @@ MOST_EXAMINED = 2**14
 """Of a device with more rows, so many tell the shares."""
 
 
-def labels_by_share(points: Any, cluster_centers: Array) -> Array:
+def labels_by_share(points: Any, cluster_centers: Array, *, by_size: bool = True) -> Array:
     """Global cluster of every point, (n_points,), on a device that may hold few of them.
 
     Parameters
     ----------
     points : array or sparse matrix of shape (n_points, n_features)
     cluster_centers : array of shape (n_clusters, n_features)
+    by_size : bool
+        Whether a row between two clusters that the device holds rather goes to the larger one. Otherwise it goes to the
+        nearest that the device holds.
 
     Examples
     --------
@@ -54,7 +57,10 @@ def labels_by_share(points: Any, cluster_centers: Array) -> Array:
         variances = evidence.variances(some, labels)
         against = evidence.against(some, variances)
         shares = _shares(against, LEAST_HELD, UNSEEN)
-        if not _is_told(shares, against):
+        is_told = _is_told(shares, against)
+        if not by_size:
+            shares = _evened(shares, len(some)) if is_told else np.full(len(shares), 1 / len(shares))
+        elif not is_told:
             shares = _shares(against, 0.0, UNSEEN_IF_ALIKE)
         labels = (np.log(shares) - against).argmax(axis=1)
     if len(some) == len(products):
@@ -114,6 +120,12 @@ def _shares(against: Array, least: float, unseen: float) -> Array:
         if change < SMALL_CHANGE:
             break
     return shares
+
+
+def _evened(shares: Array, n_rows: int) -> Array:
+    """The same share for all clusters that hold a row, or for the largest if none does."""
+    is_held = shares >= min(1 / n_rows, float(shares.max()))
+    return np.where(is_held, 1 / np.count_nonzero(is_held), shares)
 
 
 def _is_told(shares: Array, against: Array) -> bool:

@@ -22,11 +22,6 @@ class SparseRows(Rows):
         self.weights = weights  # (1, n_points)
         self.n_features = int(points.shape[1])
 
-    @property
-    def has_moments(self) -> bool:
-        """See `Rows.has_moments`."""
-        return self.n_features <= NARROW
-
     def along(self, vectors: Array, out: Array | None = None) -> Array:
         """See `Rows.along`."""
         return copied((self.points @ vectors[0].T).T[None], out)
@@ -69,10 +64,6 @@ class SparseRows(Rows):
         if self.n_features <= NARROW:
             return BlockedRows(self.points.toarray(), self.weights).residual_norm(centers, labels, weights)
         return self._norm_by_lanczos(centers[0].astype(np.float64), labels[0], np.sqrt(weights[0].astype(np.float64)))
-
-    def residual_moments(self, centers: Array, labels: Array, weights: Array) -> Array:
-        """See `Rows.residual_moments`."""
-        return BlockedRows(self.points.toarray(), self.weights).residual_moments(centers, labels, weights)
 
     def _norm_by_lanczos(self, centers: Array, labels: Array, roots: Array) -> Array:
         from scipy.sparse.linalg import LinearOperator, svds

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from kfed._base import geometry
+from kfed._base import checks, geometry
 from kfed._base.array import Array
 from kfed.device.lloyd import Solution
 from kfed.device.lloyd_step import means, sums_by_label
 from kfed.device.rows import Rows
-from kfed.wire import DeviceMessage
+from kfed.wire import LEAST_KEPT, DeviceMessage
 
 SUMMARY_BYTES = 20_000
 """A summary takes no more than this, unless a few centers do."""
@@ -25,30 +26,60 @@ SUMMARY_BYTES = 20_000
 LEAST_CENTERS = 16
 """So many centers are sent even if they take more bytes."""
 
-STATISTICS_BYTES, HEADER_BYTES = 32, 400
-"""Bytes of a center beside its values, and of a message beside its centers."""
+ENOUGH = 48
+"""Where 8 bits a value leave room for fewer centers, they have 4 bits: more centers are worth more than finer ones."""
+
+STATISTICS_BYTES, HEADER_BYTES, PACKED_BYTES = 32, 400, 100
+"""Bytes of a center beside its values, of a message beside its centers, and how many more with 4 bits."""
+
+STEP = 4
+"""Devices of 4 bits have a multiple of this many centers, so that those that are alike are clustered together."""
 
 
-def n_summary_centers(n_points: int, n_features: int, min_cluster_size: int, most: int) -> int:
+def n_summary_centers(n_points: int, n_features: int, min_cluster_size: int, most: int, n_zeros: int = 0) -> int:
     """How many centers a summary may have: enough points for each, at most `most`, and few enough bytes.
+
+    `n_zeros` features are zero in every point; with 4 bits a value they take no room.
 
     Examples
     --------
-    >>> n_summary_centers(60, 2, 3, 64), n_summary_centers(600, 784, 3, 64)
-    (20, 24)
+    >>> n_summary_centers(60, 2, 3, 64), n_summary_centers(600, 784, 3, 64), n_summary_centers(600, 784, 3, 64, 190)
+    (20, 44, 56)
     """
-    bytes_each = STATISTICS_BYTES + n_features
-    affordable = max(LEAST_CENTERS, (SUMMARY_BYTES - HEADER_BYTES) // bytes_each)
+    affordable = _affordable(n_features)
+    if affordable < ENOUGH:
+        n_bytes = -(-max(n_features - n_zeros, -(-n_features // LEAST_KEPT)) // 2)
+        affordable = max(affordable, _affordable(n_bytes, PACKED_BYTES + n_features // 8) // STEP * STEP)
     return max(1, min(most, affordable, n_points // min_cluster_size))
 
 
+def _affordable(n_bytes: int, n_beside: int = 0) -> int:
+    """How many centers may be sent whose values take so many bytes each, and others that many."""
+    return max(LEAST_CENTERS, (SUMMARY_BYTES - HEADER_BYTES - n_beside) // (STATISTICS_BYTES + n_bytes))
+
+
+def n_zero_features(points: Any) -> int:
+    """How many features are zero in every point, if that decides how many centers there are."""
+    n_features = int(points.shape[1])
+    if _affordable(n_features) >= ENOUGH:
+        return 0
+    if checks.is_sparse(points):
+        return n_features - len(np.unique(points.indices))
+    return n_features - int(np.count_nonzero(points.any(axis=0)))
+
+
 def within_budget(message: DeviceMessage) -> DeviceMessage:
-    """The message of a summary, its centers rounded to 16 or 8 bits a value if they take too many bytes otherwise."""
-    n_values, n_bytes = message.centers.size, message.centers.nbytes
-    rest = HEADER_BYTES + STATISTICS_BYTES * message.n_local_clusters
-    if n_bytes + rest <= SUMMARY_BYTES:
+    """The message of a summary, its centers rounded to 16, 8 or 4 bits a value if they take too many bytes else.
+
+    Beside the scatter, which takes more, nothing is rounded: the bounds that follow from it would be wide.
+    """
+    if message.details is not None and {"scatter", "sketch"} & message.details.tensors().keys():
         return message
-    return message.quantised(16 if 2 * n_values + rest <= SUMMARY_BYTES else 8)
+    n_values, n_bytes = message.centers.size, message.centers.nbytes
+    room = SUMMARY_BYTES - HEADER_BYTES - STATISTICS_BYTES * message.n_local_clusters
+    if n_bytes <= room:
+        return message
+    return message.quantised(16 if 2 * n_values <= room else 8 if n_values <= room else 4)
 
 
 def merged(rows: Rows, solution: Solution, withheld: Callable[[Solution], Array]) -> Solution:

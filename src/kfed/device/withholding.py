@@ -131,7 +131,8 @@ def _tally(rows: Rows, solution: Solution, n_clusters: int) -> _Tally:
 def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) -> tuple[Array, Array]:
     """How many points equal each center up to rounding, and how many exactly, (n_devices, n_clusters) each.
 
-    A point that equals a center is of that center's cluster, unless Lloyd was cut short: then it is looked for anew.
+    A point that equals a center is of that center's cluster, unless Lloyd was cut short or clusters were merged. Then
+    it is looked for anew, and counts for every cluster with this center: `nearest` gives it to the first alone.
     """
     centers = solution.centers
     if not solution.settled.all():
@@ -144,8 +145,28 @@ def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) ->
     if not near.any():
         return np.zeros(centers.shape[:2]), np.zeros(centers.shape[:2])
     equal = part.is_center(centers, labels, near)
-    of_near, of_equal = (memberships(labels, found.astype(part.dtype), centers.shape[1]) for found in (near, equal))
-    return of_near.sum(axis=2), of_equal.sum(axis=2)
+    of_near, of_equal = (
+        memberships(labels, found.astype(part.dtype), centers.shape[1]).sum(axis=2) for found in (near, equal)
+    )
+    for device in np.flatnonzero(~solution.settled):
+        own = centers[device].astype(np.float64)
+        of_near[device] = _for_all_there(own, of_near[device], 4 * rounding[device])  # both may be off by the rounding
+        of_equal[device] = _for_all_there(own, of_equal[device], 0.0)
+    return of_near, of_equal
+
+
+def _for_all_there(centers: Array, n_points: Array, tolerance: float) -> Array:
+    """Add up the points of clusters whose centers are the same, (n_clusters,).
+
+    Examples
+    --------
+    >>> _for_all_there(np.array([[0.0], [0.0], [2.0]]), np.array([2.0, 0.0, 5.0]), 0.0)
+    array([2., 2., 5.])
+    """
+    result = np.zeros_like(n_points)
+    for cluster in np.flatnonzero(n_points):
+        result[((centers - centers[cluster]) ** 2).sum(axis=1) <= tolerance] += n_points[cluster]
+    return result
 
 
 def _deviations(

@@ -15,10 +15,11 @@ from scipy import sparse
 from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from kfed._base.array import Array
 from kfed._base.random import RandomState
 from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy
 from kfed.errors import InvalidInputError
-from kfed.estimator.lost_groups import warn_of_lost_groups
+from kfed.estimator.lost_groups import refuse_groups_as_y, warn_of_lost_groups
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
 from kfed.simulate import Devices, Round, are_tables
 
@@ -159,7 +160,9 @@ class KFed(NearestCenter):
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_features), or list of such
             All rows, or a list with the rows of each device.
-        y : ignored
+        y : None
+            For pipelines and searches of scikit-learn, which give targets to all their parts; here they are ignored.
+            From anyone else it is an error without `groups`, for which it is easily mistaken.
         groups : array of shape (n_rows,), optional
             The device of each row of a table: numbers, strings, or anything whose ``str`` can name a device.
         sample_weight : array of shape (n_rows,), or list of arrays in the order of `device_ids_`, optional
@@ -170,8 +173,10 @@ class KFed(NearestCenter):
         KFed
         """
         self._validate_params()
+        if groups is None:
+            refuse_groups_as_y(y)
         if groups is None and not are_tables(X):
-            warn_of_lost_groups(y, self._meant_for_devices())
+            warn_of_lost_groups(self._meant_for_devices())
             return self._fit_central(self._validated(X, reset=True), sample_weight)
         devices = self._devices(X, groups)
         done = self._round(devices, sample_weight)
@@ -186,6 +191,10 @@ class KFed(NearestCenter):
         n_found = len(np.unique(self.cluster_centers_, axis=0))
         self._warn_unless_found(n_found, self.aggregation_.n_clusters, n_unsettled)
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Array:
+        """Return `labels_` after `fit`, which has the same arguments."""
+        return self.fit(X, y, **options).labels_
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
         k = self._clusters_in(X, sample_weight, self.privacy) if self.n_clusters == "auto" else self.n_clusters

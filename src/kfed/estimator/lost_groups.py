@@ -1,22 +1,36 @@
-"""Warnings of `KFed.fit` on one table without groups, which may have been lost on the way to it."""
+"""What `KFed` says where groups may have been lost: given as `y`, or not at all beside settings that need them."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
-from kfed.errors import AggregationWarning
+from sklearn.base import BaseEstimator
+
+from kfed.errors import AggregationWarning, InvalidInputError
+
+_OWN = ("kfed.estimator", "sklearn.base", "sklearn.utils._set_output", "sklearn.utils._param_validation")
+"""Modules between a caller and `fit`, such as `fit_transform`."""
 
 
-def warn_of_lost_groups(y: Any, settings: Sequence[str]) -> None:
-    """Warn if a second argument was given, which is `y`, or `settings` that only devices use."""
-    if y is not None:
-        warnings.warn(
-            "y is ignored, and all rows are on one device; if it holds the device of each row, pass it as groups=",
-            AggregationWarning,
-            stacklevel=3,
+def refuse_groups_as_y(y: Any) -> None:
+    """Raise if a second argument was given, which is `y`, unless scikit-learn or another estimator passes it on.
+
+    A pipeline or a search gives every part the targets, and a clusterer has to ignore them. Nobody else has a reason
+    to give targets to one, but it is easy to forget the name of `groups`.
+    """
+    if y is not None and not _is_machinery(_caller(sys._getframe(1))):
+        raise InvalidInputError(
+            "y must be None without groups: if it holds the device of each row, pass it by name, as groups=; there are "
+            "no targets in clustering"
         )
+
+
+def warn_of_lost_groups(settings: Sequence[str]) -> None:
+    """Warn of `settings` that only devices use."""
     if settings:
         warnings.warn(
             f"{' and '.join(settings)} had no effect: without groups, all rows are on one device. Cross-validation "
@@ -25,3 +39,21 @@ def warn_of_lost_groups(y: Any, settings: Sequence[str]) -> None:
             AggregationWarning,
             stacklevel=3,
         )
+
+
+def _caller(frame: FrameType | None) -> FrameType | None:
+    """The first frame outside of this estimator and its base classes."""
+    while frame is not None and _module(frame).startswith(_OWN):
+        frame = frame.f_back
+    return frame
+
+
+def _is_machinery(frame: FrameType | None) -> bool:
+    """Whether a frame is of scikit-learn, or of a method of an estimator, such as a pipeline of another library."""
+    if frame is None:
+        return False
+    return _module(frame).startswith("sklearn.") or isinstance(frame.f_locals.get("self"), BaseEstimator)
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))

@@ -132,8 +132,9 @@ def reproduce(
     """
     folder, preset = Path(folder), "quick" if quick else "full"
     missing = _missing({name for experiment in experiments for name in experiment.data_sets}, progress)
-    if missing and not skip_missing:
-        raise MissingDataError("; ".join(missing.values()))
+    needed = set().union(*(set(experiment.data_sets) - set(experiment.optional) for experiment in experiments))
+    if missing.keys() & needed and not skip_missing:
+        raise MissingDataError("; ".join(missing[name] for name in sorted(missing.keys() & needed)))
     folder.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
         runs, why = _possible_runs(experiment, preset, missing)

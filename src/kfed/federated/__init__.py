@@ -11,7 +11,8 @@
     selection = KFedPowerOfChoice(sizes, clusters, n_candidates=50) # or PowerOfChoice, RandomSelection
     chosen = selection.select(round, n, losses=losses)              # in any training loop
 
-Selection, `update_point` and `described_by` need NumPy only; the rest needs PyTorch: ``pip install 'kfed[federated]'``.
+Selection, `update_point`, `described_by` and `GroupWorth` need NumPy only; the rest needs PyTorch:
+``pip install 'kfed[federated]'``.
 """
 
 from importlib import import_module
@@ -20,6 +21,10 @@ from typing import TYPE_CHECKING, Any
 from kfed.errors import MissingExtraError
 from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
 from kfed.federated.sketch import described_by, update_point
+from kfed.federated.worth import GroupWorth
+from kfed.federated.worth import coincide as coincide  # for adapters
+from kfed.federated.worth import n_judged_of as n_judged_of
+from kfed.federated.worth import useless as useless
 from kfed.simulate import Communication
 
 if TYPE_CHECKING:
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
     from kfed.federated.models import FederatedModels
     from kfed.federated.personalization import PersonalizedModels, fit_personalized
     from kfed.federated.settings import FedAvg
-    from kfed.federated.worth import GroupWorth
 
 __all__ = [
     "Communication",
@@ -55,7 +59,6 @@ _MODULES = {
     "Evaluation": "evaluation",
     "FedAvg": "settings",
     "FederatedModels": "models",
-    "GroupWorth": "worth",
     "IFCAModels": "baselines",
     "PersonalizedModels": "personalization",
     "RoundRecord": "engine",

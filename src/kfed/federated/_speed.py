@@ -23,6 +23,10 @@ GAIN = 0.9
 """What is more than the plain loop, or more than one thread, must take at most this share of its time."""
 
 
+HOPELESS = 1.3
+"""What takes more than so many times as long as the best so far is timed no further."""
+
+
 class Speed(NamedTuple):
     """Whether devices train side by side, and the number of threads."""
 
@@ -74,24 +78,31 @@ def using_threads(number: int) -> Iterator[None]:
 
 
 def _timed(ways: list[bool], numbers: list[int], step: Callable[[bool], Any]) -> Speed:
-    """Decide the way with one thread, then the number of threads for it: few steps are timed."""
+    """Decide the way with one thread, then the number of threads for it: few steps are timed, and none twice."""
     best = Speed(ways[0], numbers[0])
-    if len(ways) > 1 and _seconds(Speed(True, numbers[0]), step) < GAIN * _seconds(best, step):
-        best = Speed(True, numbers[0])
+    taken = _seconds(best, step)
+    if len(ways) > 1:
+        best, taken = _better(best, taken, Speed(True, numbers[0]), step)
     if len(numbers) > 1:
-        more = Speed(best.batched, numbers[-1])
-        if _seconds(more, step) < GAIN * _seconds(best, step):
-            best = more
+        best, taken = _better(best, taken, Speed(best.batched, numbers[-1]), step)
     return best
 
 
-def _seconds(way: Speed, step: Callable[[bool], Any]) -> float:
-    """The quickest of a few steps after a first one; infinite if the model cannot be trained this way."""
-    taken = []
+def _better(best: Speed, taken: float, other: Speed, step: Callable[[bool], Any]) -> tuple[Speed, float]:
+    seconds = _seconds(other, step, HOPELESS * taken)
+    return (other, seconds) if seconds < GAIN * taken else (best, taken)
+
+
+def _seconds(way: Speed, step: Callable[[bool], Any], most: float = float("inf")) -> float:
+    """The quickest of a few steps after a first one, or of one that takes more than `most`.
+
+    Infinite if the model cannot be trained this way.
+    """
+    taken: list[float] = []
     with using_threads(way.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # vmap warns of what it is slow at, which is measured here
         try:
-            for _ in range(REPEATS + 1):
+            while len(taken) <= REPEATS and not (len(taken) == 2 and taken[1] > most):
                 began = time.perf_counter()
                 step(way.batched)
                 taken.append(time.perf_counter() - began)

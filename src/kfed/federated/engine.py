@@ -36,7 +36,19 @@ Observe = Callable[[int, Stack], Observed]
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What happened in one round."""
+    """What happened in one round.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from kfed.federated import fit_global
+    >>> rows = np.random.default_rng(0).normal(size=(2, 20, 3))
+    >>> devices = [(own, (own[:, 0] > 0).astype(int)) for own in rows]
+    >>> models = fit_global(devices, lambda: torch.nn.Linear(3, 2), FedAvg(rounds=2, batched=False, threads=1))
+    >>> last = models.history[-1]
+    >>> last.round, last.devices, last.communication.messages
+    (1, (0, 1), 4)
+    """
 
     round: int
     devices: tuple[int, ...]

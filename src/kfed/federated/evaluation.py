@@ -28,6 +28,16 @@ class Evaluation:
         NaN for a model that no row went to.
     model_rows : array of int, shape (n_models,)
         How many rows went to each model.
+
+    Examples
+    --------
+    >>> from kfed.federated import FedAvg, fit_global
+    >>> rows = np.random.default_rng(0).normal(size=(2, 20, 3))
+    >>> devices = {f"phone-{i}": (own, (own[:, 0] > 0).astype(int)) for i, own in enumerate(rows)}
+    >>> models = fit_global(devices, lambda: torch.nn.Linear(3, 2), FedAvg(rounds=2, batched=False, threads=1))
+    >>> found = models.evaluate(devices)
+    >>> found.device_ids, found.device_accuracies.shape, found.model_rows
+    (('phone-0', 'phone-1'), (2,), array([40]))
     """
 
     device_ids: tuple[str, ...]

@@ -20,12 +20,9 @@ from kfed.federated._plans import ByLabel
 from kfed.federated._routes import ByNearestCenter, OneEach, Route
 from kfed.federated._updates import FirstUpdate
 from kfed.federated._ways import ByPoint, ByRows, ByUpdate, Features, Way, flattened, gives_one_point
-from kfed.federated.worth import GroupWorth, worth_of
-from kfed.server import Aggregation, choose_n_clusters
+from kfed.federated.worth import GroupWorth, coincide, n_judged_of, useless, worth_of
+from kfed.server import Aggregation
 from kfed.simulate import Communication, Round
-
-MAX_JUDGED, JUDGED_IN_A_GROUP = 40, 8
-"""Devices that are asked whether groups matter: so many, or so many for each group."""
 
 Clusters = Mapping[str, int] | Sequence[int]
 
@@ -106,8 +103,7 @@ class Groups:
         """Whether all device centers lie as near to each other as those of one cluster."""
         if self.clustering is None or self.clustering.way.is_whole:
             return False
-        choice = choose_n_clusters(self.clustering.messages)
-        return choice.is_reliable and choice.n_clusters == 1
+        return coincide(self.clustering.messages)
 
     @property
     def door(self) -> Door | None:
@@ -122,15 +118,10 @@ class Groups:
         return replace(self, labels=np.zeros_like(self.labels), route=route)
 
     @property
-    def complaint(self) -> str:
+    def complaint(self) -> AggregationWarning:
         """What to say of groups that are useless."""
-        why = [str(self.worth)] if self.worth else []
-        why += ["all their centers coincide"] if self.coincide else []
         others = "" if self.by == "updates" else "by='updates', by='auto', "
-        return (
-            f"the groups found by {self.by} do not matter to this model: {'; '.join(why)}. Use {others}fit_global, or "
-            "if_useless='merge' to train one model for all"
-        )
+        return useless(f"the groups found by {self.by}", self.worth, self.coincide, f"Use {others}fit_global")
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +205,7 @@ class Search:
         return Groups(found.way.name, found.labels, found.routing, found, worth, sent)
 
     def _some_devices(self) -> Array:
-        most = max(MAX_JUDGED, JUDGED_IN_A_GROUP * self.n_clusters)
+        most = n_judged_of(self.n_clusters)
         rng = np.random.default_rng(self.first.steps.seed)
         return np.sort(rng.choice(self.fleet.n_devices, min(self.fleet.n_devices, most), replace=False))
 

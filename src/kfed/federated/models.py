@@ -31,6 +31,20 @@ class FederatedModels:
     history : tuple of RoundRecord
     communication : Communication
         All that was sent, one-shot clustering included.
+
+    Examples
+    --------
+    >>> from kfed.federated import FedAvg, fit_global
+    >>> rng = np.random.default_rng(0)
+    >>> rows = [rng.normal(size=(40, 2)) for _ in range(4)]
+    >>> devices = {f"phone-{i}": (own, (own[:, 0] > 0).astype(int)) for i, own in enumerate(rows)}
+    >>> models = fit_global(devices, lambda: torch.nn.Linear(2, 2), FedAvg(rounds=5, batched=False, threads=1))
+    >>> models.predict("phone-0", rows[0]).shape
+    torch.Size([40, 2])
+    >>> len(models.history), models.communication.rounds
+    (5, 5)
+    >>> models.add("phone-9", rows[0]).device_ids[-1]  # a late one, with the model at once
+    'phone-9'
     """
 
     method: str

@@ -17,7 +17,7 @@ import torch
 
 from kfed._base import checks
 from kfed.device import MIN_CLUSTER_SIZE
-from kfed.errors import AggregationWarning, InvalidInputError
+from kfed.errors import InvalidInputError
 from kfed.federated._fleet import Devices, Fleet
 from kfed.federated._plans import ByLabel
 from kfed.federated._routes import Route
@@ -43,6 +43,20 @@ class PersonalizedModels(FederatedModels):
         How far the groups matter to the model; None if that was not asked, or cannot be told.
     by : str
         What devices were grouped by: "inputs", "features", "updates" or "given".
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rows = [rng.normal(size=(40, 2)) for _ in range(4)]
+    >>> devices = {f"phone-{i}": (own, ((-1) ** i * own[:, 0] > 0).astype(int)) for i, own in enumerate(rows)}
+    >>> training = FedAvg(rounds=5, batched=False, threads=1)
+    >>> models = fit_personalized(devices, 2, lambda: torch.nn.Linear(2, 2), training, by="updates")
+    >>> models.by, models.n_models
+    ('updates', 2)
+    >>> print(models.worth)
+    100% of 4 devices are at home in their group, by chance 50%
+    >>> int(models.route("phone-0", rows[0])[0]) == int(models.route("phone-2", rows[2])[0])
+    True
     """
 
     worth: GroupWorth | None
@@ -174,7 +188,7 @@ def fit_personalized(
     search = Search(fleet, n_clusters, first, is_judged, rule, n_local_clusters, features, min_cluster_size)
     groups = search.groups(by) if clusters is None else search.given(clusters)
     if is_judged and groups.are_useless:
-        warnings.warn(AggregationWarning(groups.complaint, "groups-do-not-matter"), stacklevel=2)
+        warnings.warn(groups.complaint, stacklevel=2)
         if if_useless == "merge":
             groups, stack = groups.merged(fleet), stack.only([0])
 

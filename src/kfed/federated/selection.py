@@ -28,6 +28,16 @@ class Selection(Protocol):
     """Picks the clients of a round.
 
     One whose attribute `draws_by_size` is true picks large clients more often; FedAvg then averages clients evenly.
+
+    Examples
+    --------
+    One of your own: the clients with the largest losses.
+
+    >>> class Worst:
+    ...     def select(self, round, n, losses=None, *, available=None):
+    ...         return np.sort(np.argsort(losses)[-n:])
+    >>> Worst().select(round=0, n=2, losses=[0.1, 0.7, 0.5])
+    array([1, 2])
     """
 
     def select(self, round: int, n: int, losses: Losses = None, *, available: Any = None) -> Array:

@@ -61,6 +61,14 @@ class FedAvg:
         Where PyTorch computes, such as "cuda"; models come back to the CPU.
     threads : int, optional
         Threads of PyTorch while training; by default one or all, whichever takes less time here.
+
+    Examples
+    --------
+    Adam on devices, twenty of them in each round:
+
+    >>> training = FedAvg(rounds=60, clients_per_round=20, optimizer=torch.optim.Adam, learning_rate=0.001)
+    >>> training.rate_in(59)
+    0.001
     """
 
     rounds: int = 100

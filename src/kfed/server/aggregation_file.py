@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +12,14 @@ from kfed._base import checks
 from kfed._base.array import Array, frozen
 from kfed.errors import InvalidInputError
 from kfed.server.grouping import Grouping
-from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, CommonScale, DeviceMessage, FeatureSchema, MessageBatch
+from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, CommonScale, FeatureSchema, MessageBatch
 
 
 def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
     """The arrays of an aggregation, by name; a file has a few facts besides."""
-    if batch.details is not None:
+    if batch.details is not None or batch.is_summary is not None:
         scale = {} if batch.scale is None else {"shift": batch.scale.shift, "scale": batch.scale.scale}
-        return {**_messages(batch.details.messages), **_clusters(grouping), **scale}
+        return {**_messages(batch), **_clusters(grouping), **scale}
     return {
         "device_ids": np.frombuffer(json.dumps(batch.device_ids).encode(), np.uint8),
         "device_centers": batch.centers,
@@ -45,9 +44,9 @@ def _clusters(grouping: Grouping) -> dict[str, Array]:
     }
 
 
-def _messages(messages: Sequence[DeviceMessage]) -> dict[str, Array]:
+def _messages(batch: MessageBatch) -> dict[str, Array]:
     """Messages of format 2, byte for byte."""
-    payloads = [message.to_bytes() for message in messages]
+    payloads = [batch.message(device_id).to_bytes() for device_id in batch.device_ids]
     return {
         "messages": np.frombuffer(b"".join(payloads), np.uint8),
         "message_ends": np.cumsum([len(payload) for payload in payloads]),

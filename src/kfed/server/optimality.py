@@ -5,6 +5,13 @@ more than the k - 1 largest eigenvalues of the scatter (Ding and He, "K-means cl
 analysis", ICML 2004, Theorem 3.3; Zha and others, NIPS 2001). What is left is a cost that nobody can avoid.
 
 The bound is weak where clusters explain little or where d is small: with d < k it is zero.
+
+Of many features, devices send a sketch: the directions in which their rows spread most, T_z, of a scatter S_z = T_z +
+R_z. By Ky Fan, the k - 1 largest eigenvalues of the sum of all S_z are together at most those of the sum of all T_z,
+plus, for each device, k - 1 times the largest eigenvalue of R_z, and no more than its trace. The former is at most the
+least eigenvalue in T_z, and the latter follows from the sums of squares: nothing else has to be sent.
+
+Centers that were rounded, by off in all (the root of the sum over all rows), move the root of a cost by at most that.
 """
 
 from __future__ import annotations
@@ -28,7 +35,7 @@ class Optimality:
     Attributes
     ----------
     cost : float
-        k-means cost, where every row keeps its local cluster.
+        k-means cost, where every row keeps its local cluster; at most so much, if centers were rounded.
     lower_bound : float
         No clustering of these rows into as many clusters costs less.
     n_silent : int
@@ -55,7 +62,8 @@ class Optimality:
 
 def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimality:
     """Bound how far the grouping that puts device center s in cluster ``labels[s]`` is from the best."""
-    scatters = scatter_factors(batch)
+    whole, sketches = scatter_factors(batch), scatter_factors(batch, "sketch")
+    scatters = [own if own is not None else sketch for own, sketch in zip(whole, sketches, strict=True)]
     n_silent = sum(scatter is None for scatter in scatters)
     if n_silent == len(scatters):
         raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`")
@@ -63,10 +71,30 @@ def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimalit
     if moments.share_known < 1:
         raise InvalidInputError("some devices sent no sums of squares, which the cost is made of")
     values = _eigenvalues(_factors(moments, scatters), batch.n_features)
+    rest = [_rest(moments, device, own, n_clusters) for device, own in enumerate(sketches) if own is not None]
     rounding = float(np.finfo(np.float32).eps if _is_single(scatters) else np.finfo(np.float64).eps)
-    slack = 8 * rounding * len(values) * float(values.sum())
-    least = max(0.0, float(values[n_clusters - 1 :].sum()) - slack)
-    return Optimality(moments.quality(labels, n_clusters).cost, least, n_silent)
+    slack = 8 * rounding * len(values) * moments.total
+    least = max(0.0, float(values[n_clusters - 1 :].sum()) + sum(rest) - slack)
+    cost, off = moments.quality(labels, n_clusters).cost, _coarseness(batch)
+    return Optimality((np.sqrt(cost) + off) ** 2 if off else cost, max(0.0, np.sqrt(least) - off) ** 2, n_silent)
+
+
+def _rest(moments: RowMoments, device: int, sketch: Array, n_clusters: int) -> float:
+    """How much of what a sketch leaves out no clustering explains."""
+    mine = moments.owners == device
+    counts, centers = moments.counts[mine], moments.centers[mine]
+    about = np.square(centers - np.average(centers, axis=0, weights=counts)).sum(axis=1)
+    kept = np.square(sketch, dtype=np.float64).sum(axis=1)
+    trace = max(0.0, float(moments.squares[mine].sum() + counts @ about - kept.sum()))
+    return trace - min(trace, (n_clusters - 1) * float(kept.min(initial=np.inf)))
+
+
+def _coarseness(batch: MessageBatch) -> float:
+    """Root of the sum of squares by which rounding may have moved the rows of all devices with their centers."""
+    details = batch.rescaled.details
+    if details is None or details.rounding is None:
+        return 0.0
+    return float(np.sqrt(batch.counts @ np.square(details.rounding).sum(axis=1)))
 
 
 def _is_single(scatters: list[Array | None]) -> bool:

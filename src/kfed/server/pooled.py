@@ -40,8 +40,7 @@ def rule_for(batch: MessageBatch, rule: str, otherwise: str = "paper") -> str:
 
 def has_summaries(batch: MessageBatch) -> bool:
     """Whether a device sent a fine summary instead of the clusters that it looked for."""
-    sent = () if batch.details is None else batch.details.messages
-    return any(message.details is not None and message.details.is_summary for message in sent)
+    return batch.is_summary is not None
 
 
 def pooled_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
@@ -97,15 +96,16 @@ class Purity:
     def _weights(self, means: Array, labels: Array) -> Array:
         """Multiply by (s / (s + v)) ** p, with v the variance of a center and s that of the cluster it is in.
 
-        Where most centers are about as wide as clusters, which is so in many dimensions, v tells little: p is then
-        near zero.
+        A center without any spread is pure. Where most centers are about as wide as clusters, which is so in many
+        dimensions, v tells little: p is then near zero.
         """
         total = self.variances + geometry.squares_to_own(self.centers, means, labels)
         usual = medians_by_label(total, self.full_weights, labels, len(means))[labels]
         everywhere = np.zeros(len(labels), np.intp)
         widths = [medians_by_label(of, self.full_weights, everywhere, 1)[0] for of in (self.variances, total)]
         power = CAUTION * (1 - widths[0] / max(widths[1], 1e-300))
-        return np.asarray(self.full_weights * (usual / np.maximum(usual + self.variances, 1e-300)) ** power)
+        shares = np.divide(usual, usual + self.variances, out=np.ones_like(usual), where=self.variances > 0)
+        return np.asarray(self.full_weights * shares**power)
 
 
 def medians_by_label(values: Array, weights: Array, labels: Array, n_labels: int) -> Array:

@@ -19,7 +19,14 @@ _MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}
 
 @dataclass(frozen=True)
 class Devices:
-    """A checked table for each device, and the positions of its rows among all rows."""
+    """A checked table for each device, and the positions of its rows among all rows.
+
+    Examples
+    --------
+    >>> devices = Devices.by_group(np.array([[0.0], [1.0], [2.0]]), ["west", "east", "west"])
+    >>> devices.ids, [table.ravel().tolist() for table in devices.tables]
+    (['east', 'west'], [[1.0], [0.0, 2.0]])
+    """
 
     ids: list[str]
     tables: list[Any]  # (n_points, n_features) each, dense or CSR
@@ -85,7 +92,13 @@ class Devices:
 
 
 def are_tables(X: Any) -> bool:
-    """Whether `X` is a list of tables and not itself a table, which may be a list of rows."""
+    """Whether `X` is a list of tables and not itself a table, which may be a list of rows.
+
+    Examples
+    --------
+    >>> are_tables([[0.0, 1.0], [2.0, 3.0]]), are_tables([np.zeros((4, 2)), np.zeros((3, 2))])
+    (False, True)
+    """
     return isinstance(X, (list, tuple)) and (not X or any(_n_axes(entry) == 2 for entry in X))
 
 

@@ -178,6 +178,13 @@ def cluster_devices(
         Names of the columns of points that are plain arrays.
     n_local_clusters, measure_deviation, progress, **options
         As in `kfed.cluster_fleet`.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(2, 30, 3))
+    >>> local = cluster_devices({"north": rows[0], "south": rows[1]}, 2, feature_names=["age", "bmi", "dose"])
+    >>> local["south"].centers.shape, local["south"].feature_names
+    ((2, 3), ('age', 'bmi', 'dose'))
     """
     found = cluster_fleet(devices, n_local_clusters, measure_deviation=measure_deviation, progress=progress, **options)
     if feature_names is not None:
@@ -187,5 +194,12 @@ def cluster_devices(
 
 
 def messages_of(local: Mapping[str, LocalClustering]) -> tuple[DeviceMessage, ...]:
-    """What the devices send: one message each, in their order."""
+    """What the devices send: one message each, in their order.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(2, 30, 3))
+    >>> [message.device_id for message in messages_of(cluster_devices({"north": rows[0], "south": rows[1]}, 2))]
+    ['north', 'south']
+    """
     return tuple(own.to_message(device_id) for device_id, own in local.items())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 
@@ -20,8 +20,15 @@ numbers, flags and dates alone: among words, "none" or "<18" is a level like oth
 _CENSORED = re.compile(r"[<>≤≥]=?\s*[\d.,]+")
 _FLAGS = [{"yes": 1, "no": 0}, {"y": 1, "n": 0}, {"true": 1, "false": 0}, {"t": 1, "f": 0}, {"ja": 1, "nein": 0}]
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)?")
-_ODD_NUMBER = re.compile(r"[-+]?(\d+,\d+|\d*[.,]?\d+\s+\S{1,10})")
-"""Numbers with a decimal comma between commas, or with a space and a unit behind them; not codes such as 3a."""
+_NUMBER = r"(?:\d*[.,]?\d+|\d{1,3}(?:[,.' \u00a0\u202f]\d{3})+(?:[.,]\d+)?)"
+_UNIT = r"(?:[mkcdnuµ][glm]|m?mol|mmhg|bpm|k?cal|kj|min|ms|yrs?)(?:/\w+)?"
+_DAY = r"(?:\d{1,2}([/.-])\d{1,2}\1(?:\d\d){1,2}|\d{4}([/.-])\d{1,2}\2\d{1,2})"
+_ODD = re.compile(rf"{_DAY}(?:\s.*)?|[-+]?[$€£¥]?\s?{_NUMBER}(?:\s?[%$€£¥]|\s+\S{{1,10}}|{_UNIT})?", re.IGNORECASE)
+"""Dates that could be read in two ways or are on no calendar; numbers with a comma between commas, separators of
+thousands, a sign for percent or money, or a unit. Not codes such as 3a."""
+
+MANY_WORDS = 1000
+"""If none of so many different cells is a date, the column holds none."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -42,8 +49,8 @@ class Cells:
     bad_row : int or None
         The first row of a column of numbers (or of what else it must be) whose cell is neither that nor missing.
     odd_row : int or None
-        The first row of a column of text that holds a number in a way in which it cannot be read, such as "3 mg", if
-        most of its cells hold numbers.
+        The first row of a column of text that holds a number or a date in a way in which it cannot be read, such as
+        "3 mg" or "1/2/2026", if most of its cells hold such.
     """
 
     name: str
@@ -111,12 +118,14 @@ def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".",
     if kind is not None:
         values = np.array([_FORCED[kind](word) for word in words], float)
         return _numbers(name, kind, values, ~np.isnan(values) | is_missing, codes)
-    for kind_found, table in (("flag", _flags(known)), ("date", _dates(known))):
-        if table:
-            values = np.array([table.get(word, np.nan) for word in words], float)
-            return Cells(name, kind_found, _taken(values, codes))
+    if flags := _flags(known):
+        return Cells(name, "flag", _taken(np.array([flags.get(word, np.nan) for word in words], float), codes))
+    if any(map(_is_date, known[:MANY_WORDS])):
+        days = np.array([_one_date(word) for word in words])
+        if _share(~np.isnan(days), is_missing, codes) >= 0.5:
+            return _numbers(name, "date", days, ~np.isnan(days) | is_missing, codes)
     found = _text(name, words, is_absent, codes)
-    is_odd = np.array([_ODD_NUMBER.fullmatch(word) is not None for word in words], bool) & ~is_number & ~is_missing
+    is_odd = np.array([_ODD.fullmatch(word) is not None for word in words], bool) & ~is_number & ~is_missing
     if is_odd.any() and _share(is_odd | is_number, is_missing, codes) >= 0.5:
         return replace(found, odd_row=int(((codes >= 0) & np.append(is_odd, False)[codes]).argmax()))
     return found
@@ -138,6 +147,7 @@ def is_missing_word(word: str) -> bool:
 
 def number_in(word: str, decimal: str = ".") -> float:
     """The number in a cell; NaN if it is not a number, or not one that a message may hold."""
+    word = word.replace("\u2212", "-")  # the minus sign of typesetters
     plain = word.replace(".", "").replace(",", ".") if decimal == "," and _THOUSANDS.fullmatch(word) else word
     plain = plain.replace(",", ".") if decimal == "," else plain
     try:
@@ -179,22 +189,27 @@ def _flags(words: list[str]) -> dict[str, float] | None:
     return None
 
 
-def _dates(words: list[str]) -> dict[str, float] | None:
-    """Days since 1970 of dates such as 2026-01-31, with or without a time, or 31.01.2026."""
-    found = {}
-    for word in words:
-        day = _iso_day(word)
-        day = _dotted_day(word) if day is None else day
-        if day is None:
-            return None
-        found[word] = day
-    return found
+def are_flags_in_words(words: Iterable[str]) -> bool:
+    """Whether all words say yes or no, in whatever language, and not as numbers."""
+    return all(any(word.lower() in pair for pair in _FLAGS) for word in words)
+
+
+def _is_date(word: str) -> bool:
+    return not np.isnan(_one_date(word))
+
+
+def _one_date(word: str) -> float:
+    """Days since 1970 of a date such as 2026-01-31, with or without a time, or 31.01.2026; NaN of anything else."""
+    day = _iso_day(word)
+    day = _dotted_day(word) if day is None else day
+    return np.nan if day is None else day
 
 
 def _iso_day(word: str) -> float | None:
     try:
         moment = datetime.fromisoformat(word)
-    except ValueError:
+        moment = moment if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
     if len(word) < 10:  # also 20260131, which is as likely a number
         return None
@@ -213,10 +228,6 @@ def _dotted_day(word: str) -> float | None:
 def _one_flag(word: str) -> float:
     pairs = (*_FLAGS, {"1": 1, "0": 0}, {"1.0": 1, "0.0": 0})
     return next((float(pair[word.lower()]) for pair in pairs if word.lower() in pair), np.nan)
-
-
-def _one_date(word: str) -> float:
-    return (_dates([word]) or {}).get(word, np.nan)
 
 
 _FORCED = {"flag": _one_flag, "date": _one_date}

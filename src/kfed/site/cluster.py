@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from kfed._base.text import plural
-from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
+from kfed.device import POOLED, LocalClustering, Privacy, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.site.kept import LocalFile
 from kfed.site.moments import with_table_moments
@@ -61,7 +61,7 @@ def cluster_file(
         What to do with missing cells, see `read_columns`.
     dtype : {float32, float64}, optional
         With `scale` or `as_is`, the precision to compute and send in.
-    bits : {8, 16}, optional
+    bits : {4, 8, 16}, optional
         Send centers rounded to so many bits a number.
     **reading
         As in `read_table`.
@@ -145,9 +145,9 @@ def cluster_table(
         clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
     clustering = with_table_moments(clustering, table) if moments else clustering
     many = _too_many(n_local_clusters, len(table), min_cluster_size)
-    said = (*table.notices, *_not_counted(table, clustering), *many)
-    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size, "index": table.index}
-    return LocalFile(device_id, clustering, table.row_ids, table.id_column, **about)
+    said = (*table.notices, *_not_counted(table, clustering), *many, *_mute(table, clustering, min_cluster_size))
+    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size}
+    return LocalFile(device_id, replace(clustering, index=table.index), table.row_ids, table.id_column, **about)
 
 
 def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
@@ -158,6 +158,17 @@ def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
     if n_rows:
         rows = f"{plural(n_rows, 'row')} {'has' if n_rows == 1 else 'have'}"
         yield Notice("few cells", f"{rows} too few filled cells to be counted, and will get labels all the same")
+
+
+def _mute(table: Table, clustering: LocalClustering, min_cluster_size: int) -> Iterator[Notice]:
+    """Say that nothing is sent, and how many rows it takes to tell a spread of each column."""
+    if table.schema is not None and clustering.private is None and bool(clustering.withheld.all()):
+        yield Notice(
+            "nothing sent",
+            f"no center may be sent: it takes about {POOLED * min_cluster_size} rows, that differ and are mostly "
+            "filled, to tell how far a column spreads. The rows will get labels all the same; with a smaller "
+            "--min-cluster-size, or --scale and a scale that all sites agreed on, fewer rows are enough",
+        )
 
 
 def _too_many(n_local_clusters: int | Literal["auto"] | None, n_rows: int, min_cluster_size: int) -> Iterator[Notice]:

@@ -51,7 +51,7 @@ class ColumnChoice:
         if repeated and repeated != [""]:
             raise InvalidInputError(
                 f"{self.path}: column names must be distinct; {quoted(repeated)} "
-                f"{_verb(repeated, 'occurs', 'occur')} twice"
+                f"{_verb(repeated, 'occurs', 'occur')} twice. Rename one of them"
             )
         chosen_again = _repeated(chosen)
         if chosen_again:

@@ -6,8 +6,6 @@ import csv
 import gzip
 import io
 import os
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TextIO
@@ -18,15 +16,15 @@ from kfed._base.text import plural
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.arrow_cells import arrow, cells_of_each
 from kfed.site.cells import MISSING_WORDS, Cells, from_text, number_in
+from kfed.site.csv_dialect import DECIMAL_COMMA, delimiter_of, end_empty, has_decimal_commas, without_trailing
+from kfed.site.csv_quotes import line_of_open_quote, occurrences
 from kfed.site.reader import TableReader, n_titles
 
-DELIMITERS = ",;\t|"
 LARGE = 2**24
 """Bytes from which on a file is read block by block."""
 
 _SAMPLE_BYTES = 2**16
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
-_DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?\d*\.\d+")
 
 
 class CsvReader(TableReader):
@@ -39,24 +37,24 @@ class CsvReader(TableReader):
         self.has_header = header is not False
         with self._opened() as file:
             sample = file.read(_SAMPLE_BYTES)
-        lines = list(filter(str.strip, sample.splitlines()))
+        lines = list(filter(str.strip, sample.splitlines(keepends=True)))
         if len(sample) == _SAMPLE_BYTES and len(lines) > 1:
             lines.pop()  # it may be cut short
         if not lines:
             raise InvalidInputError(f"{self._path}: a table must have at least one row; this file is empty")
-        self._delimiter = _delimiter_of(lines)
+        self._delimiter = delimiter_of(lines)
         every = list(csv.reader(lines, delimiter=self._delimiter))
         self.n_titles = n_titles(every) if self.has_header else 0
         first, *rows = every[self.n_titles :]
-        self.decimal = "," if self._delimiter != "," and _has_decimal_commas(rows or [first]) else "."
+        self.decimal = "," if self._delimiter != "," and has_decimal_commas(rows or [first]) else "."
         if header is None and any(not np.isnan(number_in(cell.strip(), self.decimal)) for cell in first):
             raise InvalidInputError(
                 f"{self._path}: the first line must hold the names of the columns; it holds numbers. Use --no-header "
                 "if the file has no such line, or --header if the names are numbers"
             )
-        names = tuple(map(str.strip, first)) if self.has_header else tuple(map(str, range(len(first))))
-        self.names = _without_trailing(names, rows)
-        self._n_cells = max(len(names), len(rows[0])) if _end_empty(rows, len(self.names)) else len(names)
+        names = tuple(map(_on_one_line, first)) if self.has_header else tuple(map(str, range(len(first))))
+        self.names = without_trailing(names, rows)
+        self._n_cells = max(len(names), len(rows[0])) if end_empty(rows, len(self.names)) else len(names)
 
     def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
         """These columns; those of `as_text` as they are written."""
@@ -64,6 +62,7 @@ class CsvReader(TableReader):
             found = self._by_arrow(names, as_text)
         except MissingExtraError:
             found = self._by_line(names, as_text)
+        self._check_quotes(len(next(iter(found.values()))))
         return found
 
     def where(self, row: int) -> str:
@@ -79,7 +78,7 @@ class CsvReader(TableReader):
         cell = next(cells for at, (_, cells) in enumerate(self._lines()) if at == row)[position].strip()
         if not cell:
             return "is empty"
-        if _DECIMAL_COMMA.fullmatch(cell):
+        if DECIMAL_COMMA.fullmatch(cell):
             return "holds a decimal comma"
         number = _as_float(cell)
         if number is None:
@@ -162,6 +161,22 @@ class CsvReader(TableReader):
             return Cells(name, "text", codes=places, texts=tuple(text.strip() for text in codes))
         return from_text(name, list(codes), places, self.decimal)
 
+    def _check_quotes(self, n_rows: int) -> None:
+        """Raise if a quote is not closed, so that the lines behind it were read as one cell."""
+        n_quotes = self._occurrences('"')
+        if n_quotes and (n_quotes % 2 or self._occurrences("\n") > n_rows + self._lines_before()):
+            with self._opened() as text:
+                line = line_of_open_quote(text, self._delimiter)
+            if line is not None:
+                raise InvalidInputError(
+                    f"{self._path}: every quote must be closed; the one in line {line} is not, so that lines behind it "
+                    "would be lost. Close it, and write two quotes for one within a cell"
+                )
+
+    def _occurrences(self, character: str) -> int:
+        with self._opened() if self._encoding.startswith("utf-16") else self._bytes() as file:
+            return occurrences(file, character)
+
     def _check_even(self) -> None:
         for line, row in self._lines():
             self._even(line, row)
@@ -206,10 +221,14 @@ class CsvReader(TableReader):
         try:
             start[: len(start) - 4].decode() if len(start) == 2**20 else start.decode()
         except UnicodeDecodeError:
-            if b"\0" in start:
-                raise InvalidInputError(f"{self._path}: a CSV file must be text; this file is not") from None
-            return "latin-1"
-        return "utf-8"
+            if b"\0" not in start:
+                return "latin-1"
+        if b"\0" not in start:
+            return "utf-8"
+        for encoding, every_other in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):  # without a mark
+            if every_other.count(0) > len(start) // 4 and "\n" in start.decode(encoding, "ignore"):
+                return encoding
+        raise InvalidInputError(f"{self._path}: a CSV file must be text; this file is not")
 
     @contextmanager
     def _bytes(self) -> Iterator[BinaryIO]:
@@ -232,35 +251,8 @@ class CsvReader(TableReader):
             ) from None
 
 
-def _delimiter_of(lines: list[str]) -> str:
-    """The separator that cuts most lines, from the first on, into the same number of cells, and more than one."""
-
-    def score(delimiter: str) -> tuple[bool, int, float, int]:
-        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter)]
-        usual = Counter(widths).most_common(1)[0][0]
-        return usual > 1, -widths.index(usual), widths.count(usual) / len(widths), usual
-
-    return max(DELIMITERS, key=score)
-
-
-def _without_trailing(names: tuple[str, ...], rows: list[list[str]]) -> tuple[str, ...]:
-    """The names without empty ones at the end, if their cells are empty, too: lines may end with a separator."""
-    n_named = max((position + 1 for position, name in enumerate(names) if name), default=0)
-    return names[:n_named] if 0 < n_named < len(names) and _end_empty(rows, n_named) else names
-
-
-def _end_empty(rows: list[list[str]], n_named: int) -> bool:
-    """Whether all rows have as many cells, more than there are names, and nothing in those."""
-    widths = set(map(len, rows))
-    return (
-        len(widths) == 1 and min(widths) > n_named and not any(cell.strip() for row in rows for cell in row[n_named:])
-    )
-
-
-def _has_decimal_commas(rows: list[list[str]]) -> bool:
-    words = [cell.strip() for row in rows for cell in row]
-    n_commas, n_points = (sum(map(bool, map(form.fullmatch, words))) for form in (_DECIMAL_COMMA, _DECIMAL_POINT))
-    return n_commas > n_points
+def _on_one_line(name: str) -> str:
+    return " ".join(map(str.strip, name.strip().splitlines()))
 
 
 def _null_words() -> list[str]:

@@ -19,7 +19,6 @@ from kfed._base.averages import means_by_label
 from kfed.device import LocalClustering
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
-from kfed.site.indexed import with_index
 from kfed.site.read import read_columns, read_table
 from kfed.site.table import Table
 from kfed.wire import DeviceMessage, Identity, KfedFile, Notice
@@ -52,8 +51,6 @@ class LocalFile(KfedFile):
         How many bits a number of a center has in the message, if centers are rounded.
     refined : str, optional
         The fingerprint of the global clusters that a second message was made about.
-    index : pandas.Index, optional
-        That of the data frame that was clustered: then labels are a series with it. It is not kept in the file.
 
     Examples
     --------
@@ -81,7 +78,6 @@ class LocalFile(KfedFile):
     min_cluster_size: int | None = None
     bits: int | None = None
     refined: str | None = None
-    index: Any = None
 
     def __post_init__(self) -> None:
         checks.device_id(self.device_id)
@@ -117,7 +113,7 @@ class LocalFile(KfedFile):
         answer = clusters.answer(self.to_message()) if isinstance(clusters, Aggregation) else clusters
         if answer.device_id != self.device_id:
             raise InvalidInputError(f"expected the identity of {self.device_id!r}; got that of {answer.device_id!r}")
-        return with_index(self.clustering.induced_labels(answer, refine=refine), self.index)
+        return self.clustering.induced_labels(answer, refine=refine)
 
     def labels_csv(self, labels: Array) -> str:
         """Write `labels` as CSV: a line for each row, with its name and its cluster."""

@@ -18,6 +18,8 @@ from kfed.wire import OTHER, Column, FeatureSchema, Notice, features_by_column
 MOST_LEVELS = 50
 """A column of text with more distinct values is refused: it is a name or a remark, not a category."""
 
+PLAINLY = "if these are numbers, write them plainly, as 1234.5; if they are dates, as 2026-01-31"
+
 FEWEST_ROWS = 20
 """In a smaller table, distinct whole numbers may well be no identifier."""
 
@@ -61,8 +63,11 @@ def describe(
             continue
         columns.append(_column(own, min_cluster_size, where, whose))
         notices += _notices(own, columns[-1], min_cluster_size)
-    if not columns:
-        raise InvalidInputError(f"{where}: a table must have at least one column to cluster; this one has none")
+    if not any(column.kind != "empty" for column in columns):
+        raise InvalidInputError(
+            f"{where}: a table must have at least one column to cluster with a cell in it; this one has none. Leave "
+            "this site out"
+        )
     return Described(tuple(columns), tuple(notices))
 
 
@@ -84,11 +89,15 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
     if cells.kind != "text":
         return Column(cells.name, cells.kind)
     counts = _level_counts(cells, whose)
-    if len(counts) > MOST_LEVELS or len(counts) > max(10, int(counts.sum()) // 2):
+    n_rows = int(counts.sum())
+    most = min(MOST_LEVELS, max(10, n_rows // 2))
+    if len(counts) > most:
+        few = f" in {plural(n_rows, 'row')}" if most < MOST_LEVELS else ""
+        hint = "L" if cells.odd_row is None else f"{PLAINLY.capitalize()}. Otherwise, l"
         raise InvalidInputError(
             f"{where}: column {cells.name!r} is text with {plural(len(counts), 'distinct value')}; a category has at "
-            f"most {MOST_LEVELS}. Leave it out with --columns, name it with --id-column if it identifies the rows, or "
-            f"group its values{'; if they are numbers, write them without units' if cells.odd_row is not None else ''}"
+            f"most {most}{few}. {hint}eave it out with --columns, name it with --id-column if it identifies the rows, "
+            "or group its values"
         )
     common = [text for text, count in zip(cells.texts, counts.tolist(), strict=True) if count >= min_cluster_size]
     rare = int(counts[counts < min_cluster_size].sum())
@@ -115,8 +124,12 @@ def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[No
 def _is_constant(cells: Cells) -> bool:
     values = cells.numbers if cells.codes is None else cells.codes
     assert values is not None
-    known = values[~cells.is_missing]
-    return bool((known == known[0]).all())
+    parts = (
+        (values[:100], cells.is_missing[:100]),
+        (values, cells.is_missing),
+    )  # the first rows tell it of most columns
+    known = (part[~is_missing] for part, is_missing in parts)
+    return all(bool((part == part[:1]).all()) for part in known)
 
 
 def _is_identifier(cells: Cells) -> bool:
@@ -125,7 +138,8 @@ def _is_identifier(cells: Cells) -> bool:
     if n_known < FEWEST_ROWS or cells.kind not in ("number", "text"):
         return False
     if cells.kind == "text":
-        return len(cells.texts) == n_known
+        is_named = cells.odd_row is None or _IDENTIFIER.search(cells.name) is not None
+        return is_named and len(cells.texts) == n_known
     assert cells.numbers is not None
     known = cells.numbers[~cells.is_missing]
     if known[0] in (0, 1) and bool((np.diff(known) == 1).all()):

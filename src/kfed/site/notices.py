@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kfed._base.array import Array
 from kfed._base.text import plural
-from kfed.site.cells import Cells
+from kfed.site.cells import Cells, are_flags_in_words
+from kfed.site.kinds import FEWEST_ROWS, PLAINLY
 from kfed.site.reader import TableReader
 from kfed.wire import OTHER, FeatureSchema, Notice
+
+_ARE_NINES = re.compile(r"-?99+")
 
 
 def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
@@ -21,10 +26,45 @@ def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notic
         if own.odd_row is not None:
             yield Notice(
                 "numbers as text",
-                f"column {own.name!r} is taken as a category, though most of its cells hold numbers with something "
-                f"else, such as a unit or a decimal comma (first in {reader.where(own.odd_row)}); if they are numbers, "
-                "write them plainly",
+                f"column {own.name!r} is taken as a category, though most of its cells hold numbers or dates with "
+                f"something else, such as a unit or a decimal comma (first in {reader.where(own.odd_row)}); {PLAINLY}",
             )
+
+
+def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
+    """Levels that may mean the same, and numbers that may stand for missing cells."""
+    for own in cells:
+        if own.numbers is not None:
+            n_nines = _n_nines(own.numbers)
+            if n_nines:
+                yield Notice(
+                    "nines",
+                    f"{plural(n_nines, 'cell')} of column {own.name!r} {'holds' if n_nines == 1 else 'hold'} nothing "
+                    "but nines, far from all others; if that stands for a missing cell, leave it empty",
+                )
+        elif len({text.lower() for text in own.texts}) < len(own.texts):
+            yield Notice(
+                "spelling", f"levels of column {own.name!r} differ in capital letters alone, and count as different"
+            )
+        elif own.texts and are_flags_in_words(own.texts):
+            yield Notice(
+                "spelling",
+                f"column {own.name!r} says yes and no in several ways, and is taken as a category; to take it as yes "
+                f"and no: --kinds {own.name}=flag",
+            )
+
+
+def _n_nines(numbers: Array) -> int:
+    """Cells at 99, -999 and the like, if no other cell is half as far from the middle."""
+    ends = [float(end) for end in (np.fmax.reduce(numbers), np.fmin.reduce(numbers))]  # which ignore missing cells
+    for end in (end for end in ends if _ARE_NINES.fullmatch(f"{end:.17g}")):
+        known = numbers[~np.isnan(numbers)]
+        rest = known[known != end]
+        middle = float(np.median(rest)) if len(rest) else end
+        is_far = len(rest) > len(known) / 2 and np.abs(rest - middle).max() < abs(end - middle) / 2
+        if is_far and len(known) >= FEWEST_ROWS:
+            return len(known) - len(rest)
+    return 0
 
 
 def about_missing(cells: Sequence[Cells]) -> Iterator[Notice]:

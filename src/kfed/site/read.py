@@ -16,6 +16,7 @@ import numpy.typing as npt
 from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.files import about
+from kfed._base.indexed import index_of
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
@@ -23,9 +24,8 @@ from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
-from kfed.site.indexed import index_of
 from kfed.site.kinds import agreed_columns, describe, encode
-from kfed.site.notices import about_levels, about_missing, about_reading
+from kfed.site.notices import about_cells, about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
 from kfed.site.reader import TableReader
 from kfed.site.scale import read_scale
@@ -140,7 +140,7 @@ def read_columns(
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path))
     features = [cells[name] for name in choice.features]
-    notices = [*about_reading(reader, features), *about_missing(features)]
+    notices = [*about_reading(reader, features), *about_missing(features), *about_cells(features)]
     if schema is None:
         whose = None if id_column is None else cells[id_column].as_texts()
         chosen = choice.features if columns is not None else known
@@ -247,7 +247,10 @@ def _check_sound(reader: TableReader, cells: Cells, where: str) -> None:
             f"{reader.fault_at(cells.name, cells.bad_row)} in {place}. Correct it, or name the kind of the column if "
             f"it holds no numbers: --kinds {cells.name}=category"
         )
-    raise InvalidInputError(f"{where}: column {cells.name!r} must hold {WHAT[cells.kind]} in every row; not in {place}")
+    raise InvalidInputError(
+        f"{where}: column {cells.name!r} must hold {WHAT[cells.kind]} in every row; not in {place}. Correct or empty "
+        f"that cell, or take the column as text: --kinds {cells.name}=category"
+    )
 
 
 def _check_numbers(reader: TableReader, cells: Cells, where: str) -> None:

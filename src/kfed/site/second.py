@@ -33,7 +33,7 @@ def refine_file(
         What came back.
     scale : path, optional
         The scale that rows were clustered on, if they were.
-    bits : {8, 16}, optional
+    bits : {4, 8, 16}, optional
         Send centers rounded to so many bits a number; by default as in the first message.
 
     Returns

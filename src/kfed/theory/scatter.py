@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from kfed._base.array import Array
@@ -11,20 +13,25 @@ MOST_FEATURES = 4_096
 """With more, the d x d matrix of all rows is not made."""
 
 
-def scatter_factors(batch: MessageBatch) -> list[Array | None]:
-    """F of each device, F^T F its scatter, with the features and on the scale of all; None if it sent none."""
+def scatter_factors(batch: MessageBatch, of: Literal["scatter", "sketch"] = "scatter") -> list[Array | None]:
+    """F of each device, F^T F its scatter, with the features and on the scale of all; None if it sent none.
+
+    With ``"sketch"``, those of devices that sent a sketch of it instead.
+    """
     if batch.details is None:
         return [None] * batch.n_devices
     messages = batch.details.messages
     # a batch that was rescaled still holds the messages as they were sent, in the units of the tables
     scale = MessageBatch.of(messages).scale if batch.schema.scaling == "by message" else None
-    return [_factor(batch, message, scale) for message in messages]
+    return [_factor(batch, message, getattr(message.details, of, None), scale) for message in messages]
 
 
-def _factor(batch: MessageBatch, message: DeviceMessage, scale: CommonScale | None) -> Array | None:
-    if message.details is None or message.details.scatter is None:
+def _factor(
+    batch: MessageBatch, message: DeviceMessage, factor: Array | None, scale: CommonScale | None
+) -> Array | None:
+    if factor is None:
         return None
-    aligned = batch.schema.align(message.details.scatter, message.schema)
+    aligned = batch.schema.align(factor, message.schema)
     return aligned if scale is None else np.asarray(aligned / scale.scale)
 
 

@@ -9,6 +9,7 @@ from kfed.wire.center_table import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE
 from kfed.wire.columns import KINDS, OTHER, Column
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile, load
+from kfed.wire.grid import LEAST_KEPT
 from kfed.wire.identity import Identity, nearest_clusters
 from kfed.wire.message import DIGEST_BYTES, DeviceMessage, digest_of
 from kfed.wire.notice import Notice
@@ -21,6 +22,7 @@ __all__ = [
     "DIGEST_BYTES",
     "KINDS",
     "LARGEST_SINGLE",
+    "LEAST_KEPT",
     "MAX_COUNT",
     "MAX_VALUE",
     "OTHER",

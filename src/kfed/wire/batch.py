@@ -13,8 +13,9 @@ import numpy as np
 from kfed._base.array import Array, Length, readonly
 from kfed.errors import DuplicateDeviceError, InvalidInputError, UnknownDeviceError
 from kfed.wire.batch_details import BatchDetails
-from kfed.wire.bulk import Tables, messages_of, read_tables, tables_of
+from kfed.wire.bulk import Tables, has_details, messages_of, read_tables, tables_of
 from kfed.wire.center_table import N_STATISTICS
+from kfed.wire.details import SUMMARY
 from kfed.wire.message import DeviceMessage
 from kfed.wire.scale import CommonScale
 from kfed.wire.schema import FeatureSchema
@@ -35,7 +36,8 @@ class MessageBatch:
     is_named: Array  # (n_devices,) whether the device named its features
     is_double: Array  # (n_devices,) whether the device sent double precision
     schema: FeatureSchema
-    details: BatchDetails | None = None  # if a message is of format 2
+    details: BatchDetails | None = None  # if a message has them
+    is_summary: Array | None = None  # (n_devices,) whether the device sent a summary; None if none did
     known_scale: CommonScale | None = None  # where it is not found anew, since a file says it
 
     @classmethod
@@ -58,7 +60,7 @@ class MessageBatch:
             named.schema.check_same(message.schema, repr(named.device_id), repr(message.device_id))
         schema = named.schema.merged([message.schema for message in ordered])
         batch = cls._of_tables(tables_of(ordered, schema), schema)
-        return replace(batch, details=BatchDetails.of(ordered, schema)) if _are_detailed(ordered) else batch
+        return replace(batch, details=BatchDetails.of(ordered, schema)) if any(map(has_details, ordered)) else batch
 
     @classmethod
     def of_bytes(cls, payloads: Iterable[bytes]) -> MessageBatch:
@@ -78,7 +80,7 @@ class MessageBatch:
             more_tables, more_others = read_tables(chunk)
             tables, others = tables + more_tables, others + more_others
         ids = {device_id for table in tables for device_id in table.device_ids}
-        names = {own for table in tables for own in table.names if own is not None}
+        names = {own.names for table in tables for own in table.said if own.names is not None}
         widths = {table.rows.shape[1] for table in tables}
         if len(ids) < sum(len(table.device_ids) for table in tables) or len(widths) != 1 or len(names) > 1 or others:
             return cls.of(chain(chain.from_iterable(map(messages_of, tables)), others))
@@ -90,13 +92,14 @@ class MessageBatch:
         ids = [device_id for table in tables for device_id in table.device_ids]
         order = np.array(sorted(range(len(ids)), key=ids.__getitem__))
         sizes = np.array([size for table in tables for size in table.n_centers])
-        is_double = np.repeat([table.rows.itemsize == 8 for table in tables], [len(table.names) for table in tables])
+        is_double = np.repeat([table.rows.itemsize == 8 for table in tables], [len(table.said) for table in tables])
         first = np.empty(len(ids), np.int64)  # where the rows of each message go
         first[order] = np.cumsum(sizes[order]) - sizes[order]
         places = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         centers = np.empty((len(places), schema.n_features), np.float64 if is_double.any() else np.float32)
         statistics = np.empty((len(places), N_STATISTICS))
-        is_named = np.array([own is not None for table in tables for own in table.names])
+        is_named = np.array([own.names is not None for table in tables for own in table.said])
+        is_summary = np.array([own.is_summary for table in tables for own in table.said])
         rest = np.split(places, np.cumsum([len(table.rows) for table in tables])[:-1])
         while tables:  # each is let go of once it is copied, so that all centers are not there twice
             rows, own = tables.pop().rows, rest.pop()
@@ -113,6 +116,7 @@ class MessageBatch:
             is_named=readonly(is_named[order]),
             is_double=readonly(is_double[order]),
             schema=schema,
+            is_summary=_any(is_summary[order]),
         )
 
     n_features = Length("centers", 1, "Length of a center, d.")
@@ -194,6 +198,7 @@ class MessageBatch:
             None if np.isnan(squares).any() else squares,
             None if np.isnan(deviation) else float(deviation),
             self.schema.names if self.is_named[position] else None,
+            details=SUMMARY if self.is_summary is not None and self.is_summary[position] else None,
         )
 
     def without(self, device_id: str) -> MessageBatch:
@@ -217,11 +222,12 @@ class MessageBatch:
             is_named=readonly(self.is_named[others]),
             is_double=readonly(self.is_double[others]),
             schema=self.schema if self.is_named[others].any() else FeatureSchema(self.n_features),
+            is_summary=None if self.is_summary is None else _any(self.is_summary[others]),
         )
 
 
-def _are_detailed(messages: list[DeviceMessage]) -> bool:
-    return any(message.is_format_2 for message in messages)
+def _any(flags: Array) -> Array | None:
+    return readonly(flags) if flags.any() else None
 
 
 def _counts(counts: Array) -> Array:

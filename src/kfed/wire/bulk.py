@@ -17,34 +17,53 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed.errors import InvalidInputError
 from kfed.wire.center_table import MAX_COUNT, MAX_VALUE, N_STATISTICS
-from kfed.wire.message import FORMAT, DeviceMessage
+from kfed.wire.details import SUMMARY
+from kfed.wire.message import FORMAT, FORMAT_2, DeviceMessage
 from kfed.wire.schema import FeatureSchema
 
-_PREFIX = f"{FORMAT}:"
+_PREFIXES = (f"{FORMAT}:", f"{FORMAT_2}:")
 _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
 
 
+class Said(NamedTuple):
+    """What a message says beside its table."""
+
+    names: tuple[str, ...] | None
+    is_summary: bool
+
+    @classmethod
+    def of(cls, message: DeviceMessage) -> Said:
+        """What this message says."""
+        return cls(message.feature_names, message.details is not None and message.details.is_summary)
+
+
 class Tables(NamedTuple):
-    """Messages of format 1 that have centers of one length and precision, stacked."""
+    """Messages without details that have centers of one length and precision, stacked."""
 
     device_ids: list[str]
     n_centers: list[int]
-    names: list[tuple[str, ...] | None]
+    said: list[Said]
     rows: Array  # (n_device_centers, n_features + 3), as on the wire
 
 
 def read_tables(payloads: Iterable[bytes]) -> tuple[list[Tables], list[DeviceMessage]]:
-    """Read and check messages; those of one form come together, in their order, and those of format 2 by themselves."""
-    forms: dict[tuple[np.dtype[Any], int], list[tuple[str, int, tuple[str, ...] | None, bytes, bytes]]]
+    """Read and check messages; those of one form come together, in their order, those with details by themselves."""
+    forms: dict[tuple[np.dtype[Any], int], list[tuple[str, int, Said, bytes, bytes]]]
     forms, others = defaultdict(list), []
-    known_names: dict[str, tuple[str, ...] | None] = {}
+    known: dict[tuple[str, str], Said] = {}
     for payload in payloads:
-        parsed = _parsed(payload, known_names)
+        parsed = _parsed(payload, known)
         if isinstance(parsed, DeviceMessage):
             others.append(parsed)
         else:
             forms[parsed[0]].append(parsed[1])
     return [_stacked(form, messages) for form, messages in forms.items()], others
+
+
+def has_details(message: DeviceMessage) -> bool:
+    """Whether a message says more than its table, the names of its features, and that it is a summary."""
+    is_plain = message.details is None or message.details.is_plain_summary
+    return not is_plain or message.schema.columns is not None
 
 
 def tables_of(messages: Sequence[DeviceMessage], schema: FeatureSchema) -> list[Tables]:
@@ -55,7 +74,10 @@ def tables_of(messages: Sequence[DeviceMessage], schema: FeatureSchema) -> list[
         if own:
             ids, sizes = [message.device_id for message in own], [message.n_local_clusters for message in own]
             rows = np.concatenate([_aligned(message, schema) for message in own])
-            found.append(Tables(ids, sizes, [message.feature_names for message in own], rows))
+            said = [
+                Said(message.feature_names, bool(message.details and message.details.is_summary)) for message in own
+            ]
+            found.append(Tables(ids, sizes, said, rows))
     return found
 
 
@@ -70,57 +92,60 @@ def _aligned(message: DeviceMessage, schema: FeatureSchema) -> Array:
 def messages_of(tables: Tables) -> Iterator[DeviceMessage]:
     """The messages in tables."""
     rows = np.split(tables.rows, np.cumsum(tables.n_centers)[:-1])
-    return map(DeviceMessage.from_table, tables.device_ids, rows, tables.names)
+    names, details = [own.names for own in tables.said], [SUMMARY if own.is_summary else None for own in tables.said]
+    return map(DeviceMessage.from_table, tables.device_ids, rows, names, details)
 
 
-def _parsed(payload: bytes, known_names: dict[str, tuple[str, ...] | None]) -> Any:
-    """The form of a message, and its id, number of centers, names, values and bytes; or a message of format 2."""
+def _parsed(payload: bytes, known: dict[tuple[str, str], Said]) -> Any:
+    """The form of a message, and its id, number of centers, what it says, values and bytes; or one with details."""
     try:
         start = 8 + int.from_bytes(payload[:8], "little")
         entries = json.loads(payload[8:start])
         facts = entries.pop("__metadata__", None)
         ((name, entry),) = entries.items()
         dtype, (n_centers, n_columns), (first, last) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+        prefix = name[: len(_PREFIXES[0])]
         is_plain = (
-            name.startswith(_PREFIX)
+            prefix in _PREFIXES
             and first == 0
             and last == n_centers * n_columns * dtype.itemsize == len(payload) - start
             and n_columns > N_STATISTICS
             and len(payload) <= DeviceMessage.MAX_BYTES
         )
-        if is_plain:
-            names = None if facts is None else _names(facts["kfed"], n_columns - N_STATISTICS, known_names)
-            return (dtype, n_columns), (
-                checks.device_id(name[len(_PREFIX) :]),
-                n_centers,
-                names,
-                payload[start:],
-                payload,
-            )
+        said = None if not is_plain else _said(prefix, facts, n_columns - N_STATISTICS, known)
+        if said is not None:
+            device_id = checks.device_id(name[len(prefix) :])
+            return (dtype, n_columns), (device_id, n_centers, said, payload[start:], payload)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         pass
     message = DeviceMessage.from_bytes(payload)  # raises, or it is sound and written in another way
-    return message if message.is_format_2 else _parsed(message.to_bytes(), known_names)
+    return message if has_details(message) else _parsed(message.to_bytes(), known)
 
 
-def _names(text: str, n_features: int, known: dict[str, tuple[str, ...] | None]) -> tuple[str, ...] | None:
-    """Names of the features; the same text is checked once."""
-    if text not in known:
-        known[text] = checks.feature_names(json.loads(text).get("feature_names"), n_features)
-    names = known[text]
-    if names is not None and len(names) != n_features:
-        raise InvalidInputError(f"feature_names must name {n_features} features; got {len(names)}")
-    return names
+def _said(prefix: str, facts: Any, n_features: int, known: dict[tuple[str, str], Said]) -> Said | None:
+    """What a message says beside its table, or None if that is more than `Said` holds; the same text is read once."""
+    text = "{}" if facts is None else facts["kfed"]
+    if (prefix, text) not in known:
+        read = json.loads(text)
+        is_summary = prefix != _PREFIXES[0]
+        others = {name: value for name, value in read.items() if name != "feature_names" and value is not None}
+        if is_summary and others != {"is_summary": True}:
+            return None
+        known[prefix, text] = Said(checks.feature_names(read.get("feature_names"), n_features), is_summary)
+    said = known[prefix, text]
+    if said.names is not None and len(said.names) != n_features:
+        raise InvalidInputError(f"feature_names must name {n_features} features; got {len(said.names)}")
+    return said
 
 
 def _stacked(form: tuple[np.dtype[Any], int], messages: list[Any]) -> Tables:
     dtype, n_columns = form
-    device_ids, n_centers, names, values, payloads = map(list, zip(*messages, strict=True))
+    device_ids, n_centers, said, values, payloads = map(list, zip(*messages, strict=True))
     rows = np.frombuffer(b"".join(values), dtype).reshape(-1, n_columns)
     if not _are_sound(rows, np.array(n_centers)):
         for payload in payloads:
             DeviceMessage.from_bytes(payload)  # the first at fault is named
-    return Tables(device_ids, n_centers, names, rows)
+    return Tables(device_ids, n_centers, said, rows)
 
 
 def _are_sound(rows: Array, n_centers: Array) -> bool:

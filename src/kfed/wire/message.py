@@ -9,7 +9,7 @@ points behind it: `LocalClustering.to_message` leaves out centers of too few poi
 
 A message with `Details`, or about the columns of a table, is of format 2: its table is named ``kfed2:<device id>``, the
 arrays of the details stand beside it under their names, and the facts hold the schema. Where the centers are rounded to
-a grid, ``codes`` holds them, and the table has the three statistics alone.
+a grid, ``codes`` (or ``packed``, two to a byte) holds them, and the table has the three statistics alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kfed.errors import InvalidInputError, MessageError, VersionError
 from kfed.wire.center_table import N_STATISTICS, check_table, tabulated
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile
-from kfed.wire.grid import CODES, error_bound, from_grid, on_grid
+from kfed.wire.grid import CODES, on_grid
 from kfed.wire.schema import FeatureSchema
 from kfed.wire.shown import message_blocks
 
@@ -203,16 +203,23 @@ class DeviceMessage(InNotebook, KfedFile):
         facts = {"feature_names": self.schema.names} if schema is None and self.schema.names else {"schema": schema}
         table = self.table if details.codes is None else self.table[:, -N_STATISTICS:]
         return files.encode_tables(
-            {f"{FORMAT_2}:{self.device_id}": table, **details.tensors()}, {**facts, **details.facts()}
+            {f"{FORMAT_2}:{self.device_id}": table, **details.on_wire()}, {**facts, **details.facts()}
         )
 
     def quantised(self, bits: int) -> DeviceMessage:
-        """Round the centers to 8 or 16 bits each, in a message of its own; `rounding` says how far they may be off."""
+        """Round the centers to 4, 8 or 16 bits each, in a message of its own; `rounding` says how far they may be off.
+
+        With 4 bits, a value is rounded up or down by a draw that depends on the device's id, so that the mean of many
+        devices is hardly off.
+        """
         if bits not in CODES:
-            raise InvalidInputError(f"bits must be 8 or 16; got {bits}")
-        codes, grid = on_grid(self.known_centers, bits, by_column=self.schema.scaling == "by message")
-        details = replace(self.details or Details(), codes=codes, grid=grid)
-        table = np.concatenate([from_grid(codes, grid), self.table[:, -N_STATISTICS:]], axis=1)
+            raise InvalidInputError(f"bits must be 4, 8 or 16; got {bits}")
+        if self.rounding is not None:
+            raise InvalidInputError("the centers of this message were rounded already")
+        by_column = self.schema.scaling == "by message"
+        rounded = on_grid(self.known_centers, bits, by_column, self.device_id)
+        details = replace(self.details or Details(), **rounded._asdict())
+        table = np.concatenate([rounded.centers, self.table[:, -N_STATISTICS:]], axis=1)
         if details.observed is not None:
             table[:, :-N_STATISTICS][details.observed == 0] = 0
         return self.from_table(self.device_id, table, self.schema, details)
@@ -220,9 +227,8 @@ class DeviceMessage(InNotebook, KfedFile):
     @property
     def rounding(self) -> Array | None:
         """How far each value of a center may be off, (n_local_clusters, n_features); None if they were not rounded."""
-        if self.details is None or self.details.grid is None or self.details.codes is None:
-            return None
-        return np.broadcast_to(error_bound(self.details.codes, self.details.grid), self.centers.shape)
+        rounded = None if self.details is None else self.details.rounded
+        return None if rounded is None else np.broadcast_to(rounded.error_bound, self.centers.shape)
 
     def digest(self) -> bytes:
         """BLAKE2b of the bytes, in 16 bytes: the same for equal messages, and for no others that anyone could find."""
@@ -236,7 +242,7 @@ class DeviceMessage(InNotebook, KfedFile):
             if version == FORMAT:
                 return cls.from_table(device_id, table, _names(facts.get("feature_names")))
             details = Details.restored({name: tensors[name] for name in tensors if ":" not in name}, facts)
-            return cls.from_table(device_id, _with_centers(table, details), _schema(facts), details)
+            return cls.from_table(device_id, details.with_centers(table), _schema(facts), details)
         except InvalidInputError as error:
             raise MessageError(f"the message of {device_id[:40]!r} is not valid: {error}") from error
 
@@ -268,24 +274,6 @@ def _main_table(tensors: dict[str, Array]) -> tuple[str, str, Array]:
     if not is_table or table.dtype not in checks.FLOATS:
         raise MessageError(f"a message must hold a table of floats; got shape {table.shape} of {table.dtype}")
     return found, device_id, table
-
-
-def _with_centers(table: Array, details: Details) -> Array:
-    """The whole table of a message of format 2, whose centers may be on a grid."""
-    if details.codes is None or details.grid is None:
-        return table
-    codes = details.codes
-    if (
-        table.shape[1] != N_STATISTICS
-        or codes.ndim != 2
-        or len(codes) != len(table)
-        or codes.dtype not in CODES.values()
-    ):
-        raise InvalidInputError("codes must be whole numbers of one or two bytes, with a row for each center")
-    centers = from_grid(codes, details.grid)
-    if details.observed is not None and details.observed.shape == centers.shape:
-        centers[details.observed == 0] = 0
-    return np.concatenate([centers, table], axis=1)
 
 
 def _schema(facts: Mapping[str, Any]) -> FeatureSchema | tuple[str, ...] | None:

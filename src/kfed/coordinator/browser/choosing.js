@@ -1,6 +1,6 @@
 // How many clusters the points of a device show without two of them being one, as kfed/device/choosing.py.
 
-import { cheapestTry, nearest } from "./algorithm1.js";
+import { N_TRIES, cheapestTry, nearest } from "./algorithm1.js";
 import { EPS, eigen, mean, points, products, range, squaredDistance, taken, totals, zeros } from "./points.js";
 import { nStarted, project } from "./projection.js";
 import { uniforms } from "./random.js";
@@ -20,6 +20,8 @@ const MAX_CLUSTERS = 64,
 
 /** @param {Points} rows @param {bigint} key @param {boolean} large @param {(share: number) => void} tell @returns {number} */
 export function chooseLocalK(rows, key, large, tell) {
+  const isSampled = rows.n > CORESET_SIZE;
+  if (isSampled) rows = taken(rows, range(CORESET_SIZE).map((i) => Math.floor((i * rows.n) / CORESET_SIZE)));
   const most = Math.min(MAX_CLUSTERS, Math.max(1, Math.floor(rows.n / POINTS_PER_CLUSTER)));
   if (most === 1) return 1;
   const { coordinates, variances } = principal(rows, EACH_UP_TO, key, large);
@@ -28,11 +30,11 @@ export function chooseLocalK(rows, key, large, tell) {
   const signal = points(rows.n, wide);
   for (let i = 0; i < signal.data.length; i++)
     signal.data[i] = coordinates.data[Math.floor(i / wide) * coordinates.d + (i % wide)];
-  // Python looks at 32,768 points of a larger table: a quarter of them tells the number as well, in seconds.
-  const sample = coreset(signal, key, rows.n > CORESET_SIZE ? CORESET_SIZE / 4 : rows.n),
+  // Python looks at 32,768 points of a larger table: an eighth of them tells the number as well.
+  const sample = coreset(signal, key, isSampled ? CORESET_SIZE / 8 : rows.n),
     total = sample.weights.reduce((a, b) => a + b);
   sample.weights.forEach((weight, i) => (sample.weights[i] = (weight * rows.n) / total));
-  const k = mostApart(sample, most, key, tell);
+  const k = mostApart(sample, most, key, isSampled, tell);
   return k === 1 && isTooEven(signal) ? most : k; // one center would hide clusters that cannot be told: a fine summary does not
 }
 
@@ -63,22 +65,23 @@ function nAboveNoise(rows, variances, most) {
   return found;
 }
 
-/** @type {(sample: Weighted, most: number, key: bigint, tell: (share: number) => void) => number} */
-function mostApart(sample, most, key, tell) {
+/** @type {(sample: Weighted, most: number, key: bigint, isSampled: boolean, tell: (share: number) => void) => number} */
+function mostApart(sample, most, key, isSampled, tell) {
   const { rows } = sample,
     origin = points(1, rows.d);
   let largest = 0,
     chosen = 1;
   for (let i = 0; i < rows.n; i++) largest = Math.max(largest, squaredDistance(rows, i, origin, 0));
   const rounding = (64 * EPS) ** 2 * largest;
-  const at = (/** @type {number} */ k) => clustersAt(sample, cheapestTry(sample, k, uniforms(key, nDraws(k, 4)), 10));
+  const at = (/** @type {number} */ k, tries = N_TRIES) =>
+    clustersAt(sample, cheapestTry(sample, k, uniforms(key, nDraws(k, tries)), 10, tries));
   for (let k = 2; k <= Math.min(most, EACH_UP_TO); k++) {
     tell(k / (EACH_UP_TO + 8));
     const found = at(k);
     if (!found.sizes.includes(0) && leastApart(found, rounding).share >= 1) chosen = k;
   }
   const many = [64, 32].find((start) => most >= start);
-  const left = many ? nLeftApart(at(many), rounding) : 0;
+  const left = many ? nLeftApart(at(many, isSampled ? 1 : N_TRIES), rounding) : 0;
   return left > EACH_UP_TO ? left : chosen;
 }
 
@@ -103,13 +106,6 @@ function clustersAt({ rows, weights }, centers) {
   return { sizes, means, scatters };
 }
 
-/** @type {(scatter: Float64Array, line: Float64Array) => number} */
-function along(scatter, line) {
-  let sum = 0;
-  for (let f = 0; f < line.length; f++)
-    for (let g = 0; g < line.length; g++) sum += line[f] * scatter[f * line.length + g] * line[g];
-  return sum;
-}
 
 /** The two clusters that are least apart, and the squared gap between them over what is asked of it. @type {(clusters: SignalClusters, rounding: number) => { share: number, one: number, other: number }} */
 function leastApart({ sizes, means, scatters }, rounding) {
@@ -117,7 +113,7 @@ function leastApart({ sizes, means, scatters }, rounding) {
     every = zeros(m * m),
     there = [...sizes.keys()].filter((r) => sizes[r] > 0);
   scatters.forEach((scatter) => scatter.forEach((x, i) => (every[i] += x)));
-  const nAll = Math.max(sizes.reduce((a, b) => a + b) - there.length, 1),
+  const borrowed = BORROWED / Math.max(sizes.reduce((a, b) => a + b) - there.length, 1),
     line = zeros(m);
   let least = { share: Infinity, one: 0, other: 0 };
   for (const one of there)
@@ -126,10 +122,11 @@ function leastApart({ sizes, means, scatters }, rounding) {
       for (let f = 0; f < m; f++) line[f] = means.data[one * m + f] - means.data[other * m + f];
       const gap = squaredDistance(means, one, means, other),
         n = sizes[one] + sizes[other];
-      const spread =
-        (along(scatters[one], line) + along(scatters[other], line) + (BORROWED * along(every, line)) / nAll) /
-        (Math.max(n - 2, 0) + BORROWED);
-      const asked = (APART * (1 + CAUTION / Math.max(n, 1))) ** 2 * spread;
+      const [a, b] = [scatters[one], scatters[other]];
+      let along = 0;
+      for (let f = 0, i = 0; f < m; f++)
+        for (let g = 0; g < m; g++, i++) along += line[f] * line[g] * (a[i] + b[i] + every[i] * borrowed);
+      const asked = ((APART * (1 + CAUTION / Math.max(n, 1))) ** 2 * along) / (Math.max(n - 2, 0) + BORROWED);
       const share = gap > rounding ? gap ** 2 / Math.max(asked, 1e-300) : 0;
       if (share < least.share) least = { share, one, other };
     }

@@ -68,7 +68,12 @@ export function countedRows(values, schema) {
 
 /** The share of columns without a gap. @type {(there: ReturnType<typeof spans>, isGap: (f: number) => boolean) => number} */
 function shareFilled(there, isGap) {
-  return there.filter(({ first, last }) => !range(last - first).some((f) => isGap(first + f))).length / Math.max(1, there.length);
+  let nFilled = 0;
+  for (let { first, last } of there) {
+    while (first < last && !isGap(first)) first++;
+    nFilled += +(first === last);
+  }
+  return nFilled / Math.max(1, there.length);
 }
 
 /** Labels of all rows by Lloyd on observed cells, from the clusters of the rows that are counted.

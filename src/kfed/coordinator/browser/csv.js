@@ -51,10 +51,11 @@ export function readCsv(text, hasMark = false) {
     .split(/\r\n?|\n/)
     .filter((line) => line.trim());
   if (!sample.length) fail("a table must have at least one row; this file is empty");
-  const delimiter = DELIMITERS.reduce((best, one) => (sample[0].split(one).length > sample[0].split(best).length ? one : best));
-  const start = [...records(sample.join("\n"), delimiter)],
-    [first] = start;
-  const decimal = delimiter !== "," && hasDecimalCommas(start.length > 1 ? start.slice(1) : start) ? "," : ".";
+  const delimiter = delimiterOf(sample.slice(0, 200).join("\n"));
+  const every = [...records(sample.join("\n"), delimiter)],
+    nTitles = Math.max(0, every.findIndex(({ cells }) => cells.slice(1).some((cell) => cell.trim()))), // lines with one cell, above others
+    [first, ...start] = every.slice(nTitles);
+  const decimal = delimiter !== "," && hasDecimalCommas(start.length ? start : [first]) ? "," : ".";
   if (first.cells.some((cell) => !Number.isNaN(numberIn(cell.trim(), decimal)))) {
     fail("the first line must hold the names of the columns; it holds numbers. Add a line with their names");
   }
@@ -63,7 +64,7 @@ export function readCsv(text, hasMark = false) {
   const lines = /** @type {number[]} */ ([]),
     ends = [0];
   let blank = /** @type {Record[]} */ ([]),
-    isHeader = true;
+    nAbove = nTitles; // and -1 below the names of the columns
   const take = (/** @type {Record} */ row) => {
     if (row.cells.length !== names.length) {
       fail(
@@ -75,14 +76,12 @@ export function readCsv(text, hasMark = false) {
     ends.push(row.from, row.to);
   };
   for (const row of records(text, delimiter)) {
-    if (row.from === row.to) {
-      if (names.length === 1 && !isHeader) blank.push({ ...row, cells: [""] });
+    if (row.from === row.to || (nAbove >= 0 && !text.slice(row.from, row.to).trim())) {
+      if (names.length === 1 && nAbove < 0) blank.push({ ...row, cells: [""] });
       continue;
     } // a blank line is an empty cell of a single column, but at the end
-    if (isHeader) {
-      ends[0] = row.from;
-      ends.push(row.to);
-      isHeader = false;
+    if (nAbove >= 0) {
+      if (nAbove-- === 0) ends.splice(0, 1, row.from, row.to);
       continue;
     }
     blank.forEach(take);
@@ -91,6 +90,21 @@ export function readCsv(text, hasMark = false) {
   }
   if (!lines.length) fail("a table must have at least one row; this one has none");
   return { names, columns, lines: Uint32Array.from(lines), decimal, text, ends, delimiter, hasMark };
+}
+
+/** The separator that cuts most lines, from the first on, into the same number of cells, and more than one. @param {string} text */
+function delimiterOf(text) {
+  let best = "",
+    highest = [-1];
+  for (const one of DELIMITERS) {
+    const widths = [...records(text, one)].map(({ cells }) => cells.length),
+      times = (/** @type {number} */ width) => widths.filter((other) => other === width).length,
+      usual = widths.reduce((a, b) => (times(b) > times(a) ? b : a)),
+      score = [+(usual > 1), -widths.indexOf(usual), times(usual), usual],
+      at = score.findIndex((x, i) => x !== highest[i]);
+    if (score[at] > highest[at]) [best, highest] = [one, score];
+  }
+  return best;
 }
 
 /** @typedef {{ cells: string[], line: number, from: number, to: number }} Record */

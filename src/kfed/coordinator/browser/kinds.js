@@ -9,7 +9,7 @@ import { fail, plural, quoted } from "./words.js";
 /** @typedef {import("./points.js").Points} Points */
 /** @typedef {{ name: string, kind: string, levels: string[] }} Column */
 /** @typedef {{ columns: Column[], scaling: string, missing: string }} Schema */
-/** What a message to the federation must hold. @typedef {{ by_column: boolean, n_features: number, feature_names: string[] | null, max_epsilon?: number | null, rounds?: number }} Terms */
+/** What a message to the federation must hold. @typedef {{ by_column: boolean, n_features: number, feature_names: string[] | null, max_epsilon?: number | null, rounds?: number, closed?: boolean }} Terms */
 /** The scale that the sites agreed on, by column. @typedef {Map<string, { shift: number, scale: number }> | null} Agreed */
 /** @typedef {{ values: Points, names: string[], schema: Schema | null, ids: Int32Array | null, notices: string[] }} Table */
 
@@ -101,8 +101,10 @@ function described(cells, least, whose, notices) {
     notices.push(`column ${quoted([name])} is empty here and is ignored`);
     return { ...column, kind: "empty" };
   }
-  const values = (cells.numbers ?? cells.codes).filter((x) => (cells.numbers ? x === x : x >= 0));
-  if (values.every((x) => x === values[0])) notices.push(`column ${quoted([name])} is the same in every row here and is ignored`);
+  const values = cells.numbers ?? cells.codes,
+    isKnown = (/** @type {number} */ x) => (cells.numbers ? x === x : x >= 0),
+    first = values.find(isKnown);
+  if (!values.some((x) => isKnown(x) && x !== first)) notices.push(`column ${quoted([name])} is the same in every row here and is ignored`);
   if (cells.kind !== "text") return column;
   const people = cells.texts.map(() => new Set());
   cells.codes.forEach((code, i) => {
@@ -110,9 +112,10 @@ function described(cells, least, whose, notices) {
   });
   const counts = people.map((own) => own.size),
     total = counts.reduce((a, b) => a + b, 0);
-  if (counts.length > MOST_LEVELS || counts.length > Math.max(10, Math.floor(total / 2))) {
+  const most = Math.min(MOST_LEVELS, Math.max(10, Math.floor(total / 2)));
+  if (counts.length > most) {
     fail(
-      `column ${quoted([name])} is text with ${plural(counts.length, "distinct value")}; a category has at most ${MOST_LEVELS}. Name it as the column that says whose a row is, or group its values`,
+      `column ${quoted([name])} is text with ${plural(counts.length, "distinct value")}; a category has at most ${most} here. Name it as the column that says whose a row is, or group its values`,
     );
   }
   const common = cells.texts.filter((_, i) => counts[i] >= least),
@@ -153,10 +156,10 @@ export function isIdentifier(cells) {
     const known = cells.codes.length - cells.missing;
     return known >= FEWEST_ROWS && cells.texts.length === known;
   }
-  const known = numbers.filter((x) => x === x);
-  if (cells.kind !== "number" || known.length < FEWEST_ROWS) return false;
-  const counts = (known[0] === 0 || known[0] === 1) && known.every((x, i) => x === known[0] + i);
-  return known.every(Number.isInteger) && new Set(known).size === known.length && (counts || IDENTIFIER.test(cells.name));
+  if (cells.kind !== "number" || numbers.some((x) => x % 1)) return false;
+  const known = numbers.filter((x) => x === x),
+    counts = (known[0] === 0 || known[0] === 1) && known.every((x, i) => x === known[0] + i);
+  return known.length >= FEWEST_ROWS && new Set(known).size === known.length && (counts || IDENTIFIER.test(cells.name));
 }
 
 /** The scale that the sites agreed on. @param {string} text @returns {NonNullable<Agreed>} */

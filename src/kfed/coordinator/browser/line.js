@@ -1,5 +1,7 @@
 // Requests to the coordinator, the link that invites, and the ticket that a site keeps.
 
+import { fail } from "./words.js";
+
 /** @typedef {import("./kinds.js").Terms} Terms */
 /** @typedef {{ federation: string, device: string, token: string }} Invitation */
 /** What fetches the answer later; `browser` says how to group the same table again. @typedef {{ kind: string, url: string, federation: string, device_id: string, secret: string, cafile: null, insecure: boolean, browser: { wish: import("./site.js").Wish, terms: Terms, agreed: string | null, digest: string } }} Ticket */
@@ -30,9 +32,9 @@ export function readTicket(text, origin = location.origin) {
   } catch {
     /* said below */
   }
-  if (ticket?.kind !== KIND) throw new Error("this is not a ticket; choose the .ticket file that this page gave you");
-  if (!ticket.browser) throw new Error("this is the ticket of `kfed join`; use `kfed label` with it, where the .local file is");
-  if (ticket.url !== origin) throw new Error(`this is a ticket for ${ticket.url}; open ${ticket.url}/join and choose it there`);
+  if (ticket?.kind !== KIND) fail("this is not a ticket; choose the .ticket file that this page gave you");
+  if (!ticket.browser) fail("this is the ticket of `kfed join`; use `kfed label` with it, where the .local file is");
+  if (ticket.url !== origin) fail(`this is a ticket for ${ticket.url}; open ${ticket.url}/join and choose it there`);
   return ticket;
 }
 
@@ -74,9 +76,7 @@ async function ask(method, path, headers, body) {
   try {
     answer = await fetch(path, { method, headers, body, cache: "no-store", credentials: "omit" });
   } catch {
-    throw new Error(
-      "the coordinator does not answer. Check the connection and try again; sending the same message twice is no harm",
-    );
+    fail("the coordinator does not answer. Check the connection and try again; sending twice is no harm");
   }
   if (answer.ok) return answer;
   const detail = await answer.json().then(
@@ -88,6 +88,7 @@ async function ask(method, path, headers, body) {
 
 /** The bytes of the answer, or how the federation is getting on. @type {(answer: Response) => Promise<ArrayBuffer | Gathering>} */
 async function read(answer) {
-  if (answer.headers.get("content-type")?.startsWith(BYTES)) return answer.arrayBuffer();
+  if (answer.headers.get("content-type")?.startsWith(BYTES))
+    return Object.assign(await answer.arrayBuffer(), { notices: JSON.parse(answer.headers.get("kfed-notices") ?? "[]") });
   return { ...(await answer.json()), wait: Math.min(600, Number(answer.headers.get("retry-after") ?? 5)) };
 }

@@ -29,11 +29,13 @@ async function enter() {
     problem(
       `${federation} asks for a second message about its clusters, which this page does not send. Join here with the first, or use \`kfed join\` for both.`,
     );
-  if (terms.max_epsilon) {
+  const refusal = terms.closed
+    ? `this federation is closed to new sites. Ask its administrator, or come back with your ticket.`
+    : terms.max_epsilon &&
+      `${federation} takes differentially private messages alone (epsilon up to ${terms.max_epsilon}), which this page cannot make. Use \`kfed join --epsilon ${terms.max_epsilon}\` instead.`;
+  if (refusal) {
     input("file").disabled = true;
-    problem(
-      `${federation} takes differentially private messages alone (epsilon up to ${terms.max_epsilon}), which this page cannot make. Use \`kfed join --epsilon ${terms.max_epsilon}\` instead.`,
-    );
+    problem(refusal);
   }
 }
 
@@ -52,7 +54,7 @@ async function readTable(file) {
   get("column-rows").replaceChildren(...found.columns.map((/** @type {any} */ column) => columnRow(column, isFree)));
   const names = found.columns.map((/** @type {any} */ column) => column.name).filter((/** @type {string} */ name) => name);
   get("id-column").replaceChildren(
-    new Option("every row is somebody else’s", ""),
+    new Option("each row is its own", ""),
     ...names.map((/** @type {string} */ name) => new Option(name, name)),
   );
   show("columns");
@@ -183,8 +185,6 @@ addEventListener("beforeunload", (event) => {
 // A link's secret leaves the address at once, so that it is in no history and no screenshot.
 state.invitation = invitationIn(location.hash);
 if (location.hash) history.replaceState(null, "", location.pathname);
+Object.entries(state.invitation).forEach(([name, value]) => (input(name).value = value)); // seen again if it is refused
 if (state.invitation.federation && state.invitation.device && state.invitation.token) enter();
-else {
-  Object.entries(state.invitation).forEach(([name, value]) => (input(name).value = value));
-  show("invitation");
-}
+else show("invitation");

@@ -82,9 +82,7 @@ export function eigen({ data, n }) {
     if (off <= all * 1e-32) break;
     for (let p = 0; p < n; p++) for (let q = p + 1; q < n; q++) rotate(a, v, n, p, q);
   }
-  const order = range(n)
-    .map((i) => i)
-    .sort((i, j) => a[i * n + i] - a[j * n + j]);
+  const order = range(n).sort((i, j) => a[i * n + i] - a[j * n + j]);
   return { values: Float64Array.from(order, (i) => a[i * n + i]), vectors: taken(points(n, n, v), order) };
 }
 

@@ -7,6 +7,8 @@ import { count, fail, plural } from "./words.js";
 
 /** @typedef {import("./line.js").Ticket} Ticket */
 
+const ABOUT_A_SITE = /unit|aside|scale|flag/; // the codes of what a site can mend; the rest is the administrator's
+
 // Sending and waiting ----------------------------------------------------------------------------------------------
 
 export async function send() {
@@ -87,6 +89,8 @@ async function showAnswer(payload) {
   get("profile").replaceChildren(profileTable(profile, rows));
   state.isKept = true;
   show("answer");
+  const own = /** @type {{ code: string, text: string }[]} */ (/** @type {any} */ (payload).notices).filter(({ code }) => ABOUT_A_SITE.test(code));
+  problem(own.map(({ text }) => text).join("; "));
   /** @type {any} */ (get("again")).payload = payload;
 }
 

@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 300.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 NO_PROXY = {"http://": None, "https://": None}
 """For this machine: a proxy that the environment names would see the tokens, and send them to its own."""
-NOT_NOW = (429, 500, 502, 503, 504)
+NOT_NOW = (408, 429, 500, 502, 503, 504)
 
 
 class CoordinatorError(KFedError):

@@ -13,13 +13,15 @@ import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
+from kfed._base.text import plural
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.results import first_aggregation, refined_aggregation
 from kfed.coordinator.federation import Federation
-from kfed.coordinator.store import SavedClustering, Store
-from kfed.errors import FeatureMismatchError, TooFewCentersError
+from kfed.coordinator.problems import DamagedMessagesError, ProblemError
+from kfed.coordinator.store import Reading, SavedClustering, Store
+from kfed.errors import FeatureMismatchError, MessageError, TooFewCentersError
 from kfed.server import Aggregation
-from kfed.wire import DIGEST_BYTES, MessageBatch, digest_of
+from kfed.wire import DIGEST_BYTES, DeviceMessage, MessageBatch, digest_of
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,35 @@ class Aggregator:
             if not wanted:
                 raise TooFewCentersError("no device has joined; aggregating takes at least one")
             digests: dict[int, bytes] = {}
-            batch = MessageBatch.of_bytes(_noted(reading.messages(max(wanted)), wanted, digests))
+            try:
+                batch = MessageBatch.of_bytes(_noted(reading.messages(max(wanted)), wanted, digests))
+            except ProblemError:
+                raise
+            except Exception as error:  # whatever is wrong with a message, its device is named
+                _check_each(reading, wanted, places)
+                raise error
         sequences = np.array([places[device_id] for device_id in batch.device_ids])
         rows = np.frombuffer(b"".join(map(digests.__getitem__, sequences.tolist())), np.uint8)
         return batch, rows.reshape(-1, DIGEST_BYTES), sequences
+
+
+def _check_each(reading: Reading, wanted: set[int], places: dict[str, int]) -> None:
+    """Raise if one of these messages cannot be read, and say whose they are."""
+    damaged = [sequence for sequence, payload in reading.messages(max(wanted)) if not _is_readable(payload)]
+    if names := [device_id for device_id, place in places.items() if place in wanted.intersection(damaged)]:
+        some = ", ".join(map(repr, sorted(names)[:5])) + (" and more" if len(names) > 5 else "")
+        raise DamagedMessagesError(
+            f"{plural(len(names), 'stored message')} cannot be read, of {some}; restore a backup, or remove what is "
+            "damaged and aggregate anew"
+        )
+
+
+def _is_readable(payload: bytes) -> bool:
+    try:
+        DeviceMessage.from_bytes(payload)
+    except MessageError:
+        return False
+    return True
 
 
 def _noted(messages: Iterable[tuple[int, bytes]], wanted: set[int], digests: dict[int, bytes]) -> Iterator[bytes]:

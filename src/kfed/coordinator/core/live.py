@@ -65,9 +65,9 @@ class Live:
             return ()
         return (*self.clusters.notices, *(notice for own in self.late_notices.values() for notice in own))
 
-    def check(self) -> None:
-        """Raise if this federation is damaged."""
-        if self.damage:
+    def check(self, *, mends: bool = False) -> None:
+        """Raise if this federation is damaged, unless what is to be done may mend it."""
+        if self.damage and not (mends and self.can_be_mended):
             raise ProblemError(
                 503, f"federation {self.federation.name!r} is damaged: {self.damage}", {"Retry-After": "60"}
             )

@@ -15,7 +15,7 @@ from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import check_message
-from kfed.coordinator.problems import ProblemError
+from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.store import Device, SecondMessage, Store
 from kfed.errors import InvalidInputError, KFedError, MessageError
 from kfed.wire import DeviceMessage, clusters_fingerprint
@@ -52,12 +52,16 @@ class SecondRound:
         stored = await self._write(self._store.second.put, live.federation.id, sent)
         if stored.message != sent.message:
             raise ProblemError(409, "this device has sent another second message before; a device sends one")
-        if stored is not sent:
-            return False
-        self._changed(live, f"{device.device_id} sent its second message")
+        is_new = stored is sent
+        if is_new:
+            self._changed(live, f"{device.device_id} sent its second message")
+        # also if it is sent again: what came after it the first time may have failed
         if self._store.second.count(live.federation.id, clusters.version) >= len(clusters.device_ids):
-            await self.finish(live)
-        return True
+            try:
+                await self.finish(live)
+            except StoreUnavailableError as error:
+                raise StoreUnavailableError(error.reason, may_be_kept=True) from error
+        return is_new
 
     async def finish(self, live: Live) -> None:
         """Refine the clusters by the second messages that are there; devices without one count as before."""
@@ -72,6 +76,8 @@ class SecondRound:
         job = self._job(live)
         try:
             live.publish(await self._aggregator.refine(job), job.version)
+        except ProblemError:
+            raise
         except KFedError as error:
             raise ProblemError(409, str(error)) from error
         self._changed(live, "refined by second messages")

@@ -31,15 +31,14 @@ from kfed.coordinator.core.registry import Registry
 from kfed.coordinator.core.second_round import SecondRound
 from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Tally, is_due
-from kfed.coordinator.problems import ProblemError, StoreUnavailableError
+from kfed.coordinator.problems import DamagedMessagesError, ProblemError, StoreUnavailableError
 from kfed.coordinator.security import matches
 from kfed.coordinator.store import Departure, Device, Receipt, Store
 from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
 NO_FEDERATION = 0
-TICK_SECONDS = 0.5
-LOOK_SECONDS = 2.0
+TICK_SECONDS, LOOK_SECONDS = 0.5, 2.0
 
 log = logging.getLogger("kfed.coordinator")
 
@@ -191,6 +190,7 @@ class Coordinator:
 
     async def remove(self, live: Live, device_id: str) -> bool:
         """Remove a device, and cluster anew as if it had never joined; returns whether it was there."""
+        live.check(mends=True)
         await self._read_back_if_in_doubt()
         if await self._committer.remove(Departure(live.federation.id, device_id)) is None:
             return False
@@ -227,8 +227,7 @@ class Coordinator:
 
     async def aggregate(self, live: Live, n_clusters: int | None = None) -> None:
         """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
-        if not live.can_be_mended:
-            live.check()
+        live.check(mends=True)
         await self._read_back_if_in_doubt()
         k = n_clusters or live.federation.n_clusters
         await self._turns.take((live.federation.id, k), lambda: self._aggregate_now(live, k))
@@ -236,7 +235,7 @@ class Coordinator:
     async def _aggregate_now(self, live: Live, n_clusters: int | Literal["auto"]) -> None:
         job, before = self._job(live), live.notices
         try:
-            live.publish(await self._aggregator.cluster(job, n_clusters), job.version)
+            live.publish(await self._made(live, self._aggregator.cluster(job, n_clusters)), job.version)
         except (NoReliableKError, TooFewCentersError, FeatureMismatchError) as error:
             live.retry_from, live.remark = 2 * self.tally(live).n_devices, str(error)
             self._changed(live, "could not be aggregated")
@@ -265,7 +264,7 @@ class Coordinator:
             return
         job, before = self._job(live), live.notices
         try:
-            clusters = await self._aggregator.settle(job)
+            clusters = await self._made(live, self._aggregator.settle(job))
         except (TooFewCentersError, FeatureMismatchError) as error:
             live.publish(None, job.version, str(error))
         except BaseException:
@@ -277,6 +276,14 @@ class Coordinator:
             live.publish(clusters, job.version)
         log_new(live, before)
         self._changed(live, f"{live.last_change}; {_in_words(live.clusters)}")
+
+    async def _made(self, live: Live, work: Coroutine[Any, Any, Clusters]) -> Clusters:
+        try:
+            return await work
+        except DamagedMessagesError as error:
+            live.disable(error.damage, can_be_mended=True)
+            self._changed(live, "disabled")
+            raise
 
     def _job(self, live: Live) -> Job:
         return Job(live.federation, live.clusters, live.version + 1, self.clock.now(), self._epoch)

@@ -8,7 +8,8 @@ from fastapi import FastAPI, Header, Request
 
 from kfed.coordinator.core import Administration, Live
 from kfed.coordinator.http import rights
-from kfed.coordinator.http.responses import ADMIN, problems_of
+from kfed.coordinator.http.refusals import FEDERATION, INVALID, STORE, TOKEN, refusals
+from kfed.coordinator.http.responses import ADMIN
 from kfed.coordinator.http.schemas import (
     CreatedFederation,
     CreatedInvitation,
@@ -34,19 +35,22 @@ Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=200, pattern=r"^
 def register(app: FastAPI) -> None:
     """Add the routes of this file."""
     about: dict[str, Any] = {"tags": ["federations"], "openapi_extra": ADMIN}
-    of_all, of_one, of_body = problems_of(422), problems_of(404, 413, 422), problems_of(404, 409, 413, 422)
-    app.post(PATH, status_code=201, responses=problems_of(409, 413, 422), **about)(create_federation)
-    app.get(PATH, responses=of_all, **about)(list_federations)
-    app.get(f"{PATH}/{{name}}", responses=of_one, **about)(show_federation)
+    of_one, of_body = refusals(TOKEN, FEDERATION, STORE), refusals(TOKEN, FEDERATION, STORE, INVALID)
+    created = refusals(TOKEN, STORE, INVALID, {409: "another federation has this name, or the coordinator is full"})
+    aggregated = refusals(TOKEN, FEDERATION, STORE, INVALID, {409: "the devices that have joined cannot be aggregated"})
+    app.post(PATH, status_code=201, responses=created, **about)(create_federation)
+    app.get(PATH, responses=refusals(TOKEN), **about)(list_federations)
+    app.get(f"{PATH}/{{name}}", responses=refusals(TOKEN, FEDERATION), **about)(show_federation)
     app.post(f"{PATH}/{{name}}/close", responses=of_one, **about)(close_federation)
-    app.post(f"{PATH}/{{name}}/aggregate", responses=of_body, **about)(aggregate_federation)
+    app.post(f"{PATH}/{{name}}/aggregate", responses=aggregated, **about)(aggregate_federation)
     app.post(f"{PATH}/{{name}}/join-token", status_code=201, responses=of_body, **about)(rotate_join_token)
     app.delete(f"{PATH}/{{name}}", responses=of_one, **about)(delete_federation)
     about["tags"] = ["invitations"]
     app.post(f"{PATH}/{{name}}/invitations", status_code=201, responses=of_body, **about)(invite_device)
     app.get(f"{PATH}/{{name}}/invitations", responses=of_one, **about)(list_invitations)
     path = f"{PATH}/{{name}}/invitations/{{device_id:path}}"
-    app.delete(path, responses=of_one, **about)(revoke_invitation)
+    revoked = refusals(TOKEN, STORE, {404: "there is no such federation, or no invitation of this device"})
+    app.delete(path, responses=revoked, **about)(revoke_invitation)
 
 
 async def create_federation(request: Request, terms: NewFederation, key: Key = None) -> CreatedFederation:

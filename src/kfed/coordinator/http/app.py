@@ -20,6 +20,7 @@ from kfed.coordinator.http.audit import Audit
 from kfed.coordinator.http.hosts import LOOPBACK_NAMES, HostNames
 from kfed.coordinator.http.pictures import Pictures
 from kfed.coordinator.http.readiness import Readiness
+from kfed.coordinator.http.refusals import as_answered
 from kfed.coordinator.http.responses import SECURITY_SCHEMES
 from kfed.coordinator.http.results import ClusterResults
 from kfed.coordinator.http.rights import Desk, GuardedRoute
@@ -122,11 +123,11 @@ def _response(problem: ProblemError) -> Response:
 
 
 def _describe(app: FastAPI) -> None:
-    """Add the three rights to the OpenAPI document."""
+    """Add the three rights to the OpenAPI document, and let it list the errors that calls have."""
     made = app.openapi
 
     def described() -> dict[str, Any]:
-        document = made()
+        document = as_answered(made())
         document.setdefault("components", {})["securitySchemes"] = SECURITY_SCHEMES
         return document
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib import resources
 
@@ -22,18 +21,13 @@ POLICY = (
 
 
 def page(path: str) -> Response:
-    """A page: the head that all pages share, and the file, which begins with its title; without their indentation."""
-    return _response(_unindented("page/head.html") + _unindented(path), "html", POLICY)
+    """A page: the head that all pages share, and the file, which begins with its title."""
+    return _response(_content("page/head.html") + _content(path), "html", POLICY)
 
 
 def asset(path: str, policy: str = POLICY) -> Response:
     """A file as it is."""
     return _response(_content(path), path.rpartition(".")[2], policy)
-
-
-@cache
-def _unindented(path: str) -> bytes:
-    return re.sub(rb"(?m)^ +", b"", _content(path))
 
 
 @cache

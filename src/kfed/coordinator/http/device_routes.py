@@ -14,12 +14,13 @@ from kfed.coordinator.core import Live, Proofs, for_device
 from kfed.coordinator.federation import Admission, Federation
 from kfed.coordinator.http import responses, rights
 from kfed.coordinator.http.body import Body
-from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, PROBLEMS, RECEIPT_CONTENT
+from kfed.coordinator.http.refusals import INVALID, STORE, TOKEN, refusals
+from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, RECEIPT_CONTENT
 from kfed.coordinator.http.schemas import RemovedAnswer, TermsAnswer
 from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
-from kfed.coordinator.security import checked
+from kfed.coordinator.security import MIN_LENGTH, checked
 from kfed.wire import DeviceMessage
 
 DEVICE_PATH = "/v1/federations/{name}/devices/{device_id:path}"
@@ -29,13 +30,15 @@ DeviceId = Annotated[str, Path(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 def register(app: FastAPI) -> None:
     """Add the routes of this file; the first one gets most of the requests."""
+    asked = refusals(TOKEN, INVALID, STORE, {404: "a name with a line break is at no address"})
+    of_one = refusals(TOKEN, INVALID, STORE, {404: "there is no such federation, or the device has not joined it"})
     app.router.add_api_route(
         f"{DEVICE_PATH}/message",
         send_message,
         methods=["PUT"],
         tags=["devices"],
         response_class=Response,
-        responses={**PROBLEMS, 200: RECEIPT_CONTENT, 201: RECEIPT_CONTENT},
+        responses={**refusals(TOKEN, INVALID, STORE, _NOT_TAKEN), 200: RECEIPT_CONTENT, 201: RECEIPT_CONTENT},
         openapi_extra={**JOIN, **_MESSAGE},
         route_class_override=_PlainRoute,
     )
@@ -43,11 +46,11 @@ def register(app: FastAPI) -> None:
         f"{DEVICE_PATH}/identity",
         tags=["devices"],
         response_class=Response,
-        responses={**PROBLEMS, 200: IDENTITY_CONTENT, 202: GATHERING_CONTENT},
+        responses={**of_one, 200: IDENTITY_CONTENT, 202: GATHERING_CONTENT},
         openapi_extra=DEVICE,
     )(ask_for_identity)
-    app.get(f"{DEVICE_PATH}/terms", tags=["devices"], responses=PROBLEMS, openapi_extra=JOIN)(ask_for_terms)
-    app.delete(DEVICE_PATH, tags=["devices"], responses=PROBLEMS, openapi_extra=DEVICE)(remove_device)
+    app.get(f"{DEVICE_PATH}/terms", tags=["devices"], responses=asked, openapi_extra=JOIN)(ask_for_terms)
+    app.delete(DEVICE_PATH, tags=["devices"], responses=of_one, openapi_extra=DEVICE)(remove_device)
 
 
 class _PlainRoute(APIRoute):
@@ -61,14 +64,24 @@ class _PlainRoute(APIRoute):
         return handle
 
 
+_NOT_TAKEN = {
+    404: "the federation was deleted meanwhile",
+    409: "the federation is closed or full, or the device has sent another message before",
+}
 _MESSAGE = {
     "parameters": [
         {
             "name": "replace",
             "in": "query",
-            "description": "Replace the message that this device sent before; requires its device secret.",
+            "description": "Replace the message that this device sent before; requires its device secret",
             "schema": {"type": "boolean", "default": False},
-        }
+        },
+        {
+            "name": SECRET_HEADER,
+            "in": "header",
+            "description": f"{MIN_LENGTH} characters or more that the device makes up; later they prove who it is",
+            "schema": {"type": "string"},
+        },
     ],
     "requestBody": {
         "required": True,
@@ -103,6 +116,7 @@ async def ask_for_identity(request: Request, name: str, device_id: DeviceId) -> 
 async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> TermsAnswer:
     """Ask what a message to this federation must hold, before the rows are clustered."""
     live, _ = await rights.join(request, name, device_id)
+    live.check()
     federation, schema = live.federation, live.federation.schema
     return TermsAnswer(
         by_column=federation.by_column,
@@ -111,6 +125,7 @@ async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> Ter
         min_devices_shown=federation.min_devices_shown,
         rounds=federation.rounds,
         max_epsilon=federation.max_epsilon,
+        closed=federation.closed,
     )
 
 

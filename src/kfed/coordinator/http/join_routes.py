@@ -22,7 +22,7 @@ def register(app: FastAPI) -> None:
 
 async def join() -> Response:
     """The page; it holds no data, and reads an invitation from its own address, behind the #."""
-    return assets.page("browser/join.html")
+    return assets.page("browser/built/join.html")
 
 
 async def join_file(name: str) -> Response:

@@ -13,7 +13,8 @@ from kfed.coordinator.core import METRICS_MEDIA_TYPE
 from kfed.coordinator.http import assets, rights
 from kfed.coordinator.http.admin_routes import PATH
 from kfed.coordinator.http.picture import FederationPicture
-from kfed.coordinator.http.responses import ADMIN, PROBLEMS
+from kfed.coordinator.http.refusals import FEDERATION, STORE, TOKEN, refusals
+from kfed.coordinator.http.responses import ADMIN
 from kfed.coordinator.http.schemas import shown
 from kfed.coordinator.problems import ProblemError
 
@@ -35,13 +36,18 @@ def register(app: FastAPI) -> None:
     app.get("/assets/{name}", include_in_schema=False)(asset)
     app.get("/v1/events", include_in_schema=False)(events)
     app.post("/v1/views", include_in_schema=False)(view)
-    app.get("/healthz", tags=["health"])(health)
-    app.get("/readyz", tags=["health"], responses={503: PROBLEMS[503]})(ready)
-    refused = {status: PROBLEMS[status] for status in (401, 403, 421, 429)}
-    about: dict[str, Any] = {"response_class": Response, "responses": {**refused, 200: _METRICS}}
-    drawn: dict[str, Any] = {"response_class": Response, "responses": {**PROBLEMS, 200: _PICTURE}}
+    app.get("/healthz", tags=["health"], responses=_probed("the coordinator hangs"))(health)
+    app.get("/readyz", tags=["health"], responses=_probed("the store cannot be written"))(ready)
+    about: dict[str, Any] = {"response_class": Response, "responses": {**refusals(TOKEN), 200: _METRICS}}
+    refused = refusals(TOKEN, FEDERATION, STORE)
+    drawn: dict[str, Any] = {"response_class": Response, "responses": {**refused, 200: _PICTURE}}
     app.get("/metrics", tags=["health"], **about, openapi_extra=ADMIN)(metrics)
     app.get(f"{PATH}/{{name}}/picture", tags=["page"], **drawn, openapi_extra=ADMIN)(picture)
+
+
+def _probed(why: str) -> dict[int | str, dict[str, Any]]:
+    """What a probe of a load balancer can get, which may ask by any name."""
+    return {status: answer for status, answer in refusals({503: why}).items() if status != 421}
 
 
 async def page() -> Response:

@@ -9,28 +9,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kfed.coordinator import problems
 from kfed.coordinator.core import Live, ShownClusters
 from kfed.coordinator.federation import Tally, seconds_to_wait
-from kfed.coordinator.http.schemas import GatheringAnswer, IdentityAnswer, ProblemAnswer
+from kfed.coordinator.http.schemas import GatheringAnswer, IdentityAnswer
 from kfed.coordinator.names import BYTES, NOTICES_HEADER, ROUND_HEADER
 from kfed.wire import Identity, Notice
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": problems.TITLES[status],
-        "content": {problems.MEDIA_TYPE: {"schema": ProblemAnswer.model_json_schema()}},
-    }
-    for status in (400, 401, 403, 404, 409, 413, 421, 422, 429, 503)
-}
-
 MAX_HEADER_BYTES, MAX_NOTICES = 4_096, 50
-
-
-def problems_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problems that a request with a token can have, and those of these statuses."""
-    return {status: PROBLEMS[status] for status in sorted({400, 401, 403, 421, 429, 503, *statuses})}
-
 
 ADMIN: dict[str, Any] = {"security": [{"admin token": []}]}
 JOIN: dict[str, Any] = {"security": [{"join token": []}]}

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from kfed.coordinator.core import Live
 from kfed.coordinator.http import rights
 from kfed.coordinator.http.admin_routes import PATH, state_of
-from kfed.coordinator.http.responses import ADMIN, problems_of
+from kfed.coordinator.http.refusals import FEDERATION, INVALID, NO_CLUSTERS, STORE, TOKEN, refusals
+from kfed.coordinator.http.responses import ADMIN
 from kfed.coordinator.http.result_schemas import ComparisonAnswer, KRange, NewNames, ResultAnswer, RightsAnswer
 from kfed.coordinator.http.schemas import FederationState
 from kfed.coordinator.names import BYTES
@@ -24,24 +25,31 @@ DOWNLOADS = {
 SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
 """A report needs its own style and pictures, and nothing else."""
 
+_TOO_FEW = {409: "devices have sent fewer than three centers, or too many to compare in time"}
+_TOO_EARLY = {409: f"not everybody has joined yet; or {_TOO_FEW[409]}"}
+
 Which = Annotated[str, Path(pattern="^(aggregation|report|centers)$", description="aggregation, report or centers")]
 
 
 def register(app: FastAPI) -> None:
     """Add the routes of this file."""
     about: dict[str, Any] = {"tags": ["clusters"], "openapi_extra": ADMIN, "response_class": Response}
-    of_one = problems_of(404, 409, 413, 422)
-    compared: dict[str, Any] = {"responses": {**of_one, 200: {"model": ComparisonAnswer}}}
-    app.get("/v1/admin", tags=["federations"], responses=problems_of(413, 422), openapi_extra=ADMIN)(check_admin)
-    app.get(f"{PATH}/{{name}}/comparison", **about, **compared)(show_comparison)
-    app.post(f"{PATH}/{{name}}/comparison", **about, **compared)(compare_numbers)
-    app.get(f"{PATH}/{{name}}/result", **about, responses={**of_one, 200: {"model": ResultAnswer}})(show_result)
+    of_one = (TOKEN, FEDERATION, STORE)
+    compared: dict[int | str, dict[str, Any]] = {200: {"model": ComparisonAnswer}}
+    seen, made = refusals(*of_one, _TOO_EARLY) | compared, refusals(*of_one, INVALID, _TOO_FEW) | compared
+    shown = refusals(*of_one, NO_CLUSTERS)
+    app.get("/v1/admin", tags=["federations"], responses=refusals(TOKEN), openapi_extra=ADMIN)(check_admin)
+    app.get(f"{PATH}/{{name}}/comparison", **about, responses=seen)(show_comparison)
+    app.post(f"{PATH}/{{name}}/comparison", **about, responses=made)(compare_numbers)
+    app.get(f"{PATH}/{{name}}/result", **about, responses={**shown, 200: {"model": ResultAnswer}})(show_result)
     files = {
         media.partition(";")[0]: {"schema": {"type": "string", "format": "binary"}} for media, *_ in DOWNLOADS.values()
     }
     taken = {"description": "; ".join(what for *_, what in DOWNLOADS.values()), "content": files}
-    app.get(f"{PATH}/{{name}}/download/{{which}}", **about, responses={**of_one, 200: taken})(download)
-    app.put(f"{PATH}/{{name}}/cluster-names", tags=["clusters"], responses=of_one, openapi_extra=ADMIN)(name_clusters)
+    downloaded = {**refusals(*of_one, INVALID, NO_CLUSTERS), 200: taken}
+    app.get(f"{PATH}/{{name}}/download/{{which}}", **about, responses=downloaded)(download)
+    named = refusals(*of_one, INVALID)
+    app.put(f"{PATH}/{{name}}/cluster-names", tags=["clusters"], responses=named, openapi_extra=ADMIN)(name_clusters)
 
 
 async def check_admin(request: Request) -> RightsAnswer:
@@ -57,8 +65,8 @@ async def show_comparison(request: Request, name: str) -> Response:
     administrator has asked for it.
     """
     rights.look(request)
-    live = rights.known(request, name)
-    desk = rights.desk(request)
+    live, desk = rights.known(request, name), rights.desk(request)
+    live.check()
     if not _is_everybody_there(live, desk.coordinator.tally(live).n_devices) and not desk.results.has_compared(live):
         raise ProblemError(409, "not everybody has joined yet; the administrator can compare numbers all the same")
     return Response(await desk.results.comparison(live, None), media_type="application/json")

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
+from kfed.coordinator.http.schemas import NoticeAnswer
+
 ClusterName = Annotated[str, Field(max_length=60, pattern=r"^[^\x00-\x1f\x7f]*$")]
 ClusterNumber = Annotated[int, Field(ge=0, lt=100_000)]
 
@@ -52,7 +54,7 @@ class ResultAnswer(BaseModel):
     names: dict[int, str]
     n_clusters: int
     cluster_sizes: list[float]
-    warnings: list[str]
+    notices: Annotated[list[NoticeAnswer], Field(description="What to look at before relying on the clusters")]
     rounds: int
 
 

@@ -165,7 +165,7 @@ def _as_json(aggregation: Aggregation, name: str, names: dict[int, str]) -> byte
         "names": names,
         "n_clusters": aggregation.n_clusters,
         "cluster_sizes": aggregation.cluster_sizes.tolist(),
-        "warnings": list(aggregation.warnings),
+        "notices": [notice._asdict() for notice in aggregation.notices],
         "rounds": aggregation.rounds,
     }
     return json.dumps(facts).encode()

@@ -99,7 +99,8 @@ async def join(request: Request, name: str, device_id: str) -> tuple[Live, str |
     is_worth_a_look = token is not None and device_id.isprintable()
     if is_worth_a_look and await coordinator.is_invited(live, device_id[:MAX_NAME_LENGTH], token) and live is not None:
         return live, token
-    raise _refused(request, f"there is no federation {name[:63]!r}, or this is not its join token")
+    detail = f"there is no federation {name[:63]!r}, or this is not its join token, or an invitation of this device"
+    raise _refused(request, f"{detail}; ask its administrator")
 
 
 async def own(request: Request, name: str, device_id: str, *, join_is_enough: bool) -> Live:
@@ -118,9 +119,7 @@ async def own(request: Request, name: str, device_id: str, *, join_is_enough: bo
     live = coordinator.find(name)
     federation_id = NO_FEDERATION if live is None else live.federation.id
     secret = await coordinator.read(coordinator.store.secret_of, federation_id, device_id)
-    live = _owned(request, name, None if secret is None else secret.hash, join_is_enough, detail)
-    live.check()
-    return live
+    return _owned(request, name, None if secret is None else secret.hash, join_is_enough, detail)
 
 
 def _owned(request: Request, name: str, secret_hash: bytes | None, join_is_enough: bool, detail: str) -> Live:

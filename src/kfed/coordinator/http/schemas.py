@@ -246,6 +246,7 @@ class TermsAnswer(BaseModel):
     ]
     rounds: Annotated[int, Field(description="2 if a second message about the clusters is asked for")]
     max_epsilon: Annotated[float | None, Field(description="Largest epsilon of a message, which must be private")]
+    closed: Annotated[bool, Field(description="Whether new devices are turned away")]
 
 
 class SecondAnswer(BaseModel):

@@ -10,12 +10,17 @@ from starlette.responses import Response
 from kfed.coordinator.http import rights
 from kfed.coordinator.http.admin_routes import PATH, state_of
 from kfed.coordinator.http.device_routes import DEVICE_PATH, DeviceId, body_of
-from kfed.coordinator.http.responses import ADMIN, PROBLEMS
+from kfed.coordinator.http.refusals import FEDERATION, INVALID, STORE, TOKEN, refusals
+from kfed.coordinator.http.responses import ADMIN
 from kfed.coordinator.http.schemas import FederationState, SecondAnswer
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 
 _SECRET: dict[str, Any] = {"security": [{"device secret": []}]}
+_NOT_TAKEN = {
+    404: "the device has not joined",
+    409: "no second message is asked for now, or this device has sent another one",
+}
 _SECOND: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -27,18 +32,18 @@ _SECOND: dict[str, Any] = {
 
 def register(app: FastAPI) -> None:
     """Add the routes of this file."""
-    statuses: tuple[int, ...] = (400, 401, 403, 404, 409, 413, 421, 422, 429, 503)
-    refused: dict[int | str, Any] = {status: PROBLEMS[status] for status in statuses}
     app.put(
         f"{DEVICE_PATH}/second-message",
         tags=["devices"],
         status_code=201,
-        responses={**refused, 200: {"description": "It was sent before", "model": SecondAnswer}},
+        responses={
+            **refusals(TOKEN, INVALID, STORE, _NOT_TAKEN),
+            200: {"description": "It was sent before", "model": SecondAnswer},
+        },
         openapi_extra={**_SECRET, **_SECOND},
     )(send_second_message)
-    app.post(f"{PATH}/{{name}}/refine", tags=["federations"], responses=PROBLEMS, openapi_extra=ADMIN)(
-        refine_federation
-    )
+    refused = refusals(TOKEN, STORE, FEDERATION, {409: "there is nothing to refine, or nothing to refine it by"})
+    app.post(f"{PATH}/{{name}}/refine", tags=["federations"], responses=refused, openapi_extra=ADMIN)(refine_federation)
 
 
 async def send_second_message(request: Request, response: Response, name: str, device_id: DeviceId) -> SecondAnswer:

@@ -22,10 +22,11 @@ function button(text, work, kind = "") {
   return made("button", { type: "button", class: `small ${kind}`, click: (event) => working(event.currentTarget, work) }, text);
 }
 
-async function working(node, work) {
-  node.disabled = true;
-  node.setAttribute("aria-busy", "true");
-  try { await work(); } finally { node.disabled = false; node.removeAttribute("aria-busy"); }
+/** Let a button work, once at a time; it is not disabled meanwhile, as that would take the focus away. */
+export async function working(node, work) {
+  if (node.ariaBusy) return;
+  node.ariaBusy = "true";
+  try { await work(); } finally { node.ariaBusy = null; }
 }
 
 // Actions ----------------------------------------------------------------------------------------------------------
@@ -38,7 +39,9 @@ export function renderActions(state) {
   const key = JSON.stringify([state.name, isAdmin(), state.state, state.closed, state.n_devices > 0, state.rounds, state.round, state.n_second > 0]);
   if (key === drawnActions) return;
   drawnActions = key;
+  const focused = place.contains(document.activeElement) ? document.activeElement.textContent : "";
   place.replaceChildren(...(isAdmin() ? actions(state) : []));
+  if (focused) ([...place.children].find((node) => node.textContent === focused) ?? place.firstElementChild).focus();
 }
 
 function actions(state) {
@@ -106,7 +109,7 @@ async function drawInvitations(state, place) {
   let found;
   try { found = await ask("GET", at(state.name, "invitations")); } catch { return; }
   const missing = found.filter((one) => one.used_at === null);
-  if (found.length === 0) return place.replaceChildren(made("p", { class: "quiet" }, "Nobody is invited by name yet."));
+  if (found.length === 0) return place.replaceChildren(made("p", { class: "quiet" }, state.closed ? "Nobody was invited by name." : "Nobody is invited by name yet."));
   const said = missing.length ? `Missing: ${missing.map((one) => one.device_id).slice(0, 20).join(", ")}${missing.length > 20 ? ", …" : ""}` : "All who were invited have joined.";
   const rows = found.map((one) => made("tr", {}, made("td", {}, one.device_id), made("td", {}, clock(one.created_at)),
     made("td", {}, one.used_at === null ? made("span", { class: "late" }, "missing") : clock(one.used_at)),
@@ -119,6 +122,7 @@ function revokeButton(state, invitation) {
   return button("Revoke", async () => {
     await act(() => ask("DELETE", at(state.name, "invitations", invitation.device_id)), `${invitation.device_id} is no longer invited.`);
     drawSites(state);
+    get("invite-name")?.focus();
   }, "plain danger");
 }
 
@@ -154,17 +158,19 @@ export const joinCommand = (state, device, file) =>
 function showJoinToken(state, token) {
   showOnce("The join token", [
     [`Hand it to the sites, in a file ${state.name}.token`, token],
-    ["Each site runs", joinCommand(state, "NAME", `${state.name}.token`)],
+    ["Each site opens this address in a browser, and gives the name of the federation, its own name and the token", `${location.origin}/join`],
+    ["Or it runs", joinCommand(state, "NAME", `${state.name}.token`)],
   ]);
 }
 
 /** Texts that are not shown again. */
 function showOnce(title, texts) {
-  const close = made("button", { type: "button", class: "small plain", click: () => get("once").replaceChildren() }, "Done");
+  const done = () => { get("once").replaceChildren(); get("main").focus(); };
+  const close = made("button", { type: "button", class: "small plain", click: done }, "Done");
   const parts = texts.flatMap(([words, text]) => [made("p", {}, `${words}:`), copyable(text, words)]);
-  get("once").replaceChildren(made("section", { class: "card once", "aria-label": title },
+  get("once").replaceChildren(made("section", { class: "card once", "aria-label": title, tabindex: -1 },
     made("h2", {}, title), made("p", { class: "quiet" }, "It is shown this once. Send it by a way that you trust."), ...parts, close));
-  get("once").scrollIntoView({ block: "nearest" });
+  get("once").firstElementChild.focus();
 }
 
 // A new federation ---------------------------------------------------------------------------------------------------

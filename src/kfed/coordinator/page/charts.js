@@ -15,7 +15,7 @@ const SHAPES = [
 const shape = (cluster, r) => SHAPES[Math.floor((cluster ?? 0) / N_COLOURS) % SHAPES.length](r);
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
+const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 const short = (value) => (Math.abs(value) >= 10000 ? compact : plain).format(value);
 
 function element(name, attributes = {}, ...children) {
@@ -54,16 +54,19 @@ function scale(values, low, high) {
   return (value) => (most === least ? middle : low + ((value - least) / (most - least)) * (high - low));
 }
 
-/** Device centers on a plane, coloured by cluster; the clusters' own centers carry their number. */
+/** Device centers on a plane, coloured by cluster; the clusters' own centers carry their number. Returns how many lie outside. */
 export function drawMap(place, picture) {
-  if (picture.centers.length === 0) return empty(place, "No device has sent a center yet");
+  if (picture.centers.length === 0) {
+    empty(place, "No device has sent a center yet");
+    return 0;
+  }
   const width = 900, height = 400, pad = 36;
   const found = picture.clusters.length;
   const words = `${picture.centers.length} device centers in two dimensions` +
     (found ? `, in ${found} clusters` : ", not clustered yet");
   const svg = canvas(place, width, height, words);
   const all = [...picture.centers.map((c) => [c.x, c.y]), ...picture.clusters];
-  const [toX, toY] = plane(all, width, height, pad);
+  const [toX, toY, nOutside] = plane(all, width, height, pad);
   const late = new Set(picture.devices.filter((device) => device.late).map((device) => device.device_id));
   for (const center of picture.centers) {
     const isWaiting = center.cluster === null;
@@ -85,6 +88,7 @@ export function drawMap(place, picture) {
     if (isFar) svg.append(element("line", { x1: fromX, y1: fromY, x2: x, y2: y - 5, class: "leader" }));
     svg.append(element("text", { x, y, "text-anchor": "middle", class: "number", fill: colour(cluster) }, texts[cluster]));
   });
+  return nOutside;
 }
 
 const called = (picture, cluster) => (picture.names[cluster] ? `${picture.names[cluster]}, cluster ${cluster}` : `cluster ${cluster}`);
@@ -116,14 +120,20 @@ function placed(places, texts, width, height) {
   });
 }
 
-/** The same scale along both axes, so that distances on the picture are those of the plane. */
+/** The same scale along both axes, so that distances on the picture are those of the plane. Few strays far outside of all others
+ * would leave no room for these: they go to the edge. */
 function plane(places, width, height, pad) {
-  const middle = [0, 1].map((axis) => {
-    const values = places.map((place) => place[axis]);
-    return { at: (Math.min(...values) + Math.max(...values)) / 2, span: Math.max(...values) - Math.min(...values) };
+  const limits = [0, 1].map((axis) => {
+    const values = places.map((place) => place[axis]).sort((a, b) => a - b), rare = Math.floor(values.length / 50);
+    const low = values[rare], high = values.at(-1 - rare), reach = high - low;
+    return [Math.max(values[0], low - reach), Math.min(values.at(-1), high + reach)];
   });
-  const unit = Math.min((width - 2 * pad) / (middle[0].span || 1), (height - 2 * pad) / (middle[1].span || 1));
-  return [(x) => width / 2 + (x - middle[0].at) * unit, (y) => height / 2 - (y - middle[1].at) * unit];
+  const [middles, spans] = [limits.map(([low, high]) => (low + high) / 2), limits.map(([low, high]) => high - low)];
+  const unit = Math.min((width - 2 * pad) / (spans[0] || 1), (height - 2 * pad) / (spans[1] || 1));
+  const within = (at, most) => Math.min(Math.max(at, pad / 3), most - pad / 3);
+  const toX = (x) => width / 2 + (x - middles[0]) * unit, toY = (y) => height / 2 - (y - middles[1]) * unit;
+  const isOutside = ([x, y]) => within(toX(x), width) !== toX(x) || within(toY(y), height) !== toY(y);
+  return [(x) => within(toX(x), width), (y) => within(toY(y), height), places.filter(isOutside).length];
 }
 
 /** A bar for each cluster. */

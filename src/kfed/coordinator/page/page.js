@@ -56,7 +56,13 @@ async function read(stream) {
   }
 }
 
+let leftAt = 0;
+
+/** Show whether the coordinator answers, and since when it does not: what the page shows is as old. */
 function connected(isLive) {
+  leftAt = isLive ? 0 : leftAt || Date.now();
+  get("away").hidden = isLive;
+  put("away", isLive ? "" : `The coordinator has not answered since ${clock(leftAt / 1000)}. This page keeps trying; what it shows may have changed.`);
   get("connection").textContent = isLive ? "live" : "reconnecting";
   get("connection").classList.toggle("live", isLive);
 }
@@ -69,6 +75,7 @@ function askForToken(problem) {
   isListening = false;
   connected(false);
   get("connection").textContent = "token required";
+  get("away").hidden = true;
   openSignIn("A token is required", problem || get("sign-in-problem").textContent);
 }
 
@@ -120,7 +127,7 @@ function render() {
   document.title = state ? `${state.name}: ${state.state} · kfed` : "kfed coordinator";
   if (!state || creating) return;
   renderState(state);
-  schedulePicture();
+  if (state.state !== "damaged") schedulePicture();
 }
 
 function renderWelcome(isShown) {
@@ -167,14 +174,12 @@ function renderState(state) {
   get("closed").hidden = !state.closed;
   get("rounds").hidden = state.rounds < 2;
   put("rounds", state.round > 1 ? "refined in a second round" : `second messages: ${count.format(state.n_second)} of ${count.format(state.n_aggregated)}`);
+  const isDamaged = state.state === "damaged";
+  get("federation").classList.toggle("damaged", isDamaged);
   get("remark").hidden = !state.remark;
-  put("remark", state.remark ? `Not aggregated: ${state.remark}` : "");
+  put("remark", !state.remark ? "" : isDamaged ? `Damaged, and not served until it is mended: ${state.remark}` : `Not aggregated: ${state.remark}`);
   put("terms", terms(state));
-  const notices = state.notices.map((notice) => notice.text);
-  if ([...get("notices").children].map((item) => item.textContent).join("\n") !== notices.join("\n")) {
-    get("notices").replaceChildren(...notices.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
-  }
-  get("notices").hidden = notices.length === 0;
+  renderNotices(state.notices);
   put("n-devices", count.format(state.n_devices));
   put("quorum", quorum(state));
   put("n-bytes", bytes(state.n_bytes));
@@ -194,15 +199,28 @@ function renderState(state) {
   renderResult(state);
 }
 
+// Drawn again only if they are others than before, so that a screen reader is not interrupted.
+let said = "";
+
+function renderNotices(notices) {
+  get("notices").hidden = notices.length === 0;
+  if (said === JSON.stringify(notices)) return;
+  said = JSON.stringify(notices);
+  get("notices").replaceChildren(...notices.map(({ code, text }) => made("li", {}, made("strong", {}, code), `: ${text}`)));
+}
+
 function nobodyYet(state) {
-  const words = state.closed ? "No device has joined, and the federation is closed." : "No device has joined yet. Each site runs this, with its own name and table:";
-  return [made("p", { class: "quiet" }, words), ...(state.closed ? [] : [copyable(joinCommand(state, "NAME", `${state.name}.token`), "the command")])];
+  if (state.closed) return [made("p", { class: "quiet" }, "No device has joined, and the federation is closed.")];
+  const token = state.invited_only ? "the link of its invitation" : "the link of its invitation, or this address with the join token";
+  return [made("p", { class: "quiet" }, `No device has joined yet. Each site opens ${token}, in a browser:`), copyable(`${location.origin}/join`, "the address"),
+    made("p", { class: "quiet" }, "Or it runs this, with its own name and table:"), copyable(joinCommand(state, "NAME", `${state.name}.token`), "the command")];
 }
 
 function quorum(state) {
   const missing = (state.quorum ?? 0) - state.n_devices;
   if (missing > 0) return `quorum ${count.format(state.quorum)}: ${count.format(missing)} missing`;
   if (state.quorum) return `quorum ${count.format(state.quorum)}`;
+  if (state.n_devices === 0) return "nobody has joined";
   return `${count.format(state.n_devices - state.n_aggregated)} not aggregated yet`;
 }
 
@@ -236,8 +254,9 @@ async function schedulePicture() {
 
 function renderPicture(picture, state) {
   const part = picture.n_shown < state.n_devices ? `The ${count.format(picture.n_shown)} newest devices, on` : "On";
-  get("map-note").textContent = `${part} the plane in which they spread most; a cross marks the center of a cluster`;
-  drawMap(get("map"), picture);
+  const nOutside = drawMap(get("map"), picture);
+  const outside = nOutside ? `; ${count.format(nOutside)} far outside ${nOutside === 1 ? "is" : "are"} drawn at the edge` : "";
+  get("map-note").textContent = `${part} the plane in which they spread most; a cross marks the center of a cluster${outside}`;
   drawSizes(get("sizes"), picture.cluster_sizes, picture.names);
   drawCurve(get("curve"), picture.distances, state.n_clusters_found);
   drawArrivals(get("arrivals"), picture.arrivals, state.n_devices);
@@ -255,5 +274,7 @@ function row(device, state) {
 
 addEventListener("gone", ({ detail: name }) => { federations.delete(name); location.hash = "#/"; render(); });
 addEventListener("hashchange", () => { drawn = 0; creating = false; render(); get("main").focus(); });
-document.querySelectorAll(".here").forEach((node) => { node.textContent = location.origin; });
+get("welcome-commands").append(
+  copyable(`kfed federation create clinics --columns age,bmi,systolic,glucose -k auto --quorum 3 --url ${location.origin}`, "the first command"),
+  copyable(joinCommand({ name: "clinics" }, "north", "clinics.token"), "the second command"));
 followLink().then((problem) => { get("sign-in-problem").textContent = problem; }).catch(() => {}).then(listen);

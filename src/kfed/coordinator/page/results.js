@@ -1,6 +1,6 @@
 // Numbers of clusters side by side, and what the clusters are.
 
-import { act } from "/assets/admin.js";
+import { act, working } from "/assets/admin.js";
 import { ask, at, isAdmin } from "/assets/api.js";
 import { colour, drawComparison } from "/assets/charts.js";
 import { count, get, made, plural } from "/assets/dom.js";
@@ -47,11 +47,12 @@ function show(state, found, tools) {
     tools.querySelector("#compare-first").value = found.n_clusters[0];
     tools.querySelector("#compare-last").value = Math.max(found.n_clusters.at(-1), 12);
   }
-  const chart = made("div", { class: "chart" });
+  const chart = made("div", { class: "chart" }), hadFocus = get("compare").contains(document.activeElement);
   const said = found.recommended === null ? found.conclusion : `k = ${found.recommended} stands out: ${found.conclusion.split(": ").slice(1).join(": ")}`;
   get("compare").replaceChildren(made("p", { class: found.recommended === null ? "open" : "good" }, `${said.replace(/^no /, "No ")}.`),
     chart, comparisonTable(state, found), made("details", {}, made("summary", {}, "How to read this"), made("ul", {}, ...found.notes.map((text) => made("li", {}, `${text[0].toUpperCase()}${text.slice(1)}.`)))), tools ?? "");
   drawComparison(chart, found, state.n_clusters_found);
+  if (hadFocus) get("compare").querySelector("[role=region]").focus();
 }
 
 function comparisonTable(state, found) {
@@ -70,11 +71,8 @@ function comparisonTable(state, found) {
 
 function chooseButton(state, k) {
   if (k === state.n_clusters_found) return made("span", { class: "quiet" }, "in use");
-  const work = async ({ currentTarget: button }) => {  // the event that follows draws the table anew
-    button.disabled = true;
-    await act(() => ask("POST", at(state.name, "aggregate"), { n_clusters: k }), `Aggregated in ${plural(k, "cluster")}.`);
-    button.disabled = false;
-  };
+  const work = ({ currentTarget: button }) => working(button, () =>  // the event that follows draws the table anew
+    act(() => ask("POST", at(state.name, "aggregate"), { n_clusters: k }), `Aggregated in ${plural(k, "cluster")}.`));
   return made("button", { type: "button", class: "small plain", "aria-label": `Use ${k} clusters`, click: work }, `Use ${k}`);
 }
 
@@ -91,7 +89,10 @@ export async function renderResult(state) {
   shown = key;
   try {
     const found = await ask("GET", at(state.name, "result"));
-    if (key === shown) get("result").replaceChildren(namesForm(state, found), ...found.sections.flatMap(section));
+    if (key !== shown) return;
+    const hadFocus = get("result").contains(document.activeElement);
+    get("result").replaceChildren(namesForm(state, found), ...found.sections.flatMap(section));
+    if (hadFocus) get("result").querySelector("summary").focus();
   } catch (error) {
     if (key === shown) get("result").replaceChildren(made("p", { class: "quiet" }, error.message));
     shown = "";

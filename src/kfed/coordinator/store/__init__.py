@@ -2,7 +2,7 @@
 
 from kfed.coordinator.store.backups import backup, restore
 from kfed.coordinator.store.database import Contents, SavedClustering, Store
-from kfed.coordinator.store.devices import Arrival, Departure, Device, Receipt, Secret
+from kfed.coordinator.store.devices import Arrival, Departure, Device, Reading, Receipt, Secret
 from kfed.coordinator.store.federations import Damaged
 from kfed.coordinator.store.invitations import Invitation
 from kfed.coordinator.store.second_messages import SecondMessage
@@ -14,6 +14,7 @@ __all__ = [
     "Departure",
     "Device",
     "Invitation",
+    "Reading",
     "Receipt",
     "SavedClustering",
     "SecondMessage",

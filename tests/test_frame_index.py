@@ -1,0 +1,47 @@
+"""Labels of the rows of a pandas data frame come back with its index, from every door."""
+
+import numpy as np
+import pytest
+
+import kfed
+from kfed.site import cluster_file
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+VALUES = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0)
+FRAME = pd.DataFrame(VALUES, columns=["age", "dose"], index=[f"row {i}" for i in range(60, 0, -1)])
+
+
+@pytest.mark.parametrize("refined", [False, True])
+@pytest.mark.parametrize(
+    ("k", "privacy"), [(None, None), (2, None), (2, kfed.Privacy(epsilon=100.0, delta=1e-3, radius=30.0))]
+)
+def test_labels_of_a_data_frame_have_its_index(k, privacy, refined):
+    local = kfed.cluster_device(FRAME, k, random_state=0, device_id="north", privacy=privacy)
+    identity = kfed.aggregate([local.to_message("north")], 2).identity("north")
+    labels = local.induced_labels(identity, refine=FRAME if refined else None)
+    assert labels.index.equals(FRAME.index)
+    assert labels.name == "cluster"
+    plain = kfed.LocalClustering.from_bytes(local.to_bytes())  # the file knows no index
+    assert np.array_equal(plain.induced_labels(identity, refine=VALUES if refined else None), labels)
+
+
+def test_a_second_message_labels_by_the_index_too():
+    local = kfed.cluster_device(FRAME, 6, random_state=0)
+    first = kfed.aggregate([local.to_message("north")], 2, rule="robust")
+    again = kfed.refine_device(local, first.identity("north"), FRAME)
+    second = kfed.aggregate_refined(first, [again.to_message("north")])
+    assert again.induced_labels(second.identity("north")).index.equals(FRAME.index)
+
+
+def test_a_site_gets_the_index_of_its_frame_back():
+    kept = cluster_file(FRAME, 2, "north")
+    assert kept.labels(kfed.aggregate([kept.to_message()], 2)).index.equals(FRAME.index)
+
+
+@pytest.mark.parametrize("points", [VALUES, pl.from_pandas(FRAME)], ids=["array", "polars"])
+def test_what_has_no_index_gets_an_array(points):
+    local = kfed.cluster_device(points, 2, random_state=0)
+    labels = local.induced_labels(kfed.aggregate([local.to_message("north")], 2).identity("north"))
+    assert type(labels) is np.ndarray
