@@ -9,17 +9,21 @@ READY := $(VENV)/.ready
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-# Slow tests that run code which no other test does: whole experiments and trainings.
-COVERED := tests/test_experiments.py tests/test_second_round.py tests/federated
+# Slow tests that run code which no other test does: whole experiments, trainings, a Dask cluster that is lost.
+COVERED := tests/test_experiments.py tests/test_registered_experiments.py tests/test_second_round.py tests/test_dask.py tests/federated
 
 # What runs with the lowest versions that are allowed: the core, and nothing that needs an extra.
-LOWEST := $(addprefix tests/test_,device.py server.py message.py identity.py laws.py site.py robust.py certificate.py estimator.py)
+LOWEST := $(addprefix tests/test_,device.py lloyd.py server.py message.py damaged_bytes.py identity.py laws.py site.py robust.py certificate.py \
+	estimator.py estimator_devices.py estimator_bad_input.py)
+
+# What has an environment of its own, $(VENV)-NAME, and tests of its own, `make NAME`.
+ENGINES := flower vantage6 nvflare
 
 # Both ends of the range in pyproject.toml.
 FLOWER_VERSIONS := 1.34.0 1.42.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow slow-rest flower flower-versions vantage6 nvflare check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
+.PHONY: help demo test cover slow slow-rest environments engines flower flower-versions vantage6 nvflare check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -40,6 +44,10 @@ slow-rest: ## Run the slow tests that `make cover` does not
 slow: $(READY) ## Run the slow tests
 	$(PYTEST) -m slow $(ARGS) || test $$? -eq 5 # 5: there are none
 
+environments: $(ENGINES:%=$(VENV)-%/.ready) ## Set up the environments of the engines that cannot be installed beside the rest
+
+engines: $(ENGINES) ## Run the tests of these engines
+
 flower: $(VENV)-flower/.ready ## Set up Flower in an environment of its own, and run its tests on real engines (about five minutes)
 	$(VENV)-flower/bin/pytest tests/flower
 
@@ -47,7 +55,7 @@ flower-versions: $(VENV)-flower/.ready ## Run the quick tests of Flower at both 
 	for version in $(FLOWER_VERSIONS); do \
 		$(VENV)-flower/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 			--target build/flwr-$$version flwr==$$version && \
-		PYTHONPATH=build/flwr-$$version $(VENV)-flower/bin/pytest tests/flower/test_flower.py || exit 1; \
+		PYTHONPATH=build/flwr-$$version $(VENV)-flower/bin/pytest tests/flower/test_flower.py tests/flower/test_flower_strategies.py tests/flower/test_flower_worth.py || exit 1; \
 	done
 
 vantage6: $(VENV)-vantage6/.ready ## Set up vantage6's algorithm tools in an environment of their own, and run the tests of kfed on vantage6

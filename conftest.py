@@ -7,7 +7,7 @@ import pytest
 
 import kfed
 
-HELPERS = ["tests/flower/deployment.py", "tests/flower/simulation.py"]
+HELPERS = [f"tests/flower/{name}.py" for name in ("deployment", "nodes", "simulation")]
 
 collect_ignore_glob = ["docs/gallery/*", "docs/api/*"]  # made by Sphinx
 if not find_spec("flwr"):

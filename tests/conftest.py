@@ -4,13 +4,23 @@
 """
 
 import os
+import shutil
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
+
+import kfed
 
 settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for no examples in docstrings of tests: there are none, and to look takes each worker seconds."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 @pytest.fixture
@@ -23,3 +33,57 @@ def write(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A folder of data sets, and a cache, both empty."""
+    monkeypatch.setenv("KFED_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "data"
+
+
+@pytest.fixture(scope="session")
+def world():
+    """Four clusters on six devices, for modules that need no world of their own."""
+    from worlds import mixture_world
+
+    return mixture_world(4, 5)
+
+
+@pytest.fixture(scope="session")
+def result(world):
+    """The clusters of `world`."""
+    return kfed.aggregate(world.messages(), 4)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium; one for all tests, as Playwright runs once in a process."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("chromium is not installed (Debian package chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        launched = running.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def dask_client():
+    """A Dask cluster of two workers in this process."""
+    yield from _dask_cluster(processes=False)
+
+
+@pytest.fixture(scope="module")
+def dask_processes():
+    """A Dask cluster of two processes."""
+    yield from _dask_cluster(processes=True)
+
+
+def _dask_cluster(processes):
+    distributed = pytest.importorskip("distributed")
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with distributed.LocalCluster(processes=processes, **how) as cluster, distributed.Client(cluster) as client:
+        yield client

@@ -24,15 +24,6 @@ N_CLUSTERS, N_LOCAL = 9, 3
 
 
 @pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
 def table():
     """Forty devices of 20 to 160 rows that know three of nine clusters, device by device."""
     rng = np.random.default_rng(0)
@@ -70,12 +61,12 @@ def clustered(frame, client, **options):
 
 
 @pytest.mark.filterwarnings("ignore::kfed.AggregationWarning")
-def test_private_devices_send_noisy_centers_and_their_rows_get_labels(client, table):
+def test_private_devices_send_noisy_centers_and_their_rows_get_labels(dask_client, table):
     rows = table.assign(sensor=table["kind"].map("s{}".format))  # a device for each cluster
     rows[COLUMNS] /= 100
     privacy = kfed.Privacy(epsilon=4.0, radius=3.0)
     frame = dd.from_pandas(rows.sort_values("sensor"), npartitions=1)
-    result = cluster_partitions(frame, "sensor", COLUMNS, 1, N_CLUSTERS, client, rule="robust", privacy=privacy)
+    result = cluster_partitions(frame, "sensor", COLUMNS, 1, N_CLUSTERS, dask_client, rule="robust", privacy=privacy)
     message = result.messages.message("s0")
     assert message.details.promise == privacy.promise
     labels = result.labelled.compute()
@@ -85,7 +76,17 @@ def test_private_devices_send_noisy_centers_and_their_rows_get_labels(client, ta
 
 @pytest.mark.parametrize("n_parts", [1, 5])
 @pytest.mark.parametrize("rule", ["paper", "robust"])
-def test_a_cluster_gives_the_aggregation_and_the_labels_of_one_process(client, table, n_parts, rule):
+def test_a_cluster_gives_the_aggregation_and_the_labels_of_one_process(dask_client, table, n_parts, rule):
+    assert_as_in_one_process(table, n_parts, rule, dask_client)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["paper", "robust"])
+def test_a_cluster_of_processes_gives_them_too(dask_processes, table, rule):
+    assert_as_in_one_process(table, 5, rule, dask_processes)
+
+
+def assert_as_in_one_process(table, n_parts, rule, client):
     result = clustered(frame_of(table, n_parts), client, rule=rule)
     expected, labels = in_one_process(table, rule=rule)
     assert isinstance(result, kfed.Aggregation)
@@ -96,11 +97,11 @@ def test_a_cluster_gives_the_aggregation_and_the_labels_of_one_process(client, t
     assert result.skipped == ()
 
 
-def test_parquet_files_give_the_answer_of_the_frame_they_were_written_from(client, table, tmp_path):
+def test_parquet_files_give_the_answer_of_the_frame_they_were_written_from(dask_client, table, tmp_path):
     frame_of(table, 4).to_parquet(tmp_path / "rows")
     expected, labels = in_one_process(table)
     for path in (tmp_path / "rows", f"file://{tmp_path}/rows"):
-        result = clustered(path, client)
+        result = clustered(path, dask_client)
         assert result.to_bytes() == expected.to_bytes()
     np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
 
@@ -110,11 +111,11 @@ def test_without_a_cluster_the_threads_of_this_process_do_the_work(table):
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_devices_that_span_partitions_are_brought_together_and_it_is_said(client, table, mixed):
+def test_devices_that_span_partitions_are_brought_together_and_it_is_said(dask_client, table, mixed):
     rows = table.sample(frac=1, random_state=1).reset_index(drop=True) if mixed else table
     frame = dd.from_pandas(rows, npartitions=7)
     with pytest.warns(PartitionWarning, match="devices have rows in several partitions") as said:
-        result = clustered(frame, client)
+        result = clustered(frame, dask_client)
     n_spanning = int(str(said[0].message).split()[0])
     assert n_spanning == 40 if mixed else 1 <= n_spanning <= 6
     expected, labels = in_one_process(rows)
@@ -123,15 +124,15 @@ def test_devices_that_span_partitions_are_brought_together_and_it_is_said(client
     np.testing.assert_array_equal(found.to_numpy(np.int64), labels)
 
 
-def test_partitions_of_whole_devices_are_not_moved(client, table):
+def test_partitions_of_whole_devices_are_not_moved(dask_client, table):
     with warnings.catch_warnings():
         warnings.simplefilter("error", PartitionWarning)
-        clustered(frame_of(table, 5), client)
+        clustered(frame_of(table, 5), dask_client)
 
 
-def test_by_way_of_regions_separated_rows_get_the_same_clusters(client, table):
+def test_by_way_of_regions_separated_rows_get_the_same_clusters(dask_client, table):
     frame = frame_of(table, 5)
-    rows = clustered(frame, client, fan_in=6).labelled.compute()
+    rows = clustered(frame, dask_client, fan_in=6).labelled.compute()
     pairs = rows.groupby(["kind", "cluster"]).size()
     assert len(pairs) == N_CLUSTERS == rows["cluster"].nunique()
 
@@ -147,20 +148,21 @@ def test_every_cluster_rests_on_as_many_devices_as_are_asked_for(table, fan_in):
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_mid_run_changes_nothing(client, table, tmp_path):
+def test_a_worker_that_is_killed_in_mid_run_changes_nothing(dask_processes, table, tmp_path):
     expected, labels = in_one_process(table)
     frame = frame_of(table, 10).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
-    pid = next(iter(client.run(os.getpid).values()))
+    pid = next(iter(dask_processes.run(os.getpid).values()))
     killer = threading.Thread(target=kill_when_busy, args=(pid, tmp_path))
     killer.start()
-    result = clustered(frame, client)
+    result = clustered(frame, dask_processes)
     killer.join()
     assert not (tmp_path / "too late").exists()
-    assert pid not in client.run(os.getpid).values()
+    assert pid not in dask_processes.run(os.getpid).values()
     np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
     assert result.to_bytes() == expected.to_bytes()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_goes_away_is_an_error_that_says_how_far_it_came(table, tmp_path):
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0")
     client = Client(cluster)
@@ -182,13 +184,13 @@ def close_when_busy(client, cluster, folder):
     cluster.close()
 
 
-def test_a_bad_device_is_named_and_the_rest_goes_on(client, table):
+def test_a_bad_device_is_named_and_the_rest_goes_on(dask_client, table):
     bad = table.copy()
     bad.loc[bad.index[bad["sensor"] == "sensor-03"][:2], "x1"] = -np.inf
     bad.loc[bad.index[bad["sensor"] == "sensor-05"][0], "x0"] = np.inf
     bad.loc[bad.index[bad["sensor"] == "sensor-07"][:4], "sensor"] = None
     with pytest.warns(PartitionWarning, match="'sensor-03'.*finite.*'sensor-05'"):
-        result = clustered(frame_of(bad, 4), client)
+        result = clustered(frame_of(bad, 4), dask_client)
     assert {one.device_id: one.n_rows for one in result.skipped} == {
         "sensor-03": (table["sensor"] == "sensor-03").sum(),
         "sensor-05": (table["sensor"] == "sensor-05").sum(),
@@ -230,9 +232,9 @@ def test_a_table_without_a_usable_row_is_an_error(table):
         clustered(frame_of(table, 1).assign(sensor=None), None)
 
 
-def test_partitions_without_rows_are_passed_over(client, table):
+def test_partitions_without_rows_are_passed_over(dask_client, table):
     frame = dd.concat([dd.from_pandas(table, npartitions=1), frame_of(table, 3).query("x0 > 1e9")])
-    assert clustered(frame, client).to_bytes() == in_one_process(table)[0].to_bytes()
+    assert clustered(frame, dask_client).to_bytes() == in_one_process(table)[0].to_bytes()
 
 
 def test_only_messages_leave_a_partition(table):

@@ -102,48 +102,39 @@ def test_a_fused_plan_is_one_of_those(tmp_path):
     assert len(frame["shop"].to_delayed()) < 16
 
 
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+@pytest.mark.slow
+def test_a_cluster_of_workers_brings_the_rows_together_as_one_process_does(dask_processes, tmp_path):
+    assert_all_the_same(12, "filtered and three columns", tmp_path, dask_processes)
 
 
 @pytest.mark.slow
-def test_a_cluster_of_workers_brings_the_rows_together_as_one_process_does(client, tmp_path):
-    assert_all_the_same(12, "filtered and three columns", tmp_path, client)
-
-
-@pytest.mark.slow
-def test_a_shop_with_a_third_of_all_rows_is_one_device(client, tmp_path):
+def test_a_shop_with_a_third_of_all_rows_is_one_device(dask_processes, tmp_path):
     table = shops()
     table.loc[table["shop"].isin([f"s{i:02d}" for i in range(0, 40, 3)]), "shop"] = "large"
-    result = cluster_partitions(written(table, tmp_path), "shop", ["a", "b"], 4, 4, client)
+    result = cluster_partitions(written(table, tmp_path), "shop", ["a", "b"], 4, 4, dask_processes)
     assert result.messages.message("large").counts.sum() == 2100
     assert result.cluster_sizes.sum() == 6000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["clustering", "labelling"])
-def test_a_worker_that_is_killed_changes_no_byte(client, step, tmp_path):
+def test_a_worker_that_is_killed_changes_no_byte(dask_processes, step, tmp_path):
     """Shops are moved between workers, too: what the lost one held is moved again."""
     table = shops()
     frame = dd.read_parquet(written(table, tmp_path)).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
     expected = in_one_process(table)
-    pid = next(iter(client.run(os.getpid).values()))
+    pid = next(iter(dask_processes.run(os.getpid).values()))
     if step == "labelling":
-        result = cluster_partitions(frame, "shop", ["a", "b"], 2, 4, client)
+        result = cluster_partitions(frame, "shop", ["a", "b"], 2, 4, dask_processes)
         (tmp_path / str(pid)).unlink(missing_ok=True)
     killer = threading.Thread(target=kill_when_busy, args=(pid, tmp_path))
     killer.start()
     if step == "clustering":
-        result = cluster_partitions(frame, "shop", ["a", "b"], 2, 4, client)
+        result = cluster_partitions(frame, "shop", ["a", "b"], 2, 4, dask_processes)
     labels = result.labelled.compute().sort_values(["shop", "a"])["cluster"]
     killer.join()
     assert not (tmp_path / "too late").exists()
-    assert pid not in client.run(os.getpid).values()
+    assert pid not in dask_processes.run(os.getpid).values()
     assert result.to_bytes() == expected.to_bytes()
     unharmed = cluster_partitions(frame, "shop", ["a", "b"], 2, 4).labelled.compute().sort_values(["shop", "a"])
     assert labels.to_numpy(np.int64).tobytes() == unharmed["cluster"].to_numpy(np.int64).tobytes()

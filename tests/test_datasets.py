@@ -1,15 +1,9 @@
 """Data sets: loaders on tiny files, where files are looked for, downloads, and mixtures of Gaussians."""
 
-import csv
 import gzip
 import hashlib
-import io
-import json
-import lzma
 import os
-import sqlite3
 import threading
-from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -19,31 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import kfed
+from data_files import ROWS, leaf_json, lines_csv, put, write_leaf
 from kfed import datasets
-from kfed.datasets import sources, tff
+from kfed.datasets import sources
 from kfed.datasets.images import read_idx
 from kfed.datasets.shakespeare import read_roles
 from kfed.datasets.sources import File, fetch, locate
 
 needs_data = pytest.mark.skipif(not os.environ.get("KFED_DATA"), reason="KFED_DATA does not name a folder of data sets")
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A folder of data sets, and a cache, both empty."""
-    monkeypatch.setenv("KFED_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "data"
-
-
-def put(home, monkeypatch, name, files):
-    """Write the files of a data set, and make them the published ones."""
-    (home / name).mkdir(parents=True)
-    known = []
-    for file_name, payload in files.items():
-        (home / name / file_name).write_bytes(payload)
-        known.append(File(name, file_name, hashlib.sha256(payload).hexdigest(), len(payload)))
-    monkeypatch.setitem(sources.SOURCES, name, tuple(known))
 
 
 def idx(array):
@@ -122,18 +99,6 @@ def test_a_data_set_whose_columns_do_not_fit_is_an_error():
 # LEAF -----------------------------------------------------------------------------------------------------------
 
 
-def leaf_json(users):
-    data = {name: {"x": x, "y": y} for name, (x, y) in users.items()}
-    return json.dumps({"users": list(users), "num_samples": [len(x) for x, _ in users.values()], "user_data": data})
-
-
-def write_leaf(home, name, *contents):
-    folder = home / name / "train"
-    folder.mkdir(parents=True)
-    for number, content in enumerate(contents):
-        (folder / f"part_{number}.json").write_text(content)
-
-
 def test_femnist_reads_all_files_of_the_layout_and_has_ink_as_one(home):
     one = leaf_json({"f0001": ([[1.0, 0.25], [0.0, 1.0]], [3, 4])})
     write_leaf(home, "femnist", one, leaf_json({"f0002": ([[0.5, 0.5]], [7])}))
@@ -171,159 +136,7 @@ def test_without_the_files_the_error_says_how_to_make_them_and_where_to_put_them
         datasets.femnist()
 
 
-# TFF's archives -------------------------------------------------------------------------------------------------
-
-
-def varint(number):
-    """A number in protobuf's encoding; a negative one as its two's complement."""
-    number %= 2**64
-    pieces = []
-    while number > 127:
-        pieces.append(number % 128 + 128)
-        number //= 128
-    return bytes([*pieces, number])
-
-
-def chunk(number, content):
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def record(**features):
-    """A `tf.train.Example` as TensorFlow writes it: floats and integers packed."""
-    entries = b""
-    for name, value in features.items():
-        if isinstance(value, bytes):
-            own = chunk(1, chunk(1, value))
-        elif isinstance(value, int):
-            own = chunk(3, chunk(1, varint(value)))
-        else:
-            own = chunk(2, chunk(1, np.asarray(value, "<f4").tobytes()))
-        entries += chunk(1, chunk(1, name.encode()) + chunk(2, own))
-    return chunk(1, entries)
-
-
-def archive(path, rows):
-    """A SQLite file in TFF's layout, packed as it is published; its bytes."""
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute(
-            "CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT NULL, "
-            "serialized_example_proto BLOB NOT NULL)"
-        )
-        database.executemany("INSERT INTO examples VALUES (?, ?, ?)", rows)
-    return lzma.compress(path.read_bytes())
-
-
-def put_archive(home, monkeypatch, tmp_path, name, file_name, rows):
-    payload = archive(tmp_path / "plain.sqlite", rows)
-    (home / "tff").mkdir(parents=True)
-    (home / "tff" / file_name).write_bytes(payload)
-    monkeypatch.setitem(
-        sources.SOURCES, name, (File("tff", file_name, hashlib.sha256(payload).hexdigest(), len(payload)),)
-    )
-
-
-PIXELS = [
-    ("all_train", "f0002", record(pixels=[1.0, 0.25], label=3)),
-    ("all_train", "f0001", record(pixels=[0.0, 1.0], label=36)),
-    ("all_train", "f0002", record(pixels=[0.5, 0.5], label=0)),
-    ("all_test", "f0001", record(pixels=[0.5, 0.5], label=5)),
-]
-
-
-def test_femnist_is_read_from_the_archive_of_tff_writer_by_writer(home, monkeypatch, tmp_path):
-    put_archive(home, monkeypatch, tmp_path, "tff-femnist", "emnist_all.sqlite.lzma", PIXELS)
-    data = datasets.femnist()
-    np.testing.assert_allclose(data.points, [[1, 0], [0, 0.75], [0.5, 0.5]])
-    assert data.classes.tolist() == [36, 3, 0]
-    assert data.owners.tolist() == ["f0001", "f0002", "f0002"]
-    assert datasets.femnist(n_classes=10).owners.tolist() == ["f0002", "f0002"]
-    assert datasets.femnist(n_writers=1).owners.tolist() == ["f0001"]
-    writer, pixels, classes = next(datasets.stream_femnist("test"))
-    assert (writer, pixels.shape, classes.tolist()) == ("f0001", (1, 2), [5])
-
-
-def test_digits_are_those_of_femnist_where_it_is_at_hand(home, monkeypatch, tmp_path):
-    assert sources.digits_files() == ("mnist", "mnist-writers")
-    put_archive(home, monkeypatch, tmp_path, "tff-femnist", "emnist_all.sqlite.lzma", PIXELS)
-    assert sources.digits_files() == ("tff-femnist",)
-    data = datasets.digits_by_writer()
-    assert (data.name, data.classes.tolist()) == ("FEMNIST", [3, 0])
-
-
-SNIPPETS = [
-    ("train", "HAMLET_HAMLET", record(snippets=b"To be, or not to be,")),
-    ("test", "HAMLET_HAMLET", record(snippets=b"that is the question")),
-    ("train", "HAMLET_GHOST", record(snippets="Murder most foul …".encode())),
-]
-
-
-def test_roles_are_read_from_the_archive_of_tff_where_there_is_no_table_of_lines(home, monkeypatch, tmp_path):
-    put_archive(home, monkeypatch, tmp_path, "tff-shakespeare", "shakespeare.sqlite.lzma", SNIPPETS)
-    source, roles = datasets.shakespeare_roles()
-    assert source == "Shakespeare, TFF"
-    assert roles == {"HAMLET_GHOST": "Murder most foul …", "HAMLET_HAMLET": "To be, or not to be, that is the question"}
-    data = datasets.shakespeare(window_length=18, n_features=64)
-    assert data.points.shape == (3, 64)
-    assert data.owners.tolist() == ["HAMLET_GHOST", "HAMLET_HAMLET", "HAMLET_HAMLET"]
-
-
-def test_roles_of_leaf_come_first_and_are_put_together_from_overlapping_windows(home, monkeypatch, tmp_path):
-    write_leaf(home, "shakespeare", leaf_json({"HAMLET": (["to be", "o be ", " be o"], [" ", "o", "r"])}))
-    put(home, monkeypatch, "shakespeare-lines", {"shakespeare_lines.csv.gz": lines_csv(ROWS)})
-    assert datasets.shakespeare_roles() == ("Shakespeare, LEAF", {"HAMLET": "to be or"})
-
-
-def test_the_table_of_lines_is_used_where_it_alone_is_at_hand(home, monkeypatch):
-    assert sources.shakespeare_files() == ("tff-shakespeare",)
-    put(home, monkeypatch, "shakespeare-lines", {"shakespeare_lines.csv.gz": lines_csv(ROWS)})
-    source, roles = datasets.shakespeare_roles()
-    assert source == "Shakespeare, table of lines"
-    assert roles["Macbeth: HAMLET"] == "another of that name"
-    assert datasets.shakespeare(window_length=20, n_features=64).name == source
-
-
-def test_an_archive_that_is_damaged_is_named(home, monkeypatch, tmp_path):
-    cut = record(pixels=[1.0], label=3)[:-2]
-    put_archive(home, monkeypatch, tmp_path, "tff-femnist", "emnist_all.sqlite.lzma", [("all_train", "f0001", cut)])
-    with pytest.raises(kfed.CorruptFileError, match=r"emnist_all\.sqlite is not a SQLite file of tf\.train\.Example"):
-        datasets.femnist()
-    broken = tmp_path / "half.sqlite.lzma"
-    broken.write_bytes(lzma.compress(bytes(1000))[:-8])
-    with pytest.raises(kfed.CorruptFileError, match=r"half\.sqlite\.lzma is not a whole LZMA archive"):
-        tff.unpacked(broken)
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5), st.binary(max_size=200))
-def test_an_example_is_read_as_it_was_written(numbers, content):
-    packed = chunk(3, chunk(1, b"".join(map(varint, numbers))))
-    unpacked = chunk(3, b"".join(varint(8) + varint(number) for number in numbers))
-    for own in (packed, unpacked):
-        entries = chunk(1, chunk(1, b"n") + chunk(2, own)) + chunk(
-            1, chunk(1, b"c") + chunk(2, chunk(1, chunk(1, content)))
-        )
-        found = tff.example(chunk(1, entries))
-        assert found["n"].tolist() == numbers
-        assert found["c"] == [content]
-
-
 # Text -----------------------------------------------------------------------------------------------------------
-
-HEADINGS = ["line_id", "play", "speech_number", "line_number", "speaker", "text"]
-
-
-def lines_csv(rows):
-    text = io.StringIO()
-    csv.writer(text).writerows([HEADINGS, *rows])
-    return gzip.compress(text.getvalue().encode())
-
-
-ROWS = [
-    [1, "Hamlet", "", "", "Stage Directions", "Enter"],
-    [2, "Hamlet", 1, "1.1.1", "HAMLET", "To be, or not to be,"],
-    [3, "Hamlet", 1, "1.1.2", "HAMLET", "that is the question"],
-    [4, "Hamlet", 2, "1.1.3", "", "a line that nobody says"],
-    [5, "Macbeth", 1, "1.1.1", "HAMLET", "another of that name"],
-]
 
 
 def test_roles_are_kept_apart_by_play_and_say_only_what_is_spoken(tmp_path):

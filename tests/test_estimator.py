@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -22,49 +22,21 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kfed
+from estimator_tables import (
+    N_CLUSTERS,
+    assert_same_model,
+    federated,
+    groups,  # noqa: F401
+    mixture,  # noqa: F401
+    models,
+    table,  # noqa: F401
+)
 from kfed import KFed, LocalKMeans
 
-N_CLUSTERS = 6
 SHUFFLED_WEIGHTS = {
     f"check_sample_weight_equivalence_on_{kind}_data": "the order of the rows decides which seeds are drawn"
     for kind in ("dense", "sparse")
 }
-
-
-def models(n_clusters=4, **settings):
-    return [LocalKMeans(n_clusters, random_state=0, **settings), KFed(n_clusters, random_state=0, **settings)]
-
-
-@pytest.fixture(scope="module")
-def mixture():
-    """Seven tables of unequal sizes, each with two of six clusters, and the cluster of every row."""
-    rng = np.random.default_rng(0)
-    means = 20 * rng.normal(size=(N_CLUSTERS, 5))
-    tables, target = [], []
-    for device in range(7):
-        own = rng.permutation(np.repeat([device % N_CLUSTERS, (device + 1) % N_CLUSTERS], 20 + 3 * device))
-        tables.append(means[own] + rng.normal(size=(len(own), 5)))
-        target.append(own)
-    return tables, np.concatenate(target)
-
-
-@pytest.fixture(scope="module")
-def table(mixture):
-    return np.concatenate(mixture[0])
-
-
-@pytest.fixture(scope="module")
-def groups(mixture):
-    return np.repeat(np.arange(7), [len(own) for own in mixture[0]])
-
-
-def federated(**settings):
-    return KFed(**{"n_clusters": N_CLUSTERS, "n_local_clusters": 2, "random_state": 0, **settings})
-
-
-def assert_same_model(model, other, tolerance=0.0):
-    np.testing.assert_array_equal(model.labels_, other.labels_)
-    np.testing.assert_allclose(model.cluster_centers_, other.cluster_centers_, rtol=0, atol=tolerance)
 
 
 # scikit-learn's own checks
@@ -217,118 +189,6 @@ def test_pandas_na_is_an_error_that_says_so(table):
     for model in models():
         with pytest.raises(kfed.InvalidInputError, match=r"no missing cells; got pandas.NA"):
             model.fit(frame)
-
-
-def test_an_aggregation_serves_a_late_device(mixture, table, groups):
-    model = federated().fit(table, groups=groups)
-    late = kfed.cluster_device(mixture[0][3] + 0.01, 2, random_state=1)
-    identity = model.aggregation_.assign(late.to_message("late"))
-    np.testing.assert_array_equal(late.induced_labels(identity), model.labels_[groups == 3])
-
-
-# Devices
-
-
-def test_a_list_of_tables_equals_groups(mixture, table, groups):
-    by_list, by_group = federated().fit(mixture[0]), federated().fit(table, groups=groups)
-    assert_same_model(by_list, by_group)
-    assert by_list.device_ids_ == by_group.device_ids_ == list("0123456")
-    assert_same_model(federated().fit(tuple(mixture[0])), by_list)
-    assert_same_model(federated().fit([own.tolist() for own in mixture[0]]), by_list)
-
-
-def test_a_list_can_mix_dense_sparse_and_frames(mixture):
-    kinds = [np.asarray, sparse.csr_matrix, sparse.coo_array, np.asfortranarray, np.asarray, list, np.asarray]
-    mixed = [kind(own) for kind, own in zip(kinds, mixture[0], strict=True)]
-    model = federated().fit(mixed)
-    assert_same_model(model, federated().fit(mixture[0]), tolerance=1e-10)
-    np.testing.assert_array_equal(model.predict(mixed), model.labels_)
-
-
-def test_a_list_that_mixes_precisions_is_answered_in_the_finer_one(mixture):
-    mixed = [own.astype(np.float32 if device < 3 else np.float64) for device, own in enumerate(mixture[0])]
-    model = federated().fit(mixed)
-    assert model.cluster_centers_.dtype == model.transform(mixed).dtype == np.float64
-    assert adjusted_rand_score(mixture[1], model.labels_) == 1
-
-
-def test_the_order_of_devices_and_their_mingling_change_nothing(table, groups):
-    rng = np.random.default_rng(1)
-    model = federated().fit(table, groups=groups)
-    order = np.concatenate([np.flatnonzero(groups == device) for device in rng.permutation(7)])
-    mingled = np.argsort(np.concatenate([np.sort(rng.random(size)) for size in np.bincount(groups)]))
-    for rows in (order, mingled):
-        other = federated().fit(table[rows], groups=groups[rows])
-        np.testing.assert_array_equal(other.cluster_centers_, model.cluster_centers_)
-        np.testing.assert_array_equal(other.labels_, model.labels_[rows])
-
-
-def test_the_order_of_a_list_changes_no_cluster(mixture):
-    tables, target = mixture
-    model = federated().fit(tables[::-1])
-    flipped = np.concatenate(np.split(target, np.cumsum([len(own) for own in tables])[:-1])[::-1])
-    assert adjusted_rand_score(flipped, model.labels_) == 1
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        list,
-        np.float64,
-        pd.Series,
-        pl.Series,
-        lambda groups: groups.astype(str),
-        lambda groups: groups.astype(object),
-        lambda groups: pd.Series(groups).astype("category"),
-        lambda groups: pd.Series([f"site {group}" for group in groups]),
-        lambda groups: np.datetime64("2026-01-01") + groups,
-    ],
-)
-def test_groups_can_be_anything_that_names_a_device(kind, mixture, table, groups):
-    model = federated().fit(table, groups=kind(groups))
-    assert adjusted_rand_score(mixture[1], model.labels_) == 1
-    assert model.device_ids_ == [str(group) for group in np.unique(np.asarray(kind(groups)))]
-    assert sorted(model.device_ids_) == list(model.aggregation_.messages.device_ids)
-
-
-def test_groups_of_truth_values_are_two_devices(table, groups):
-    model = federated(n_local_clusters=N_CLUSTERS).fit(table, groups=groups > 3)
-    assert model.device_ids_ == ["False", "True"]
-
-
-def test_groups_of_mixed_types_are_named_by_their_str(table, groups):
-    mixed = np.array([group if group < 3 else f"site {group}" for group in groups.tolist()], dtype=object)
-    assert federated().fit(table, groups=mixed).device_ids_ == [
-        "0",
-        "1",
-        "2",
-        *(f"site {i}" for i in range(3, 7)),
-    ]
-
-
-def test_devices_send_summaries_by_default(mixture):
-    model = KFed(4, random_state=0).fit(mixture[0])
-    assert model.aggregation_.rule == "pooled"
-    assert KFed(4, 2, random_state=0).fit(mixture[0]).aggregation_.rule == "paper"
-
-
-def test_each_device_can_look_for_its_own_number_of_clusters(table, groups):
-    sites = np.array([f"site{group}" for group in groups])
-    numbers = [1, 2, 3, 4, 3, 2, 1]
-    named = {f"site{position}": number for position, number in enumerate(numbers)}
-    model = federated(n_local_clusters=numbers).fit(table, groups=sites)
-    sent = np.bincount(model.aggregation_.messages.owners)
-    assert sent.tolist() == numbers
-    assert_same_model(federated(n_local_clusters=named).fit(table, groups=sites), model)
-    by_position = federated(n_local_clusters=np.array(numbers)).fit(table, groups=groups)
-    assert_same_model(federated(n_local_clusters=dict(enumerate(numbers))).fit(table, groups=groups), by_position)
-
-
-def test_a_device_with_fewer_rows_than_local_clusters_is_served(mixture):
-    tables, _ = mixture
-    model = federated(n_local_clusters=3).fit([tables[0], *tables, tables[0][:1]])
-    assert model.labels_[-1] == model.labels_[0]
-    assert model.aggregation_.messages.message("8").n_local_clusters == 0
 
 
 def test_more_threads_change_nothing(table, groups):
@@ -496,129 +356,6 @@ def test_fitting_leaves_the_input_as_it_was(mixture, groups):
 
 
 # Bad input
-
-
-def with_table(mixture, position, table):
-    return [table if device == position else own for device, own in enumerate(mixture[0])]
-
-
-@pytest.mark.parametrize(
-    ("table_of_device_2", "words"),
-    [
-        ([[np.nan] * 5] * 4, "Input X contains NaN"),
-        ([[np.inf] * 5] * 4, "infinity"),
-        (np.ones((4, 6)), "X has 6 features, but KFed is expecting 5"),
-        (np.ones((0, 5)), "0 sample"),
-        (np.ones(5), "Expected 2D array, got 1D array"),
-        ([[1.0] * 5, [1.0] * 4], "inhomogeneous"),
-        ([["a"] * 5] * 4, "could not convert string to float"),
-    ],
-)
-def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_2, words):
-    with pytest.raises(kfed.InvalidInputError, match=f"device '2'(.|\n)*{words}"):
-        federated().fit(with_table(mixture, 2, table_of_device_2))
-
-
-@pytest.mark.parametrize(
-    ("settings", "fit", "words"),
-    [
-        ({}, {"groups": [0, 1]}, r"groups must have shape \(406,\), one label for each row; got \(2,\)"),
-        ({}, {"groups": np.zeros((406, 1))}, r"groups must have shape \(406,\), one label for each row"),
-        ({}, {"groups": [None] * 406}, "groups must not have missing values"),
-        ({}, {"groups": [np.nan] * 406}, "groups must not have missing values"),
-        ({}, {"groups": pd.array([pd.NA] * 406, dtype="Int64")}, "groups must not have missing values"),
-        ({}, {"groups": [""] * 406}, "device id must be a string of 1 to"),
-        (
-            {},
-            {"groups": [0] * 406},
-            "n_clusters must be at most the number of device centers; got 6",
-        ),
-        (
-            {"n_local_clusters": [1, 2]},
-            {},
-            "n_local_clusters must have one entry for each of 7 devices; got 2",
-        ),
-        (
-            {"n_local_clusters": {0: 1}},
-            {},
-            "n_local_clusters must have an entry for each device; got none for '1'",
-        ),
-        ({"n_local_clusters": [0] * 7}, {}, "n_local_clusters must be a whole number of at least 1"),
-        (
-            {"n_clusters": 15},
-            {},
-            "n_clusters must be at most the number of device centers; got 15",
-        ),
-        ({}, {"sample_weight": np.ones(3)}, r"sample_weight must have shape \(406,\), one weight for each row"),
-        ({}, {"sample_weight": [np.ones(58)] * 7}, "one weight for each of 40 rows of '0'"),
-        ({}, {"sample_weight": [np.ones(40)]}, "sample_weight must have one entry for each of 7 devices"),
-        ({}, {"sample_weight": -np.ones(406)}, "sample_weight must be finite and not negative"),
-        (
-            {},
-            {"sample_weight": np.arange(406) > 90},
-            "rows of '0', not all zero",
-        ),
-    ],
-)
-def test_a_bad_argument_is_an_error_that_says_what_it_must_be(table, groups, settings, fit, words):
-    with pytest.raises(ValueError, match=words):
-        federated(**settings).fit(table, **{"groups": groups, **fit})
-
-
-@pytest.mark.parametrize(
-    ("X", "words"),
-    [
-        ([], "empty list"),
-        (np.ones((3, 5)), "n_samples=3 should be >= n_clusters=6"),
-        (np.ones((2, 8, 5)), "dim 3"),
-        ([[1.0, 2.0], [3.0]], "inhomogeneous"),
-        (np.ones(5), "Expected 2D array"),
-    ],
-)
-def test_what_is_no_table_and_no_list_of_tables_is_an_error(X, words):
-    with pytest.raises(ValueError, match=words):
-        federated().fit(X)
-
-
-def test_a_list_of_tables_with_groups_is_an_error(mixture, groups):
-    with pytest.raises(kfed.InvalidInputError, match="groups must be None if X is a list"):
-        federated().fit(mixture[0], groups=groups)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"n_clusters": 0},
-        {"n_clusters": 2.5},
-        {"n_local_clusters": 0},
-        {"n_local_clusters": "many"},
-        {"rule": "best"},
-        {"min_cluster_size": 0},
-        {"max_iter": 0},
-        {"n_jobs": 0},
-        {"random_state": "seed"},
-        {"progress": "yes"},
-    ],
-)
-def test_a_bad_parameter_is_an_error_that_names_it(table, setting):
-    (name,) = setting
-    with pytest.raises(ValueError, match=f"The '{name}' parameter of KFed must be"):
-        federated(**setting).fit(table)
-
-
-def test_nothing_is_answered_before_fit(mixture):
-    for X in mixture[0][0], mixture[0]:
-        for method in ("predict", "transform", "score"):
-            with pytest.raises(NotFittedError):
-                getattr(federated(), method)(X)
-
-
-def test_new_rows_must_have_the_features_that_were_fitted(mixture):
-    model = federated().fit(mixture[0])
-    with pytest.raises(ValueError, match="X has 3 features, but KFed is expecting 5"):
-        model.predict(np.ones((2, 3)))
-    with pytest.raises(ValueError, match="device '1' is invalid: X has 3 features"):
-        model.predict([np.ones((2, 5)), np.ones((2, 3))])
 
 
 def test_devices_find_their_own_number_of_clusters():

@@ -1,20 +1,8 @@
 """What a notebook shows of a value: escaped HTML that says what it is, and data frames."""
 
 import numpy as np
-import pytest
 
 import kfed
-from worlds import mixture_world
-
-
-@pytest.fixture(scope="module")
-def world():
-    return mixture_world(4, 5, devices_per_group=3)
-
-
-@pytest.fixture(scope="module")
-def result(world):
-    return kfed.aggregate(world.messages(), 4)
 
 
 def test_every_result_has_a_view_in_notebooks(world, result):

@@ -172,7 +172,7 @@ def test_every_cluster_rests_on_as_many_devices_as_were_asked_for(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_fewer_such_clusters_than_asked_for_is_an_error(rule):
     sent = [kfed.DeviceMessage(name, [[at], [at + 0.1]], [9, 9]) for name, at in {"a": 0.0, "b": 50.0}.items()]
-    with pytest.raises(kfed.TooFewCentersError, match="min_devices=2 leaves fewer than 2 clusters"):
+    with pytest.raises(kfed.TooFewCentersError, match="fewer than 2 clusters rest on enough devices"):
         kfed.aggregate(sent, 2, rule=rule, min_devices=2)
     with pytest.raises(kfed.InvalidInputError, match="min_devices must be a whole number of at least 1; got 0"):
         kfed.aggregate(sent, 2, rule=rule, min_devices=0)

@@ -13,17 +13,6 @@ import kfed
 from consoles import invoked as run
 from kfed.estimator import to_sklearn
 from kfed.wire import Column, Details
-from worlds import mixture_world
-
-
-@pytest.fixture(scope="module")
-def world():
-    return mixture_world(4, 5, devices_per_group=3)
-
-
-@pytest.fixture(scope="module")
-def result(world):
-    return kfed.aggregate(world.messages(), 4)
 
 
 @pytest.fixture(scope="module")

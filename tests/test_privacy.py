@@ -48,6 +48,13 @@ def crowded_points(draw):
     return points * draw(st.sampled_from([1.0, 0.1, 1e-30, 1e6]))
 
 
+DEVICES = {
+    "points": crowded_points(),
+    "seed": st.integers(0, 100),
+    "kind": st.sampled_from(["dense", "float32", "sparse", "blocked"]),
+}
+
+
 def form(points, kind):
     """The points as one of the kinds that a device accepts."""
     if kind == "sparse":
@@ -56,11 +63,9 @@ def form(points, kind):
 
 
 @given(
-    points=crowded_points(),
+    **DEVICES,
     n_clusters=st.integers(1, 7),
     min_cluster_size=st.integers(1, 5),
-    seed=st.integers(0, 100),
-    kind=st.sampled_from(["dense", "float32", "sparse", "blocked"]),
     max_iterations=st.sampled_from([1, 2, 300]),
 )
 def test_no_center_in_a_message_gives_away_a_row(points, n_clusters, min_cluster_size, seed, kind, max_iterations):
@@ -131,11 +136,9 @@ def test_a_row_of_enough_people_may_be_sent_so_the_search_is_able_to_find_one():
 
 
 @given(
-    points=crowded_points(),
+    **DEVICES,
     n_clusters=st.integers(1, 5),
     min_cluster_size=st.integers(2, 5),
-    seed=st.integers(0, 100),
-    kind=st.sampled_from(["dense", "float32", "sparse", "blocked"]),
     alike=st.sampled_from([0.0, 1e-7]),
 )
 def test_a_cluster_that_is_sent_holds_enough_different_rows(points, n_clusters, min_cluster_size, seed, kind, alike):

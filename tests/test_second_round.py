@@ -248,7 +248,7 @@ def test_messages_of_another_round_or_another_mind_are_refused(two_rounds):
         kfed.aggregate_refined(
             done.aggregation, [kfed.DeviceMessage.from_table("north", north.table, north.schema, beyond)]
         )
-    with pytest.raises(kfed.InvalidInputError, match="out of the first round"):
+    with pytest.raises(kfed.InvalidInputError, match="removed before the second round"):
         again.aggregation.without("north")
 
 
@@ -319,7 +319,7 @@ def test_a_site_makes_one_second_message_and_is_told_why_not_another(sites):
     run(*again, "clusters.kfed", "--force")  # about the same clusters: the same message
     run("aggregate", *(f"{site}.kfed" for site in SITES), "-k", 3, "--rule", "robust", "-o", "other.kfed")
     assert "about other clusters before" in run(*again, "other.kfed", "--force", code=1)
-    assert "is a second one" in run("aggregate", "north.refined", "-o", "no.kfed", code=1)
+    assert "is a second message" in run("aggregate", "north.refined", "-o", "no.kfed", code=1)
 
 
 # Small messages --------------------------------------------------------------------------------------------------

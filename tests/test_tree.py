@@ -239,7 +239,7 @@ def test_with_min_devices_no_device_makes_a_cluster_of_a_tree_alone():
     gaps = np.linalg.norm(together.cluster_centers[:, None] - places, axis=2)
     assert gaps.min(axis=0).max() < 1
     assert np.abs(alone.cluster_centers).max() > 800
-    with pytest.raises(kfed.InvalidInputError, match="min_devices of a tree takes rule='robust'"):
+    with pytest.raises(kfed.InvalidInputError, match="min_devices needs rule='robust'"):
         kfed.aggregate_tree(sent, 3, fan_in=10, min_devices=2)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shutil
 import sys
 from pathlib import Path
 
@@ -39,8 +38,8 @@ def write_table(path, seed=0, n_rows=120, extra=True):
 class Visit:
     """One visit to the page, and everything that left the browser during it."""
 
-    def __init__(self, chromium, **options):
-        self.context = chromium.new_context(accept_downloads=True, **options)
+    def __init__(self, browser, **options):
+        self.context = browser.new_context(accept_downloads=True, **options)
         self.page = self.context.new_page()
         self.page.set_default_timeout(20_000)
         self.requests, self.complaints = [], []
@@ -59,6 +58,12 @@ class Visit:
 
     def click(self, name):
         self.page.get_by_role("button", name=name).click()
+
+    def join(self, link, table):
+        """Follow an invitation, and group the rows of a table."""
+        self.open(link)
+        self.title("Choose your table")
+        self.group(table)
 
     def group(self, table, k="3"):
         self.page.set_input_files("#file", table)
@@ -94,19 +99,6 @@ class Visit:
         )
 
 
-@pytest.fixture(scope="session")
-def chromium():
-    """A browser."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("chromium is not installed (Debian package chromium)")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        launched = running.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
 def caller(tmp_path):
     """Calls a coordinator on a socket of its own, as its administrator."""
@@ -116,12 +108,12 @@ def caller(tmp_path):
 
 
 @pytest.fixture
-def visit(chromium, caller):
+def visit(browser, caller):
     """Visits to the page; none asks anything of another machine or complains of more than a refusal."""
     visits = []
 
     def begin(**options):
-        visits.append(Visit(chromium, **options))
+        visits.append(Visit(browser, **options))
         return visits[-1]
 
     yield begin
@@ -198,9 +190,7 @@ def test_a_site_joins_from_a_link_sees_what_leaves_and_gets_its_labelled_table(v
 def test_the_thread_that_has_the_rows_can_send_nothing(visit, caller, tmp_path):
     create_tables(caller)
     here = visit()
-    here.open(invited(caller))
-    here.title("Choose your table")
-    here.group(write_table(tmp_path / "north.csv"))
+    here.join(invited(caller), write_table(tmp_path / "north.csv"))
     (worker,) = here.page.workers
     fetch = "() => fetch('/healthz').then(() => 'sent', () => 'refused')"
     assert worker.evaluate(fetch) == "refused"
@@ -341,9 +331,7 @@ def test_what_goes_wrong_is_said_with_what_to_do(visit, caller, tmp_path):
     here.click("Send")
     here.title("Sent")
     another = visit()
-    another.open(link)
-    another.title("Choose your table")
-    another.group(write_table(tmp_path / "north.csv", seed=3))
+    another.join(link, write_table(tmp_path / "north.csv", seed=3))
     another.click("Send")
     assert "refused (409): this device has sent another message before" in another.problem
 
@@ -370,9 +358,7 @@ def test_what_to_look_at_comes_with_the_clusters(visit, caller, tmp_path):
 def test_a_site_withdraws(visit, caller, tmp_path):
     create_tables(caller)
     here = visit()
-    here.open(invited(caller))
-    here.title("Choose your table")
-    here.group(write_table(tmp_path / "north.csv"))
+    here.join(invited(caller), write_table(tmp_path / "north.csv"))
     here.click("Send")
     here.title("Sent")
     assert caller.show()["n_devices"] == 1

@@ -169,7 +169,7 @@ def test_new_rows_are_never_in_a_cluster_that_is_not_shown(tmp_path):
     (tmp_path / "new.csv").write_text("x,y\n0,0\n9,9\n")
     shown = kfed.Identity("a", [1], [HIDDEN, [9.0, 9.0], [1.0, 1.0]])
     assert label_rows(tmp_path / "new.csv", shown).labels.tolist() == [2, 1]
-    with pytest.raises(kfed.InvalidInputError, match="no center of these clusters is shown"):
+    with pytest.raises(kfed.InvalidInputError, match="the answer shows no cluster center"):
         label_rows(tmp_path / "new.csv", kfed.Identity("a", [0], [HIDDEN]))
 
 

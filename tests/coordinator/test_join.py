@@ -106,25 +106,41 @@ def test_errors_of_a_newcomer_say_what_to_do(url):
 # The wire -------------------------------------------------------------------------------------------------------
 
 
-class Tap:
-    """Passes a connection on to a coordinator, and keeps every byte."""
+class Listener:
+    """Takes connections on a port of its own until it is closed."""
+
+    def __init__(self, scheme="http"):
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"{scheme}://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self):
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            self.take(connection)
+
+    def close(self):
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+
+
+class Tap(Listener):
+    """Passes connections on to a coordinator, and keeps every byte."""
 
     def __init__(self, port):
         self._to = port
         self.seen = bytearray()
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def _accept(self):
-        while True:
-            try:
-                one, _ = self._listening.accept()
-            except OSError:
-                return
-            other = socket.create_connection(("127.0.0.1", self._to))
-            for source, sink in ((one, other), (other, one)):
-                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+    def take(self, connection):
+        other = socket.create_connection(("127.0.0.1", self._to))
+        for source, sink in ((connection, other), (other, connection)):
+            threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
 
     def _pass_on(self, source, sink):
         with source:
@@ -132,9 +148,6 @@ class Tap:
                 self.seen += data
                 sink.sendall(data)
             sink.close()
-
-    def close(self):
-        self._listening.close()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of sockets closed at the end
@@ -399,35 +412,22 @@ def certificate(tmp_path_factory):
     return made_certificate(tmp_path_factory.mktemp("certificate"), "IP:127.0.0.1")
 
 
-class Impostor:
+class Impostor(Listener):
     """Listens with a certificate of its own, and keeps what it is told behind it."""
 
     def __init__(self, certificate):
         self.heard = []
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._listen)
-        self._thread.start()
+        super().__init__("https")
 
-    def _listen(self):
-        while True:
-            try:
-                connection, _ = self._listening.accept()
-            except OSError:
-                return
-            connection.settimeout(5)
-            try:
-                with self._context.wrap_socket(connection, server_side=True) as encrypted:
-                    self.heard.append(encrypted.recv(2**16))
-            except OSError:
-                connection.close()
-
-    def stop(self):
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        self._thread.join()
+    def take(self, connection):
+        connection.settimeout(5)
+        try:
+            with self._context.wrap_socket(connection, server_side=True) as encrypted:
+                self.heard.append(encrypted.recv(2**16))
+        except OSError:
+            connection.close()
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_nothing_is_said_to_who_does_not_present_the_right_certificate(
     impostor = Impostor(theirs)
     started = time.monotonic()
     said = run(*join_arguments(impostor.url, "north", "--no-wait", "--cafile", authority / "cert.pem"), code=1)
-    impostor.stop()
+    impostor.close()
     assert why in said
     assert time.monotonic() - started < 60  # it is not tried again for minutes
     assert not b"".join(impostor.heard)

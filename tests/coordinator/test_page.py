@@ -1,22 +1,7 @@
 """The live page in a real browser: what it shows, that it keeps up, and that anyone can use it."""
 
-import shutil
-
 import pytest
 from coordinators import ADMIN, MEANS, Caller, message, messages
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian package chromium)")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        launched = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture
@@ -68,6 +53,7 @@ def test_it_shows_a_federation_and_keeps_up_by_itself(socket_caller, open_page):
     assert "a-late-one joined late" in page.get_by_role("status").last.inner_text()
 
 
+@pytest.mark.slow
 def test_it_says_what_to_look_at_and_on_how_many_devices_clusters_rest(socket_caller, open_page):
     sent = [*messages(6), message("liar", (0,), means=MEANS + 900)]
     page = open_page(socket_caller.http.base_url)
@@ -80,6 +66,7 @@ def test_it_says_what_to_look_at_and_on_how_many_devices_clusters_rest(socket_ca
     page.get_by_text("clusters of 2 devices or more · devices see centers that rest on 3 devices or more").wait_for()
 
 
+@pytest.mark.slow
 def test_it_says_how_to_begin_where_there_is_nothing(socket_caller, open_page):
     page = open_page(socket_caller.http.base_url)
     page.get_by_role("heading", name="Nothing to show yet").wait_for()
@@ -87,6 +74,7 @@ def test_it_says_how_to_begin_where_there_is_nothing(socket_caller, open_page):
     page.get_by_role("heading", name="newborn").wait_for()
 
 
+@pytest.mark.slow
 def test_it_is_used_by_keyboard_alone(socket_caller, open_page):
     for name in ("alpha", "omega"):
         socket_caller.create(name)
@@ -143,6 +131,7 @@ CONTRAST = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_light_and_in_dark(socket_caller, open_page, scheme):
     socket_caller.create(quorum=3)
@@ -157,6 +146,7 @@ def test_text_can_be_read_in_light_and_in_dark(socket_caller, open_page, scheme)
     assert not [pair for pair in contrasts if pair[1] < 4.5]  # what WCAG asks of text
 
 
+@pytest.mark.slow
 def test_where_others_can_reach_it_it_takes_the_admin_token(run_server, tmp_path, open_page):
     caller = Caller(run_server(str(tmp_path / "kfed.db"), open_to_loopback=False))
     caller.create("hidden-one")
@@ -175,6 +165,7 @@ def test_where_others_can_reach_it_it_takes_the_admin_token(run_server, tmp_path
     page.get_by_role("heading", name="A token is required").wait_for()
 
 
+@pytest.mark.slow
 def test_a_link_works_once_and_shows_without_letting_touch(run_server, tmp_path, open_page):
     caller = Caller(run_server(str(tmp_path / "kfed.db"), open_to_loopback=False))
     caller.create("hidden-one")
@@ -193,6 +184,7 @@ def test_a_link_works_once_and_shows_without_letting_touch(run_server, tmp_path,
     assert caller.http.post("/v1/federations/hidden-one/close", headers=own).status_code == 403
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hash_", ["#%E0%A4%A", "#/%", "#/nobody"])
 def test_an_address_that_names_nothing_shows_the_first_federation_and_asks_once(socket_caller, open_page, hash_):
     socket_caller.create("alpha")

@@ -4,14 +4,14 @@ import re
 
 import pytest
 from coordinators import ADMIN, MEANS, SECRET, Caller, message, messages
-from test_page import browser, open_page  # noqa: F401
+from test_page import open_page  # noqa: F401
 
 import kfed
 from kfed.wire import load
 
 
 @pytest.fixture
-def signed_in(open_page):  # noqa: F811
+def signed_in(open_page):
     """Open a page and sign in as its administrator."""
 
     def sign_in(caller, where="", **options):
@@ -33,7 +33,7 @@ def agree(page, name):
 
 
 @pytest.mark.slow
-def test_an_administrator_needs_no_terminal(socket_caller, signed_in, tmp_path, open_page):  # noqa: F811
+def test_an_administrator_needs_no_terminal(socket_caller, signed_in, tmp_path, open_page):
     open_page.expected.add("404")  # a picture may be asked for in the moment in which the federation is deleted
     page = signed_in(socket_caller)
     page.get_by_role("main").get_by_role("button", name="New federation").click()
@@ -98,7 +98,7 @@ def test_an_administrator_needs_no_terminal(socket_caller, signed_in, tmp_path, 
 
 
 @pytest.mark.slow
-def test_who_only_watches_sees_no_button_that_changes_anything(run_server, tmp_path, open_page):  # noqa: F811
+def test_who_only_watches_sees_no_button_that_changes_anything(run_server, tmp_path, open_page):
     caller = Caller(run_server(str(tmp_path / "kfed.db"), open_to_loopback=False))
     caller.create_aggregated(messages(6))
     page = open_page(f"{caller.http.base_url}/#/link={caller.invite()}")
@@ -108,7 +108,7 @@ def test_who_only_watches_sees_no_button_that_changes_anything(run_server, tmp_p
 
 
 @pytest.mark.slow
-def test_an_error_of_the_coordinator_is_shown_in_its_words(socket_caller, signed_in, open_page):  # noqa: F811
+def test_an_error_of_the_coordinator_is_shown_in_its_words(socket_caller, signed_in, open_page):
     open_page.expected.add("409")
     socket_caller.create("taken")
     page = signed_in(socket_caller)
@@ -122,7 +122,7 @@ def test_an_error_of_the_coordinator_is_shown_in_its_words(socket_caller, signed
 
 
 @pytest.mark.slow
-def test_a_coordinator_away_and_a_damaged_federation_are_said(socket_caller, signed_in, open_page):  # noqa: F811
+def test_a_coordinator_away_and_a_damaged_federation_are_said(socket_caller, signed_in, open_page):
     open_page.expected |= {"503", "ERR_FAILED"}
     socket_caller.create_aggregated(messages(6))
     socket_caller.create("healthy")
@@ -143,7 +143,7 @@ def test_a_coordinator_away_and_a_damaged_federation_are_said(socket_caller, sig
 
 
 @pytest.mark.slow
-def test_one_stray_leaves_room_for_all_others_in_the_picture(socket_caller, open_page):  # noqa: F811
+def test_one_stray_leaves_room_for_all_others_in_the_picture(socket_caller, open_page):
     socket_caller.create_aggregated([*messages(60), message("stray", (0,), means=MEANS + 1e5)], min_devices=2)
     page = open_page(socket_caller.http.base_url)
     page.get_by_text("1 far outside is drawn at the edge").wait_for()
@@ -189,7 +189,7 @@ def tab_to(page, words):
 
 
 @pytest.mark.slow
-def test_a_federation_is_run_by_keyboard_and_the_focus_is_never_lost(socket_caller, open_page):  # noqa: F811
+def test_a_federation_is_run_by_keyboard_and_the_focus_is_never_lost(socket_caller, open_page):
     page = open_page(socket_caller.http.base_url)
     press, write = page.keyboard.press, page.keyboard.type
     tab_to(page, "Sign in")
@@ -290,7 +290,7 @@ OVERLAPS = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_twelve_clusters_of_many_devices_are_told_apart_on_a_phone_too(socket_caller, open_page, scheme):  # noqa: F811
+def test_twelve_clusters_of_many_devices_are_told_apart_on_a_phone_too(socket_caller, open_page, scheme):
     means = MEANS[[0, 1, 2, 3] * 3] + [[i, (3 * i) % 5] for i in range(12)]
     socket_caller.create_aggregated(messages(60, means=means), n_clusters=12)
     page = open_page(socket_caller.http.base_url, color_scheme=scheme, viewport={"width": 390, "height": 844})

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch")
 from federated_worlds import fleet  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from trainings import SETTINGS, assert_same, parameters, perceptron  # noqa: E402
 
 import kfed  # noqa: E402
-from kfed._base import files  # noqa: E402
 from kfed.federated import (  # noqa: E402
     FedAvg,
     KFedPowerOfChoice,
@@ -29,12 +29,6 @@ from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._local import LocalSteps, Share, train_locally  # noqa: E402
 from kfed.federated._stack import Stack, average, cross_entropy  # noqa: E402
 
-SETTINGS = FedAvg(rounds=5, clients_per_round=5, local_steps=4, batch_size=16, learning_rate=0.2, batched=True)
-
-
-def perceptron():
-    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-
 
 class Recurrent(torch.nn.Module):
     def __init__(self):
@@ -47,15 +41,6 @@ class Recurrent(torch.nn.Module):
 
 def linear():
     return torch.nn.Linear(3, 2)
-
-
-def parameters(models):
-    return {name: values.clone() for name, values in models._stack.parameters.items()}
-
-
-def assert_same(ours, theirs, tolerance=0.0):
-    for name, values in parameters(ours).items():
-        torch.testing.assert_close(values, parameters(theirs)[name], rtol=tolerance, atol=tolerance)
 
 
 @settings(max_examples=settings.default.max_examples // 5)
@@ -319,123 +304,6 @@ def test_devices_that_are_drawn_by_size_are_averaged_evenly(two_kinds):
     assert_same(fit(None, "auto"), fit(None, "points"))
 
 
-def test_a_stopped_run_goes_on_to_the_same_parameters(two_kinds, tmp_path):
-    class StoppedError(Exception):
-        pass
-
-    def stop_in_round_three(round, stack):
-        if round == 3:
-            raise StoppedError
-        return {"round": float(round)}
-
-    path = tmp_path / "run.kfed"
-    whole = fit_global(two_kinds, perceptron, SETTINGS, observe=lambda round, stack: {"round": float(round)})
-    with pytest.raises(StoppedError):
-        fit_global(two_kinds, perceptron, SETTINGS, observe=stop_in_round_three, checkpoint=path)
-    seen = []
-    resumed = fit_global(
-        two_kinds,
-        perceptron,
-        SETTINGS,
-        observe=lambda round, stack: seen.append(round) or {"round": float(round)},
-        checkpoint=path,
-    )
-    assert seen == [3, 4]
-    assert_same(whole, resumed)
-    assert resumed.history == whole.history
-    assert resumed.communication == whole.communication
-
-
-def test_ifca_with_several_starts_goes_on_to_the_same_parameters(two_kinds, tmp_path):
-    path = tmp_path / "run.kfed"
-    training = replace(SETTINGS, rounds=12)
-    whole = fit_ifca(two_kinds, 2, perceptron, training, n_starts=3, start_rounds=2)
-    fit_ifca(two_kinds, 2, perceptron, replace(training, rounds=7), n_starts=3, start_rounds=2, checkpoint=path)
-    resumed = fit_ifca(two_kinds, 2, perceptron, training, n_starts=3, start_rounds=2, checkpoint=path)
-    assert_same(whole, resumed)
-    assert resumed.communication == whole.communication
-    assert resumed.communication.rounds == 12 + 2 * 2
-
-
-@pytest.mark.parametrize("n_done", [2, 5])
-def test_a_run_stopped_before_or_after_its_shared_rounds_goes_on_to_the_same_parameters(two_kinds, tmp_path, n_done):
-    path = tmp_path / "run.kfed"
-    training = replace(SETTINGS, rounds=7, shared_rounds=4)
-
-    def stop(round, stack):
-        if round == n_done:
-            raise KeyboardInterrupt
-        return {}
-
-    whole = fit_personalized(two_kinds, 2, perceptron, training)
-    with pytest.raises(KeyboardInterrupt):
-        fit_personalized(two_kinds, 2, perceptron, training, observe=stop, checkpoint=path)
-    resumed = fit_personalized(two_kinds, 2, perceptron, training, checkpoint=path)
-    assert_same(whole, resumed)
-    assert resumed.history == whole.history
-
-
-def test_a_checkpoint_of_another_run_is_refused_and_left_alone(two_kinds, tmp_path):
-    path = tmp_path / "run.kfed"
-    fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path)
-    before = path.read_bytes()
-    with pytest.raises(kfed.InvalidInputError, match="other settings; delete it"):
-        fit_global(two_kinds, perceptron, replace(SETTINGS, learning_rate=0.3), checkpoint=path)
-    assert path.read_bytes() == before
-
-
-def swapped(devices):
-    return {name: (inputs, 1 - targets) for name, (inputs, targets) in devices.items()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda call: call | {"devices": swapped(call["devices"])}, "other data; delete it"),
-        (lambda call: call | {"features": lambda inputs: -inputs[:, :1] + inputs[:, 1:2]}, "other clusters; delete it"),
-        (lambda call: call | {"training": replace(call["training"], loss=other_way)}, "other loss; delete it"),
-        (lambda call: call | {"selection": PowerOfChoice(range(1, 9), 5)}, "selection, selection settings; delete it"),
-        (lambda call: call | {"selection": RandomSelection(8, seed=5)}, "other selection settings; delete it"),
-    ],
-    ids=["data", "features", "loss", "selection", "seed of the selection"],
-)
-def test_a_checkpoint_of_other_data_clusters_loss_or_selection_is_refused_by_name(two_kinds, tmp_path, change, said):
-    call = {"devices": two_kinds, "n_clusters": 2, "model_factory": perceptron, "training": SETTINGS}
-    call |= {"checkpoint": tmp_path / "run.kfed"}
-    fit_personalized(**call)
-    with pytest.raises(kfed.InvalidInputError, match=said):
-        fit_personalized(**change(call))
-    assert len(fit_personalized(**call).history) == SETTINGS.rounds
-
-
-def other_way(outputs, targets):
-    return cross_entropy(outputs, 1 - targets)
-
-
-def test_a_checkpoint_of_version_1_is_still_read(two_kinds, tmp_path):
-    path = tmp_path / "run.kfed"
-    whole = fit_global(two_kinds, perceptron, SETTINGS)
-    fit_global(two_kinds, perceptron, replace(SETTINGS, rounds=3), checkpoint=path)
-    arrays, facts = files.decode(path.read_bytes())
-    run = {name: facts["run"][name] for name in ("settings", "plan", "selection", "sizes", "shapes")}
-    known = "clients_per_round local_steps batch_size learning_rate final_learning_rate shared_rounds weighting "
-    known += "clip_norm n_loss_rows seed"
-    run["settings"] = {name: run["settings"][name] for name in known.split()}
-    path.write_bytes(files.encode(arrays, facts | {"version": 1, "run": run}))
-    assert_same(fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path), whole)
-    path.write_bytes(files.encode(arrays, facts | {"version": 1, "run": run | {"plan": "by label"}}))
-    with pytest.raises(kfed.InvalidInputError, match="other plan; delete it"):
-        fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path)
-
-
-def test_a_file_that_is_no_checkpoint_is_named(two_kinds, tmp_path):
-    path = tmp_path / "run.kfed"
-    path.write_bytes(b"nothing of the kind")
-    with pytest.raises(kfed.MessageError, match=r"run\.kfed: these bytes are not a kfed file"):
-        fit_global(two_kinds, perceptron, SETTINGS, checkpoint=path)
-
-
 def test_a_loss_that_is_not_a_number_names_device_and_round_and_keeps_the_last_good_state(two_kinds, tmp_path):
     path = tmp_path / "run.kfed"
     inputs, targets = two_kinds["device-3"]
@@ -491,73 +359,6 @@ def test_frozen_parameters_are_not_trained_and_not_sent(two_kinds):
 def test_a_recurrent_model_trains_device_by_device(two_kinds):
     models = fit_global(two_kinds, Recurrent, replace(SETTINGS, batched=False))
     assert np.isfinite([record.loss for record in models.history]).all()
-
-
-@pytest.mark.parametrize(
-    ("model", "said"),
-    [
-        (lambda: torch.nn.Linear(4, 2), r"does not accept inputs of shape \(3,\)"),
-        (lambda: torch.nn.Linear(3, 1), "one score for each class; got outputs of shape .* from 0 to 1"),
-        (lambda: torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)), "running statistics.*GroupNorm"),
-        (lambda: torch.nn.Flatten(), "with trainable parameters"),
-        (lambda: "a model", "torch.nn.Module; got a str"),
-    ],
-)
-def test_a_model_that_does_not_fit_is_refused(two_kinds, model, said):
-    for fit in (fit_global, lambda d, m: fit_personalized(d, 2, m), lambda d, m: fit_ifca(d, 2, m)):
-        with pytest.raises(kfed.InvalidInputError, match=said):
-            fit(two_kinds, model)
-
-
-@pytest.mark.parametrize(
-    ("devices", "said"),
-    [
-        ({}, "at least one device"),
-        ({"a": (np.ones((2, 3)), [0])}, "a target for each input"),
-        ({"a": (np.ones((0, 3)), np.ones(0, int))}, "at least one row"),
-        ({"a": (np.full((2, 3), np.nan), [0, 1])}, "must be finite"),
-        ({"a": (np.ones((2, 3)), [0, 1]), "b": (np.ones((2, 4)), [0, 1])}, r"\(3,\) from 'a' and .* \(4,\) from 'b'"),
-        ({"a": np.ones((2, 3))}, r"pair \(inputs, targets\); got a ndarray"),
-        ({"a": (np.ones((2, 3)), ["x", "y"])}, "encode them first"),
-        ({"a": (np.ones((2, 3)), [0.5, 1.0])}, "targets must be integers"),
-        ({"a": (np.ones((2, 3)), [-1, 1])}, "from -1 to 1"),
-    ],
-)
-def test_data_that_is_not_sound_is_refused(devices, said):
-    with pytest.raises(kfed.InvalidInputError, match=said):
-        fit_global(devices, perceptron)
-
-
-def test_more_clients_than_there_are_is_an_error(two_kinds):
-    with pytest.raises(kfed.InvalidInputError, match="at most 8, the number of devices; got 9"):
-        fit_global(two_kinds, perceptron, FedAvg(clients_per_round=9))
-
-
-def test_a_loss_that_is_a_mean_is_refused(two_kinds):
-    with pytest.raises(kfed.InvalidInputError, match="reduction='none'"):
-        fit_global(two_kinds, perceptron, FedAvg(loss=torch.nn.functional.cross_entropy))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"rounds": 0},
-        {"learning_rate": 0.0},
-        {"weighting": "none"},
-        {"clip_norm": -1},
-        {"seed": -1},
-        {"shared_rounds": -1},
-        {"shared_rounds": 4, "rounds": 4},
-        {"batch_size": 1.5},
-        {"batched": "perhaps"},
-        {"proximal": -0.1},
-        {"threads": 0},
-        {"device": "nowhere"},
-    ],
-)
-def test_settings_are_checked_when_they_are_made(wrong):
-    with pytest.raises(kfed.InvalidInputError, match=next(iter(wrong))):
-        FedAvg(**wrong)
 
 
 def binary_loss(outputs, targets):

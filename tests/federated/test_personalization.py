@@ -1,5 +1,7 @@
 """One model for each cluster beats one for all, and every method counts what it sends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,9 @@ from kfed.federated._plans import ByLabel  # noqa: E402
 from kfed.federated.groups import cluster_once  # noqa: E402
 
 TRAINING = FedAvg(rounds=80, clients_per_round=5, batch_size=20, learning_rate=0.3, batched=True)
+SHORT = replace(TRAINING, rounds=8)
+"""For what does not depend on how well the models are trained."""
+
 MODEL_BYTES = (3 * 2 + 2) * 4
 
 
@@ -57,15 +62,15 @@ def test_shares_split_the_rows_and_the_batch_of_a_device(mixed):
 
 
 def test_a_device_without_rows_of_a_cluster_neither_gets_nor_trains_its_model(two_kinds):
-    models = fit_personalized(two_kinds, 2, linear, TRAINING, n_local_clusters=1)
+    models = fit_personalized(two_kinds, 2, linear, SHORT, n_local_clusters=1)
     for record in models.history:
         assert record.communication.bytes_down == 5 * MODEL_BYTES
         assert record.communication.bytes_up == 5 * MODEL_BYTES
 
 
 def test_kfed_sends_one_model_a_round_where_ifca_sends_all(two_kinds):
-    personal, ifca = fit_personalized(two_kinds, 2, linear, TRAINING), fit_ifca(two_kinds, 2, linear, TRAINING)
-    one = fit_global(two_kinds, linear, TRAINING)
+    personal, ifca = fit_personalized(two_kinds, 2, linear, SHORT), fit_ifca(two_kinds, 2, linear, SHORT)
+    one = fit_global(two_kinds, linear, SHORT)
     clustering, looking = personal.clustering.communication, personal.worth.communication
     assert clustering.rounds == 1
     assert clustering.bytes_up == sum(
@@ -75,7 +80,7 @@ def test_kfed_sends_one_model_a_round_where_ifca_sends_all(two_kinds):
     found = clustering.bytes_down + looking.bytes_down
     assert personal.communication.bytes_down - found == one.communication.bytes_down
     assert ifca.communication.bytes_down == 2 * one.communication.bytes_down
-    assert ifca.communication.bytes_up == one.communication.bytes_up == 80 * 5 * MODEL_BYTES
+    assert ifca.communication.bytes_up == one.communication.bytes_up == SHORT.rounds * 5 * MODEL_BYTES
 
 
 def test_ifca_finds_the_two_kinds_and_says_how_many_models_are_in_use(two_kinds):
@@ -131,7 +136,7 @@ def test_ifca_parts_copies_of_a_shared_model_and_sends_one_model_before(two_kind
 
 
 def test_predictions_come_from_the_model_of_each_row_in_order(mixed):
-    models = fit_personalized(mixed, 2, linear, TRAINING, n_local_clusters=2)
+    models = fit_personalized(mixed, 2, linear, SHORT, n_local_clusters=2)
     inputs = mixed["device-3"][0]
     routed = models.route("device-3", inputs)
     assert set(routed) == {0, 1}
@@ -141,7 +146,7 @@ def test_predictions_come_from_the_model_of_each_row_in_order(mixed):
 
 
 def test_an_evaluation_adds_up(mixed):
-    judged = fit_personalized(mixed, 2, linear, TRAINING, n_local_clusters=2).evaluate(mixed)
+    judged = fit_personalized(mixed, 2, linear, SHORT, n_local_clusters=2).evaluate(mixed)
     sizes = np.array([len(targets) for _, targets in mixed.values()])
     assert np.average(judged.device_accuracies, weights=sizes) == pytest.approx(judged.accuracy)
     assert np.average(judged.model_accuracies, weights=judged.model_rows) == pytest.approx(judged.accuracy)
@@ -152,10 +157,10 @@ def test_an_evaluation_adds_up(mixed):
 def test_other_features_than_the_inputs_can_be_clustered():
     devices = fleet(8)
     hidden = {name: (np.abs(inputs), targets) for name, (inputs, targets) in devices.items()}
-    models = fit_personalized(hidden, 2, linear, TRAINING, features=lambda inputs: inputs[:, :1] ** 2)
+    models = fit_personalized(hidden, 2, linear, SHORT, features=lambda inputs: inputs[:, :1] ** 2)
     assert models.clustering.aggregation.schema.n_features == 1
     with pytest.raises(kfed.FeatureMismatchError, match="features that were clustered"):
-        fit_personalized(devices, 2, linear, TRAINING).clustering.route("device-0", torch.ones(2, 5))
+        fit_personalized(devices, 2, linear, SHORT).clustering.route("device-0", torch.ones(2, 5))
 
 
 def test_a_device_that_never_took_part_is_named(two_kinds):
@@ -166,9 +171,9 @@ def test_a_device_that_never_took_part_is_named(two_kinds):
 
 def test_more_clusters_than_device_centers_is_an_error(two_kinds):
     with pytest.raises(kfed.TooFewCentersError):
-        fit_personalized(two_kinds, 9, linear, TRAINING)
+        fit_personalized(two_kinds, 9, linear, SHORT)
 
 
 def test_devices_in_a_list_get_names():
-    models = fit_personalized(list(fleet(8).values()), 2, linear, TRAINING)
+    models = fit_personalized(list(fleet(8).values()), 2, linear, SHORT)
     assert models.device_ids == tuple(f"device-{i}" for i in range(8))

@@ -1,4 +1,4 @@
-"""`Array`, the alias for NumPy arrays; lengths of arrays as attributes; and two ways to make an array read-only."""
+"""`Array`, the alias for NumPy arrays; lengths of arrays as attributes; and ways to make arrays read-only."""
 
 from __future__ import annotations
 
@@ -41,6 +41,13 @@ def readonly(array: Array) -> Array:
     """Make `array` read-only in place, and return it."""
     array.flags.writeable = False
     return array
+
+
+def readonly_fields(instance: object) -> None:
+    """Make every array that is an attribute of `instance` read-only, in place."""
+    for value in vars(instance).values():
+        if isinstance(value, np.ndarray):
+            readonly(value)
 
 
 def frozen(array: Array) -> Array:

@@ -33,54 +33,39 @@ class PartitionWarning(UserWarning):
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """Settings for the devices of all chunks; with the same plan, a device gets the same result anywhere."""
+    """The settings of `cluster_frame`, checked; with the same plan, a device gets the same result in any chunk."""
 
     device_column: str
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     n_local_clusters: int | Literal["auto"] | None
-    min_cluster_size: int
-    measure_deviation: bool
-    seed: int
+    random_state: int = 0
+    min_cluster_size: int = MIN_CLUSTER_SIZE
+    measure_deviation: bool = True
     as_is: bool = True
     missing: str = "observed"
     privacy: Privacy | None = None
     n_jobs: int | None = 1  # threads for a chunk: one, if an engine runs chunks side by side
 
-    @classmethod
-    def checked(
-        cls,
-        device_column: str,
-        columns: Sequence[str],
-        n_local_clusters: Any,
-        *,
-        random_state: int = 0,
-        min_cluster_size: int = MIN_CLUSTER_SIZE,
-        measure_deviation: bool = True,
-        as_is: bool = True,
-        missing: str = "observed",
-        privacy: Privacy | None = None,
-        n_jobs: int | None = 1,
-    ) -> PartitionPlan:
-        """The settings of `cluster_frame`. Raises unless they make sense."""
-        if isinstance(columns, str) or not len(columns):
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str) or not len(self.columns):
             raise InvalidInputError("columns must be a list of at least one column name")
-        checks.feature_names(columns, len(columns))
-        if device_column in columns:
-            raise InvalidInputError(f"columns must not include the device column {device_column!r}")
-        if privacy is not None and not as_is:
+        checks.feature_names(self.columns, len(self.columns))
+        if self.device_column in self.columns:
+            raise InvalidInputError(f"columns must not include the device column {self.device_column!r}")
+        if self.privacy is not None and not self.as_is:
             raise InvalidInputError("privacy is for numbers as they are: use as_is=True, or leave privacy out")
-        return cls(
-            device_column,
-            tuple(columns),
-            None if n_local_clusters is None else checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters"),
-            checks.positive_integer(min_cluster_size, "min_cluster_size"),
-            measure_deviation,
-            random.as_seed(random_state),
-            as_is,
-            checks.one_of(missing, MISSING, "missing"),
-            privacy,
-            n_jobs,
-        )
+        if self.n_local_clusters is not None:
+            checks.positive_integer_or_auto(self.n_local_clusters, "n_local_clusters")
+        checks.positive_integer(self.min_cluster_size, "min_cluster_size")
+        checks.one_of(self.missing, MISSING, "missing")
+        set_field = object.__setattr__  # the dataclass is frozen
+        set_field(self, "columns", tuple(self.columns))
+        set_field(self, "random_state", random.as_seed(self.random_state))
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What every way of clustering a device takes."""
+        return {"random_state": self.random_state, "min_cluster_size": self.min_cluster_size}
 
     @property
     def schema(self) -> FeatureSchema:
@@ -205,11 +190,10 @@ class _Chunk:
             whole,
             plan.n_local_clusters,
             feature_names=plan.columns,
-            random_state=plan.seed,
-            min_cluster_size=plan.min_cluster_size,
             measure_deviation=plan.measure_deviation,
             n_jobs=plan.n_jobs,
             privacy=plan.privacy,
+            **plan.how,
         )
         return found
 
@@ -263,17 +247,17 @@ def _fault(name: str, points: Array, plan: PartitionPlan) -> str | None:
 
 def _observed(name: str, points: Array, plan: PartitionPlan) -> LocalClustering | str:
     """Cluster a device by the cells that are there; if those are too few, say so."""
-    how: dict[str, Any] = {"random_state": plan.seed, "device_id": name, "min_cluster_size": plan.min_cluster_size}
+    how: dict[str, Any] = {"device_id": name, "n_jobs": plan.n_jobs, **plan.how}
     try:
-        local = cluster_columns(points, plan.schema, plan.n_local_clusters, n_jobs=plan.n_jobs, **how)
+        local = cluster_columns(points, plan.schema, plan.n_local_clusters, **how)
     except InvalidInputError as error:
         return str(error)
     assert local.columns is not None
     hidden = local.columns.withheld[~local.withheld].any(axis=0)
     if hidden.any():  # on a scale that nobody agreed on, there is no place for what is not known
         return (
-            f"column {plan.columns[hidden.argmax()]!r} has too few filled cells in a cluster; as_is=False takes such "
-            "devices, too"
+            f"column {plan.columns[int(hidden.argmax())]!r} has too few filled cells in a cluster; as_is=False takes "
+            "such devices, too"
         )
     return local
 
@@ -286,9 +270,7 @@ def _as_table(name: str, rows: Any, plan: PartitionPlan) -> LocalClustering | st
     how: dict[str, Any] = {"missing": plan.missing, "min_cluster_size": plan.min_cluster_size}
     try:
         table = read_columns(rows, columns=plan.columns, kinds=dict.fromkeys(levels, "category"), **how)
-        kept = cluster_table(
-            table, plan.n_local_clusters, name, random_state=plan.seed, min_cluster_size=plan.min_cluster_size
-        )
+        kept = cluster_table(table, plan.n_local_clusters, name, **plan.how)
     except InvalidInputError as error:
         return str(error).removeprefix("the data frame: ")
     return kept.clustering

@@ -157,7 +157,7 @@ def cluster_partitions(
     (0, 2)
     """
     frame = frame_or_path if isinstance(frame_or_path, dd.DataFrame) else _read(frame_or_path)
-    plan = PartitionPlan.checked(
+    plan = PartitionPlan(
         device_column,
         columns,
         n_local_clusters,

@@ -79,18 +79,9 @@ def cluster_frame(
     >>> sorted(labelled["cluster"].value_counts()) == sorted(np.bincount(kind).tolist())
     True
     """
-    plan = PartitionPlan.checked(
-        device_column,
-        columns,
-        n_local_clusters,
-        random_state=random_state,
-        min_cluster_size=min_cluster_size,
-        measure_deviation=measure_deviation,
-        as_is=as_is,
-        missing=missing,
-        privacy=privacy,
-        n_jobs=n_jobs,
-    )
+    how: dict[str, Any] = {"random_state": random_state, "min_cluster_size": min_cluster_size, "privacy": privacy}
+    how |= {"measure_deviation": measure_deviation, "as_is": as_is, "missing": missing, "n_jobs": n_jobs}
+    plan = PartitionPlan(device_column, columns, n_local_clusters, **how)
     return in_kind(_table(reports(frame, plan)), frame)
 
 
@@ -137,7 +128,7 @@ def label_frame(
     [40, 40]
     """
     check_new(frame, label_column)
-    plan = PartitionPlan.checked(device_column, columns, n_local_clusters, **how)
+    plan = PartitionPlan(device_column, columns, n_local_clusters, **how)
     return with_numbers(frame, label_column, *labels(frame, plan, clusters))
 
 

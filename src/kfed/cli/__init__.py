@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kfed._version import __version__
-from kfed.cli import (
+from kfed.cli import (  # noqa: F401 - to import a file is to add its commands
     backup,
     coordinator,
     demo,
@@ -26,36 +26,11 @@ from kfed.cli import (
     server,
     site,
 )
-from kfed.cli._terminal import Commands
+from kfed.cli._app import app
 from kfed.errors import AggregationWarning
 
-app = typer.Typer(
-    name="kfed",
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for module in (
-    demo,
-    site,
-    server,
-    refine,
-    inspect,
-    schema,
-    diagnose,
-    report,
-    export,
-    coordinator,
-    backup,
-    federation,
-    invitations,
-    results,
-    join,
-    reproduce,
-):
-    module.register(app)
+app.add_typer(backup.app, name="coordinator")
+app.add_typer(federation.app, name="federation")
 
 PANELS = {
     "At a site": ("device", "label", "inspect", "join", "leave", "refine", "summarize"),

@@ -21,6 +21,12 @@ from kfed.errors import InvalidInputError, KFedError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+def option(metavar: str, about: str, *names: str, **more: Any) -> Any:
+    """An option of a command: what stands for its value in `--help`, and what it is about."""
+    return typer.Option(*names, metavar=metavar, help=about, **more)
 
 
 def number_or_auto(text: str) -> int | Literal["auto"]:

@@ -17,11 +17,6 @@ BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
 app = typer.Typer(help="Back up and restore the store of a coordinator.", no_args_is_help=True)
 
 
-def register(commands: typer.Typer) -> None:
-    """Add the commands of this file."""
-    commands.add_typer(app, name="coordinator")
-
-
 @app.command(
     epilog="`kfed coordinator backup kfed.db monday.backup`\n\n"
     "`kfed coordinator backup postgresql://kfed@db/kfed monday.backup`   the password may be in PGPASSWORD"

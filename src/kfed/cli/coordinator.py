@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from kfed.cli._app import app
 from kfed.cli._terminal import Json, note, print_json, say
 from kfed.errors import InvalidInputError
 
@@ -16,16 +17,12 @@ DEFAULT_STORE = "kfed.db"
 ADMIN_TOKEN_FILE = Path("admin.token")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    app.command(
-        epilog="`kfed serve`   for this machine only, with its data in kfed.db\n\n"
-        "`kfed serve --host 0.0.0.0 --host-name clinics.example --certfile cert.pem --keyfile key.pem`   for other "
-        "machines\n\n"
-        "`kfed serve --store postgresql://kfed@db/kfed`   in PostgreSQL; the password may be in PGPASSWORD"
-    )(serve)
-
-
+@app.command(
+    epilog="`kfed serve`   for this machine only, with its data in kfed.db\n\n"
+    "`kfed serve --host 0.0.0.0 --host-name clinics.example --certfile cert.pem --keyfile key.pem`   for other "
+    "machines\n\n"
+    "`kfed serve --store postgresql://kfed@db/kfed`   in PostgreSQL; the password may be in PGPASSWORD"
+)
 def serve(
     store: Annotated[
         str, typer.Option(metavar="FILE|URL", help="A file for SQLite, or a postgresql:// address.")

@@ -9,17 +9,14 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from kfed.cli._app import app
 from kfed.cli._terminal import Force, Json, claim, note, print_json, say, table
 from kfed.errors import MissingExtraError
 
 DEFAULT_PICTURE = Path("kfed-demo.png")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    app.command(epilog="`kfed demo`\n\n`kfed demo --seed 1 -o digits.png`")(demo)
-
-
+@app.command(epilog="`kfed demo`\n\n`kfed demo --seed 1 -o digits.png`")
 def demo(
     output: Annotated[
         Path | None,

@@ -12,8 +12,9 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed._base.text import quoted
+from kfed.cli._app import app
 from kfed.cli._report import sections_on_terminal
-from kfed.cli._terminal import Force, Json, about, claim, print_json, printable, say
+from kfed.cli._terminal import Force, Json, about, claim, option, print_json, printable, say
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.insight import Diagnosis, diagnose_data
 from kfed.insight import diagnose as diagnose_aggregation
@@ -23,51 +24,33 @@ from kfed.site import Table, open_table, read_column, read_table
 from kfed.wire import load
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command(
-        epilog="`kfed diagnose clusters.kfed`   from what the sites sent; no row is needed\n\n"
-        "`kfed diagnose clusters.kfed --html diagnosis.html`   with pictures, for a browser\n\n"
-        "`kfed diagnose --data site1.csv --labels site1-labels.csv --data site2.csv --labels site2-labels.csv`\n\n"
-        "`kfed diagnose --data all.csv --labels truth.csv --device-column site --json`"
-    )(diagnose)
-
-
+@app.command(
+    epilog="`kfed diagnose clusters.kfed`   from what the sites sent; no row is needed\n\n"
+    "`kfed diagnose clusters.kfed --html diagnosis.html`   with pictures, for a browser\n\n"
+    "`kfed diagnose --data site1.csv --labels site1-labels.csv --data site2.csv --labels site2-labels.csv`\n\n"
+    "`kfed diagnose --data all.csv --labels truth.csv --device-column site --json`"
+)
 def diagnose(
     clusters: Annotated[
         Path | None, typer.Argument(metavar="[CLUSTERS]", help="An aggregation, from `kfed aggregate`.")
     ] = None,
     data: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="TABLE", help="A table of rows, judged with --labels; repeat for each device."),
+        list[Path] | None, option("TABLE", "A table of rows, judged with --labels; repeat for each device.")
     ] = None,
     labels: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="TABLE", help="The cluster of each row: the last column, as `kfed label` writes it."),
+        list[Path] | None, option("TABLE", "The cluster of each row: the last column, as `kfed label` writes it.")
     ] = None,
-    device_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Column of the one --data file that names the device."),
-    ] = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns to use; by default all.")] = None,
+    device_column: Annotated[str | None, option("NAME", "Column of the one --data file that names the device.")] = None,
+    columns: Annotated[str | None, option("A,B,...", "Columns to use; by default all.")] = None,
     id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of --data with row identifiers; not used as a feature.")
+        str | None, option("NAME", "Column of --data with row identifiers; not used as a feature.")
     ] = None,
-    scale: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON with the agreed shift and scale of each column.")
-    ] = None,
+    scale: Annotated[Path | None, option("FILE", "JSON with the agreed shift and scale of each column.")] = None,
     required_ratio: Annotated[
-        float,
-        typer.Option(
-            "--required-ratio", "-c", metavar="C", help="The constant c of the main theorem; its proofs need 100."
-        ),
+        float, option("C", "The constant c of the main theorem; its proofs need 100.", "--required-ratio", "-c")
     ] = 100.0,
-    page: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also write a page with pictures.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw the pictures (.png, .svg or .pdf).")
-    ] = None,
+    page: Annotated[Path | None, option("FILE", "Also write a page with pictures.", "--html")] = None,
+    plot: Annotated[Path | None, option("FILE", "Also draw the pictures (.png, .svg or .pdf).")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

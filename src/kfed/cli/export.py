@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base.files import write
+from kfed.cli._app import app
 from kfed.cli._terminal import Force, Json, claim, plural, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
@@ -17,14 +18,10 @@ from kfed.wire import load
 SKLEARN_SUFFIXES = (".joblib", ".pkl")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command(
-        epilog="`kfed export clusters.kfed -o model.kfed`   for `kfed label new.csv --clusters model.kfed`\n\n"
-        "`kfed export clusters.kfed -o model.joblib`   a fitted scikit-learn estimator: joblib.load(...).predict(X)"
-    )(export)
-
-
+@app.command(
+    epilog="`kfed export clusters.kfed -o model.kfed`   for `kfed label new.csv --clusters model.kfed`\n\n"
+    "`kfed export clusters.kfed -o model.joblib`   a fitted scikit-learn estimator: joblib.load(...).predict(X)"
+)
 def export(
     clusters: Annotated[Path, typer.Argument(metavar="CLUSTERS", help="An aggregation, from `kfed aggregate`.")],
     output: Annotated[

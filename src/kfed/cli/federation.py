@@ -19,7 +19,7 @@ from rich.markup import escape
 from kfed._base import files
 from kfed.cli._options import CaFile, Insecure
 from kfed.cli._states import print_state, state_text
-from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, print_json, say, table
+from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, option, print_json, say, table
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.errors import InvalidInputError
 
@@ -40,11 +40,6 @@ app = typer.Typer(
     "numbers of clusters, and download what was found.",
     no_args_is_help=True,
 )
-
-
-def register(commands: typer.Typer) -> None:
-    """Add the commands of this file."""
-    commands.add_typer(app, name="federation")
 
 
 @dataclass(frozen=True)
@@ -108,73 +103,51 @@ def create(
     ask: Ask,
     name: Name,
     features: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Names of the features, in the order that all devices use.")
+        str | None, option("A,B,...", "Names of the features, in the order that all devices use.")
     ] = None,
     columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="Or the columns of tables, in any order: of numbers, categories, dates."),
+        str | None, option("A,B,...", "Or the columns of tables, in any order: of numbers, categories, dates.")
     ] = None,
-    n_features: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Or the number of features, without names.")
-    ] = None,
+    n_features: Annotated[int | None, option("N", "Or the number of features, without names.", min=1)] = None,
     n_clusters: Annotated[
-        Any,
-        typer.Option("-k", "--n-clusters", metavar="N|auto", parser=number_or_auto, help="Shared clusters, or auto."),
+        Any, option("N|auto", "Shared clusters, or auto.", "-k", "--n-clusters", parser=number_or_auto)
     ] = "auto",
     rule: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="How centers are grouped: default is pooled if sites send summaries and else paper; robust tolerates "
+        option(
+            "NAME",
+            "How centers are grouped: default is pooled if sites send summaries and else paper; robust tolerates "
             "stray centers, and regions is for servers of regions that join.",
         ),
     ] = "default",
-    quorum: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Aggregate once this many devices have joined.")
-    ] = None,
-    deadline: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Aggregate at this time, such as 2026-12-01T18:00.")
-    ] = None,
-    max_devices: Annotated[int | None, typer.Option(metavar="N", min=1, help="Largest number of devices.")] = None,
-    max_centers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Largest number of centers of a device.")
-    ] = None,
-    max_count: Annotated[
-        float | None, typer.Option(metavar="N", help="Largest number of rows behind a center of a device.")
-    ] = None,
-    max_value: Annotated[
-        float | None, typer.Option(metavar="X", help="Largest size of a number in a center of a device.")
-    ] = None,
+    quorum: Annotated[int | None, option("N", "Aggregate once this many devices have joined.", min=1)] = None,
+    deadline: Annotated[str | None, option("TIME", "Aggregate at this time, such as 2026-12-01T18:00.")] = None,
+    max_devices: Annotated[int | None, option("N", "Largest number of devices.", min=1)] = None,
+    max_centers: Annotated[int | None, option("N", "Largest number of centers of a device.", min=1)] = None,
+    max_count: Annotated[float | None, option("N", "Largest number of rows behind a center of a device.")] = None,
+    max_value: Annotated[float | None, option("X", "Largest size of a number in a center of a device.")] = None,
     min_devices: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Devices that every cluster must rest on; centers of fewer are set aside."
-        ),
+        int | None, option("N", "Devices that every cluster must rest on; centers of fewer are set aside.", min=1)
     ] = None,
     min_devices_shown: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
+        option(
+            "N",
+            "Devices that a cluster must rest on for devices to see its center; 1 shows all.",
             min=1,
-            help="Devices that a cluster must rest on for devices to see its center; 1 shows all.",
             show_default="3",
         ),
     ] = None,
     max_epsilon: Annotated[
-        float | None,
-        typer.Option(metavar="E", help="Refuse messages that are not differentially private with this epsilon."),
+        float | None, option("E", "Refuse messages that are not differentially private with this epsilon.")
     ] = None,
     invited_only: Annotated[
         bool, typer.Option("--invited-only", help="Devices join by `kfed federation invite` alone.")
     ] = False,
     rounds: Annotated[
-        int | None,
-        typer.Option(metavar="1|2", min=1, max=2, help="2 asks devices for a second message, for better clusters."),
+        int | None, option("1|2", "2 asks devices for a second message, for better clusters.", min=1, max=2)
     ] = None,
-    join_token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File for the join token; default NAME.token."),
-    ] = None,
+    join_token_file: Annotated[Path | None, option("FILE", "File for the join token; default NAME.token.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -262,10 +235,7 @@ def aggregate(
     ask: Ask,
     name: Name,
     n_clusters: Annotated[
-        int | None,
-        typer.Option(
-            "-k", "--n-clusters", metavar="N", min=1, help="Shared clusters, if other than the federation's own."
-        ),
+        int | None, option("N", "Shared clusters, if other than the federation's own.", "-k", "--n-clusters", min=1)
     ] = None,
     as_json: Json = False,
 ) -> None:

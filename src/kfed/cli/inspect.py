@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kfed._base.array import Array
+from kfed.cli._app import app
 from kfed.cli._descriptions import Description, describe
 from kfed.cli._terminal import Json, about, print_json, printable, say, table
 from kfed.errors import InvalidInputError
@@ -23,14 +24,10 @@ from kfed.wire import DeviceMessage, Identity, load
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    app.command(
-        epilog="`kfed inspect site7.kfed`\n\n`kfed inspect site7.kfed --centers`\n\n"
-        "`kfed inspect clusters.kfed --centers --scale scale.json`   in the units of the tables"
-    )(inspect)
-
-
+@app.command(
+    epilog="`kfed inspect site7.kfed`\n\n`kfed inspect site7.kfed --centers`\n\n"
+    "`kfed inspect clusters.kfed --centers --scale scale.json`   in the units of the tables"
+)
 def inspect(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A message, local file, aggregation, identity or model.")

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._terminal import Force, Json, claim, print_json, say, table
+from kfed.cli._terminal import Force, Json, Yes, claim, option, print_json, say, table
 from kfed.cli.federation import Ask, Name, administers, app
 from kfed.errors import InvalidInputError
 
@@ -19,26 +19,18 @@ Device = Annotated[str, typer.Argument(metavar="DEVICE", help="The id of the dev
 TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="File for the token.")]
 
 
-def register(_: typer.Typer) -> None:
-    """Add the commands of this file to `kfed federation`."""
-    app.command(
-        epilog="`kfed federation invite clinics north`   writes clinics-north.token\n\n"
-        "`kfed join URL --federation clinics --token-file clinics-north.token --id north ...`   there"
-    )(administers(invite))
-    app.command(epilog="`kfed federation invitations clinics`")(administers(invitations))
-    app.command(epilog="`kfed federation revoke clinics north`")(administers(revoke))
-    app.command(epilog="`kfed federation rotate clinics --force`   writes clinics.token anew")(administers(rotate))
-    app.command(epilog="`kfed federation delete clinics --yes`")(administers(delete))
-
-
+@app.command(
+    epilog="`kfed federation invite clinics north`   writes clinics-north.token\n\n"
+    "`kfed join URL --federation clinics --token-file clinics-north.token --id north ...`   there"
+)
+@administers
 def invite(
     ask: Ask,
     name: Name,
     device: Device,
     token_file: TokenFile = None,
     link_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write a link, by which the site joins from a browser."),
+        Path | None, option("FILE", "Also write a link, by which the site joins from a browser.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -56,6 +48,8 @@ def invite(
     _write(path, answer["token"], force, {"device_id": device}, "the invitation: hand it to the device", as_json)
 
 
+@app.command(epilog="`kfed federation invitations clinics`")
+@administers
 def invitations(ask: Ask, name: Name, as_json: Json = False) -> None:
     """List the invitations to a federation, and when each was used."""
     found = ask("GET", name, "invitations")
@@ -63,12 +57,16 @@ def invitations(ask: Ask, name: Name, as_json: Json = False) -> None:
     print_json(found) if as_json else say(table(None, ["device", "invited", "joined"], rows, left=3))
 
 
+@app.command(epilog="`kfed federation revoke clinics north`")
+@administers
 def revoke(ask: Ask, name: Name, device: Device, as_json: Json = False) -> None:
     """Revoke an invitation; a device that has joined by it stays until it is removed."""
     answer = ask("DELETE", name, "invitations", device)
     print_json(answer) if as_json else say(f"{escape(device)} is no longer invited to {escape(name)}")
 
 
+@app.command(epilog="`kfed federation rotate clinics --force`   writes clinics.token anew")
+@administers
 def rotate(ask: Ask, name: Name, token_file: TokenFile = None, force: Force = False, as_json: Json = False) -> None:
     """Give a federation a new join token; the one before stops working at once, and devices that joined stay."""
     path = _path(token_file, f"{name}.token")
@@ -77,12 +75,9 @@ def rotate(ask: Ask, name: Name, token_file: TokenFile = None, force: Force = Fa
     _write(path, answer["join_token"], force, {"name": name}, "the join token: hand it to the devices", as_json)
 
 
-def delete(
-    ask: Ask,
-    name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
-    as_json: Json = False,
-) -> None:
+@app.command(epilog="`kfed federation delete clinics --yes`")
+@administers
+def delete(ask: Ask, name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """Delete a federation with its devices, clusters and invitations; this cannot be undone."""
     if not yes:
         typer.confirm(f"Delete {name} with all its devices and clusters?", abort=True)

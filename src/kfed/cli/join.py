@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed.cli._app import app
 from kfed.cli._labels import rows_again, tell_of, write_labels
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._second import send_second
@@ -30,15 +31,11 @@ TokenFile = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    app.command(
-        epilog="`kfed join https://clinics.example --federation clinics --data north.csv -k 4 -o labels.csv`\n\n"
-        "`kfed join ... --no-wait`, and later `kfed label north.local --clusters north.ticket -o labels.csv`"
-    )(with_option_groups(join))
-    app.command(epilog="`kfed leave north.ticket`")(leave)
-
-
+@app.command(
+    epilog="`kfed join https://clinics.example --federation clinics --data north.csv -k 4 -o labels.csv`\n\n"
+    "`kfed join ... --no-wait`, and later `kfed label north.local --clusters north.ticket -o labels.csv`"
+)
+@with_option_groups
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the coordinator is.")],
     federation: Annotated[str, typer.Option(metavar="NAME", help="The federation to join.")],
@@ -127,6 +124,7 @@ def join(
         _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)
 
 
+@app.command(epilog="`kfed leave north.ticket`")
 def leave(
     ticket: Annotated[Path, typer.Argument(metavar="TICKET", help="The .ticket that `kfed join` kept.")],
     patience: Patience = 300.0,

@@ -9,36 +9,29 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed.cli._app import app
 from kfed.cli._options import TABLE_HELP, Bits
-from kfed.cli._terminal import Force, Json, about, claim, plural, print_json, say
+from kfed.cli._terminal import Force, Json, about, claim, option, plural, print_json, say
 from kfed.server import Aggregation
 from kfed.site import LocalFile, refine_file
 from kfed.wire import Identity, load
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command(
-        epilog="`kfed refine site7.local --data site7.csv --clusters clusters.kfed` writes site7.refined\n\n"
-        "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   wherever the files meet\n\n"
-        "`kfed label site7.refined.local --clusters better.kfed`   at every site"
-    )(refine)
-
-
+@app.command(
+    epilog="`kfed refine site7.local --data site7.csv --clusters clusters.kfed` writes site7.refined\n\n"
+    "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   wherever the files meet\n\n"
+    "`kfed label site7.refined.local --clusters better.kfed`   at every site"
+)
 def refine(
     local: Annotated[Path, typer.Argument(metavar="LOCAL", help="The .local file that this site kept.")],
-    data: Annotated[Path, typer.Option(metavar="TABLE", help=TABLE_HELP)],
+    data: Annotated[Path, option("TABLE", TABLE_HELP)],
     clusters: Annotated[
-        Path,
-        typer.Option("--clusters", metavar="FILE", help="What came back: the aggregation, or this site's identity."),
+        Path, option("FILE", "What came back: the aggregation, or this site's identity.", "--clusters")
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="The message to send; by default LOCAL, as .refined."),
+        Path | None, option("FILE", "The message to send; by default LOCAL, as .refined.", "-o", "--output")
     ] = None,
-    scale: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The scale that rows were clustered on, if they were.")
-    ] = None,
+    scale: Annotated[Path | None, option("FILE", "The scale that rows were clustered on, if they were.")] = None,
     bits: Bits = None,
     force: Force = False,
     as_json: Json = False,

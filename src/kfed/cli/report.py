@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed.cli._app import app
 from kfed.cli._report import on_terminal, sections_on_terminal
 from kfed.cli._terminal import Force, Json, about, claim, print_json, say
 from kfed.errors import InvalidInputError
@@ -28,17 +29,13 @@ def image_shape(text: str) -> tuple[int, int]:
     return int(height), int(width)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this file."""
-    app.command(
-        epilog="`kfed report clusters.kfed --html report.html`   a page to read and to send around\n\n"
-        "`kfed report clusters.kfed --html report.html --names names.json --csv profiles.csv`\n\n"
-        'where names.json says `{"0": "young", "1": "retired"}`\n\n'
-        "`kfed report clusters.kfed --html report.html --scale scale.json`   if `kfed device` was run with --scale\n\n"
-        "`kfed report clusters.kfed --html digits.html --image 28x28`   if the features are pixels"
-    )(report)
-
-
+@app.command(
+    epilog="`kfed report clusters.kfed --html report.html`   a page to read and to send around\n\n"
+    "`kfed report clusters.kfed --html report.html --names names.json --csv profiles.csv`\n\n"
+    'where names.json says `{"0": "young", "1": "retired"}`\n\n'
+    "`kfed report clusters.kfed --html report.html --scale scale.json`   if `kfed device` was run with --scale\n\n"
+    "`kfed report clusters.kfed --html digits.html --image 28x28`   if the features are pixels"
+)
 def report(
     clusters: Annotated[Path, typer.Argument(metavar="CLUSTERS", help="An aggregation, from `kfed aggregate`.")],
     page: Annotated[

@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base.report import Findings, Paragraph, TextTable
+from kfed.cli._app import app
 from kfed.cli._report import on_terminal
 from kfed.cli._terminal import Json, claim, note, print_json, say
 from kfed.errors import InvalidInputError
@@ -19,14 +20,10 @@ from kfed.errors import InvalidInputError
 DEFAULT_FOLDER = Path("kfed-reproduction")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    app.command(
-        epilog="`kfed reproduce --list`\n\n`kfed reproduce table1 --quick`\n\n`kfed reproduce all --report -o results`"
-        "\n\n`kfed reproduce my_experiment.py --report`"
-    )(reproduce)
-
-
+@app.command(
+    epilog="`kfed reproduce --list`\n\n`kfed reproduce table1 --quick`\n\n`kfed reproduce all --report -o results`"
+    "\n\n`kfed reproduce my_experiment.py --report`"
+)
 def reproduce(
     names: Annotated[
         list[str] | None,

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed.cli._states import print_state
-from kfed.cli._terminal import Force, Json, claim, number_range_or_auto, print_json, say, table
+from kfed.cli._terminal import Force, Json, Yes, claim, number_range_or_auto, print_json, say, table
 from kfed.cli.federation import Ask, Name, administers, app
 from kfed.cli.invitations import Device
 from kfed.errors import InvalidInputError
@@ -18,19 +18,8 @@ from kfed.errors import InvalidInputError
 Output = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write it.")]
 
 
-def register(_: typer.Typer) -> None:
-    """Add the commands of this file to `kfed federation`."""
-    app.command(epilog="`kfed federation compare clinics -k 2-12`")(administers(compare))
-    app.command(epilog="`kfed federation rename clinics 0=young 1=retired`   and `0=` takes the name away")(
-        administers(rename)
-    )
-    app.command(epilog="`kfed federation download clinics --report report.html --aggregation clusters.kfed`")(
-        administers(download)
-    )
-    app.command(epilog="`kfed federation remove clinics north --yes`")(administers(remove))
-    app.command(epilog="`kfed federation refine clinics`")(administers(refine))
-
-
+@app.command(epilog="`kfed federation compare clinics -k 2-12`")
+@administers
 def compare(
     ask: Ask,
     name: Name,
@@ -47,6 +36,8 @@ def compare(
     print_json(found) if as_json else say(*_compared(found))
 
 
+@app.command(epilog="`kfed federation rename clinics 0=young 1=retired`   and `0=` takes the name away")
+@administers
 def rename(
     ask: Ask,
     name: Name,
@@ -57,6 +48,8 @@ def rename(
     print_state(ask("PUT", name, "cluster-names", json={"names": dict(map(_named, names))}), as_json)
 
 
+@app.command(epilog="`kfed federation download clinics --report report.html --aggregation clusters.kfed`")
+@administers
 def download(
     ask: Ask,
     name: Name,
@@ -78,13 +71,9 @@ def download(
     print_json(written) if as_json else say(*(f"  [green]wrote[/]  {escape(path)}" for path in written.values()))
 
 
-def remove(
-    ask: Ask,
-    name: Name,
-    device: Device,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
-    as_json: Json = False,
-) -> None:
+@app.command(epilog="`kfed federation remove clinics north --yes`")
+@administers
+def remove(ask: Ask, name: Name, device: Device, yes: Yes = False, as_json: Json = False) -> None:
     """Remove a device; the others are clustered as if it had never joined, under the same numbers."""
     if not yes:
         typer.confirm(f"Remove {device} from {name}, with all that it sent?", abort=True)
@@ -92,6 +81,8 @@ def remove(
     print_json(answer) if as_json else say(f"removed {escape(device)} from {escape(name)}")
 
 
+@app.command(epilog="`kfed federation refine clinics`")
+@administers
 def refine(ask: Ask, name: Name, as_json: Json = False) -> None:
     """Refine the clusters by the second messages that have arrived, and wait for no others."""
     print_state(ask("POST", name, "refine"), as_json)

@@ -8,23 +8,17 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from kfed.cli._app import app
 from kfed.cli._options import TABLE_HELP, Kinds, column_names
 from kfed.cli._terminal import Force, Json, claim, plural, print_json, say
 from kfed.site import MIN_TABLE_CLUSTER_SIZE, TableSummary, agree, read_columns, write_schema
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    app.command(
-        epilog="`kfed summarize site7.csv --id-column patient`   writes site7.summary, to look at and to send\n\n"
-        "Only needed where all sites must use one scale; otherwise the scale travels in the messages. It is no private "
-        "release: no noise is added."
-    )(summarize)
-    app.command(
-        name="agree", epilog="`kfed agree *.summary -o schema.json`, then `kfed device site7.csv --schema schema.json`"
-    )(agree_on_schema)
-
-
+@app.command(
+    epilog="`kfed summarize site7.csv --id-column patient`   writes site7.summary, to look at and to send\n\n"
+    "Only needed where all sites must use one scale; otherwise the scale travels in the messages. It is no private "
+    "release: no noise is added."
+)
 def summarize(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help=TABLE_HELP)],
     output: Annotated[
@@ -57,6 +51,9 @@ def summarize(
     print_json(facts) if as_json else say(text, f"  [green]send[/]  {escape(str(path))}", *notes)
 
 
+@app.command(
+    name="agree", epilog="`kfed agree *.summary -o schema.json`, then `kfed device site7.csv --schema schema.json`"
+)
 def agree_on_schema(
     files: Annotated[list[Path], typer.Argument(metavar="SUMMARY", help="The .summary files of all sites.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The schema.")] = Path("schema.json"),

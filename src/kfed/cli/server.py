@@ -12,8 +12,21 @@ import typer
 from rich.markup import escape
 
 from kfed._base.files import write
+from kfed.cli._app import app
 from kfed.cli._comparison import aggregate_auto, compare
-from kfed.cli._terminal import Force, Json, about, claim, note, number_range_or_auto, plural, print_json, say, table
+from kfed.cli._terminal import (
+    Force,
+    Json,
+    about,
+    claim,
+    note,
+    number_range_or_auto,
+    option,
+    plural,
+    print_json,
+    say,
+    table,
+)
 from kfed.errors import InvalidInputError
 from kfed.server import DEFAULT, RULES, Aggregation, Inbox, aggregate_refined, late_advice, read_messages
 from kfed.server import aggregate as aggregate_messages
@@ -35,91 +48,80 @@ IdentityFile = Annotated[
 MAX_NAME = 120
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    app.command(
-        epilog="`kfed aggregate *.kfed`   finds how many clusters there are, and writes clusters.kfed\n\n"
-        "`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
-        "`kfed aggregate *.kfed -k 2-12 --plot k.png`   to see how many clusters there are\n\n"
-        "`kfed aggregate *.kfed -k auto --rule robust`   if k is not known and some rows are bad\n\n"
-        "`kfed aggregate *.kfed -k 16 --rule robust --min-devices 2`   no site makes a cluster of its own\n\n"
-        "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
-        "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region, as one device\n\n"
-        "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   after `kfed refine` at the sites\n\n"
-        "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and the parent server of the regions\n\n"
-        "clusters.kfed holds the centers of all devices. If they should not see those of each other, send each "
-        "its identity instead: answers/site7.identity holds only the shared clusters."
-    )(aggregate)
-    app.command(
-        epilog="`kfed assign late.kfed --clusters clusters.kfed`\n\n"
-        "`kfed assign late.kfed --clusters clusters.kfed -o late.identity`   the answer to send back"
-    )(assign)
-
-
+@app.command(
+    epilog="`kfed aggregate *.kfed`   finds how many clusters there are, and writes clusters.kfed\n\n"
+    "`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
+    "`kfed aggregate *.kfed -k 2-12 --plot k.png`   to see how many clusters there are\n\n"
+    "`kfed aggregate *.kfed -k auto --rule robust`   if k is not known and some rows are bad\n\n"
+    "`kfed aggregate *.kfed -k 16 --rule robust --min-devices 2`   no site makes a cluster of its own\n\n"
+    "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
+    "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region, as one device\n\n"
+    "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   after `kfed refine` at the sites\n\n"
+    "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and the parent server of the regions\n\n"
+    "clusters.kfed holds the centers of all devices. If they should not see those of each other, send each "
+    "its identity instead: answers/site7.identity holds only the shared clusters."
+)
 def aggregate(
     files: Annotated[list[Path], typer.Argument(metavar="MESSAGE", help="The .kfed files that the sites sent.")],
     n_clusters: Annotated[
         Any,
-        typer.Option(
+        option(
+            "N|A-B|auto",
+            "Number of shared clusters; 2-12 compares these numbers and says which one stands out; auto takes the "
+            "one that does, or shows the comparison if none does. By default the best of the comparison is taken.",
             "-k",
             "--n-clusters",
-            metavar="N|A-B|auto",
             parser=number_range_or_auto,
-            help="Number of shared clusters; 2-12 compares these numbers and says which one stands out; auto takes the "
-            "one that does, or shows the comparison if none does. By default the best of the comparison is taken.",
         ),
     ] = None,
     clusters: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "The messages are second ones, from `kfed refine`, about these clusters: instead of -k.",
             "--clusters",
-            metavar="FILE",
-            help="The messages are second ones, from `kfed refine`, about these clusters: instead of -k.",
         ),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the aggregation.")
-    ] = Path("clusters.kfed"),
+    output: Annotated[Path, option("FILE", "Where to write the aggregation.", "-o", "--output")] = Path(
+        "clusters.kfed"
+    ),
     rule: Annotated[
         str,
-        typer.Option(
-            metavar="|".join(RULES),
-            parser=rule_name,
-            help="How centers are grouped: paper is Algorithm 2 of the paper, pooled is for summaries of rows, robust "
+        option(
+            "|".join(RULES),
+            "How centers are grouped: paper is Algorithm 2 of the paper, pooled is for summaries of rows, robust "
             "tolerates stray centers, and regions is for messages of regions (--message), which may have several "
             "centers of one cluster. By default pooled if a site sent a summary, and else paper; numbers are compared "
             "by pooled or robust.",
+            parser=rule_name,
         ),
     ] = DEFAULT,
     first_device: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The device to start from; by default the one with the most rows."),
+        str | None, option("NAME", "The device to start from; by default the one with the most rows.")
     ] = None,
     min_devices: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Sites that every cluster must rest on; centers of fewer sites are set aside, and named. By default "
+        option(
+            "N",
+            "Sites that every cluster must rest on; centers of fewer sites are set aside, and named. By default "
             "1, or 2 if 30 sites or more sent centers and the rule is robust or k is auto.",
+            min=1,
         ),
     ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out files that are not valid, and name them.")
     ] = False,
     identities: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write the identity of each device, a file for each.")
+        Path | None, option("DIR", "Also write the identity of each device, a file for each.")
     ] = None,
     message: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write a message that summarises these sites for a parent server; its name is the device id.",
+        option(
+            "FILE", "Also write a message that summarises these sites for a parent server; its name is the device id."
         ),
     ] = None,
     require_epsilon: Annotated[
-        float | None,
-        typer.Option(metavar="E", help="Refuse messages that are not differentially private with this epsilon."),
+        float | None, option("E", "Refuse messages that are not differentially private with this epsilon.")
     ] = None,
     plot: Plot = None,
     force: Force = False,
@@ -173,9 +175,13 @@ def aggregate(
     print_json(facts) if as_json else say(*_aggregate_text(facts))
 
 
+@app.command(
+    epilog="`kfed assign late.kfed --clusters clusters.kfed`\n\n"
+    "`kfed assign late.kfed --clusters clusters.kfed -o late.identity`   the answer to send back"
+)
 def assign(
     message: Annotated[Path, typer.Argument(metavar="MESSAGE", help="The .kfed file that a late site sent.")],
-    clusters: Annotated[Path, typer.Option("--clusters", metavar="FILE", help="The aggregation.")],
+    clusters: Annotated[Path, option("FILE", "The aggregation.", "--clusters")],
     output: IdentityFile = None,
     force: Force = False,
     as_json: Json = False,

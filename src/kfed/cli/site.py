@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base.text import listed
+from kfed.cli._app import app
 from kfed.cli._labels import label_facts, rows_again, table_beside, tell_of, write_labels, write_new_labels
 from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
@@ -24,25 +25,15 @@ RefineScale = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
-    app.command(
-        epilog="`kfed device site7.csv` writes site7.kfed and site7.local\n\n"
-        "`kfed device site7.csv -k 4`   if it is known that this site has four groups of rows\n\n"
-        "`kfed device site7.csv -k 4 --columns age,height --id-column patient --scale scale.json`\n\n"
-        'where scale.json says `{"age": {"shift": 50, "scale": 12}, "height": {"shift": 170, "scale": 9}}`\n\n'
-        "`kfed device site7.csv -k 4 --scale scale.json --epsilon 1 --budget 2`   differentially private\n\n"
-        "`kfed inspect site7.kfed`   shows what you are about to send"
-    )(with_option_groups(device))
-    app.command(
-        epilog="`kfed label site7.local --clusters clusters.kfed -o site7-labels.csv`\n\n"
-        "`kfed label site7.local --clusters answers/site7.identity > site7-labels.csv`\n\n"
-        "`kfed label site7.local --clusters clusters.kfed --refine site7.csv --scale scale.json -o labels.csv`\n\n"
-        "`kfed label site7.local --clusters site7.ticket`   after `kfed join --no-wait`\n\n"
-        "`kfed label new.csv --clusters clusters.kfed --append --distances -o labelled.csv`   rows that came later"
-    )(label)
-
-
+@app.command(
+    epilog="`kfed device site7.csv` writes site7.kfed and site7.local\n\n"
+    "`kfed device site7.csv -k 4`   if it is known that this site has four groups of rows\n\n"
+    "`kfed device site7.csv -k 4 --columns age,height --id-column patient --scale scale.json`\n\n"
+    'where scale.json says `{"age": {"shift": 50, "scale": 12}, "height": {"shift": 170, "scale": 9}}`\n\n'
+    "`kfed device site7.csv -k 4 --scale scale.json --epsilon 1 --budget 2`   differentially private\n\n"
+    "`kfed inspect site7.kfed`   shows what you are about to send"
+)
+@with_option_groups
 def device(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help=TABLE_HELP)],
     site: SiteOptions,
@@ -71,6 +62,13 @@ def device(
     print_json(facts) if as_json else say(*_device_text(facts))
 
 
+@app.command(
+    epilog="`kfed label site7.local --clusters clusters.kfed -o site7-labels.csv`\n\n"
+    "`kfed label site7.local --clusters answers/site7.identity > site7-labels.csv`\n\n"
+    "`kfed label site7.local --clusters clusters.kfed --refine site7.csv --scale scale.json -o labels.csv`\n\n"
+    "`kfed label site7.local --clusters site7.ticket`   after `kfed join --no-wait`\n\n"
+    "`kfed label new.csv --clusters clusters.kfed --append --distances -o labelled.csv`   rows that came later"
+)
 def label(
     local: Annotated[
         Path,

@@ -7,7 +7,7 @@ These are the steps of k-POD (Chi, Chi and Baraniuk, "k-POD: a method for k-mean
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
 from kfed.device.level_floor import levelled, with_common_levels
-from kfed.device.observed import ROWS_AT_ONCE, ObservedCells, tally
+from kfed.device.observed import ROWS_AT_ONCE, CellSums, ObservedCells, tally
 from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.errors import InvalidInputError
@@ -78,41 +78,21 @@ def cluster_columns(
     if privacy is not None:
         how: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state, "device_id": device_id}
         return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
-    largest = float(np.nanmax(np.abs([np.nanmax(values, initial=0), np.nanmin(values, initial=0)])))
-    if not largest <= MAX_VALUE:
-        raise InvalidInputError(f"values must be finite and at most {MAX_VALUE:g} in size, or missing (NaN)")
-    scale = own_scale(values, schema)
-    cells = ObservedCells.of(values, scale, sample_weight)
-    counted = counted_rows(cells.is_there, schema)
-    whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
+    rows = TableRows.of(values, schema, sample_weight, ids)
     found = cluster_device(
-        cells.select(counted).filled,
+        rows.cells.select(rows.counted).filled,
         n_local_clusters,
-        sample_weight=None if sample_weight is None else cells.weights[counted],
-        ids=None if whose is None else whose[counted],
+        sample_weight=None if sample_weight is None else rows.cells.weights[rows.counted],
+        ids=None if rows.whose is None else rows.whose[rows.counted],
         random_state=random_state,
         device_id=device_id,
         min_cluster_size=min_cluster_size,
         measure_deviation=False,
         **options,
     )
-    labels = _completed(cells, counted, found, fill=schema.missing == "mean")
-    in_units = cells.filled if schema.scaling == "agreed" else values
-    own_labels = np.where(counted, labels, -1)
-    sums = tally(in_units, cells, own_labels, found.n_local_clusters)
-    withheld, behind = found.withheld, np.broadcast_to(sums.rows[:, None], sums.means.shape)
-    if not cells.are_complete:
-        behind = support(cells, own_labels, found.n_local_clusters, whose)
-        withheld = too_few(cells, counted, labels, sums.counts, min_cluster_size, whose)
-    levels = list(levelled(schema, values))
-    common = with_common_levels(sums, levels, values, cells, own_labels, schema, min_cluster_size, whose)
-    numbers = np.setdiff1d(numbers_of(schema), [own.features.start for own in levels])
-    hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
-    squares = squares_to_send(common.squares, behind, hidden, min_cluster_size, n_local_clusters is None)
-    hidden |= np.isnan(squares)
-    if min_cluster_size > 1:
-        hidden |= is_dominated(in_units, own_labels, numbers, hidden.shape)
-    withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
+    labels = _completed(rows.cells, rows.counted, found, fill=schema.missing == "mean")
+    sums = tally(rows.in_units, rows.cells, rows.own(labels), found.n_local_clusters)
+    columns, withheld = _floored(rows, labels, sums, found.withheld, min_cluster_size, n_local_clusters is None)
     return replace(
         found,
         labels=readonly(labels),
@@ -122,15 +102,67 @@ def cluster_columns(
         withheld=readonly(withheld),
         feature_names=schema.names,
         sent=None,
-        columns=ColumnFacts(
-            schema=schema,
-            observed=readonly(common.observed),
-            squares=readonly(np.where(hidden, 0, squares)),
-            withheld=readonly(hidden),
-            centers=None if common is sums else readonly(common.means),
-            n_left_out=told(int(np.count_nonzero(~counted | withheld[labels])), min_cluster_size),
-        ),
+        columns=columns,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """The rows of a table, in its units and on the device's own scale."""
+
+    values: Array  # (n_rows, n_features)
+    schema: FeatureSchema
+    cells: ObservedCells
+    counted: Array  # (n_rows,), whether a row has enough cells to be clustered by
+    whose: Array | None  # (n_rows,), the number of the id that a row is of
+
+    @classmethod
+    def of(cls, values: Array, schema: FeatureSchema, sample_weight: Array | None, ids: Any) -> TableRows:
+        """Check the values, and put them on the scale."""
+        largest = float(np.nanmax(np.abs([np.nanmax(values, initial=0), np.nanmin(values, initial=0)])))
+        if not largest <= MAX_VALUE:
+            raise InvalidInputError(f"values must be finite and at most {MAX_VALUE:g} in size, or missing (NaN)")
+        cells = ObservedCells.of(values, own_scale(values, schema), sample_weight)
+        whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
+        return cls(values, schema, cells, counted_rows(cells.is_there, schema), whose)
+
+    @property
+    def in_units(self) -> Array:
+        """The rows as centers are sent: on the agreed scale, or in the units of the table."""
+        return self.cells.filled if self.schema.scaling == "agreed" else self.values
+
+    def own(self, labels: Array) -> Array:
+        """The labels of rows that count; -1 for others."""
+        return np.where(self.counted, labels, -1)
+
+
+def _floored(
+    rows: TableRows, labels: Array, sums: CellSums, withheld: Array, min_cluster_size: int, is_summary: bool
+) -> tuple[ColumnFacts, Array]:
+    """Apply the floor cell by cell: what may be sent of each column, and which clusters are withheld altogether."""
+    cells, schema, whose, own = rows.cells, rows.schema, rows.whose, rows.own(labels)
+    behind = np.broadcast_to(sums.rows[:, None], sums.means.shape)
+    if not cells.are_complete:
+        behind = support(cells, own, len(sums.means), whose)
+        withheld = too_few(cells, rows.counted, labels, sums.counts, min_cluster_size, whose)
+    levels = list(levelled(schema, rows.values))
+    common = with_common_levels(sums, levels, rows.values, cells, own, schema, min_cluster_size, whose)
+    numbers = np.setdiff1d(numbers_of(schema), [level.features.start for level in levels])
+    hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
+    squares = squares_to_send(common.squares, behind, hidden, min_cluster_size, is_summary)
+    hidden |= np.isnan(squares)
+    if min_cluster_size > 1:
+        hidden |= is_dominated(rows.in_units, own, numbers, hidden.shape)
+    withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
+    facts = ColumnFacts(
+        schema=schema,
+        observed=readonly(common.observed),
+        squares=readonly(np.where(hidden, 0, squares)),
+        withheld=readonly(hidden),
+        centers=None if common is sums else readonly(common.means),
+        n_left_out=told(int(np.count_nonzero(~rows.counted | withheld[labels])), min_cluster_size),
+    )
+    return facts, withheld
 
 
 def _cluster_privately(

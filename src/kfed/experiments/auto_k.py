@@ -96,7 +96,6 @@ def plot(results: list[Result], figure: Figure) -> None:
             ax.plot(places, heights, marker="o", color=colormaps["tab10"](position), label=trouble)
         ax.set_xticks(range(len(separations)), [f"{separation:g}" for separation in separations])
         finish(ax, name, "separation in standard deviations", "share of runs in which k was found")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 
 
 EXPERIMENT = Experiment.of(
@@ -110,5 +109,6 @@ EXPERIMENT = Experiment.of(
     quick=grid(trouble=["clean", "5 outliers"], separation=[5.0, 10.0], run=range(2)),
     full=grid(trouble=[t for t in TROUBLES if t != "20 outliers"], separation=[5.0, 7.0, 10.0, 20.0], run=range(12)),
     figure_size=(10.0, 5.2),
+    legend={"ncols": 4},
     minutes=(0.3, 5),
 )

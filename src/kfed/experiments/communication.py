@@ -143,8 +143,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.margins(x=0.08)
         finish(ax, name, "megabytes sent, both directions", "")
     figure.axes[0].set_ylabel("cost over the oracle's")
-    title = "k-FED, one round: ★ induced labels,\n◆ nearest server centers; • Lloyd, by round"
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, title=title)
 
 
 def _draw_lloyd(ax: Any, results: list[Result], color: str) -> None:
@@ -168,6 +166,8 @@ def _preset(cases: tuple[dict[str, Any], ...], n_runs: int, max_rounds: int) -> 
     return tuple({**case, **axes} for case in cases for axes in runs)
 
 
+LEGEND = "k-FED, one round: ★ induced labels,\n◆ nearest server centers; • Lloyd, by round"
+
 EXPERIMENT = Experiment.of(
     __name__,
     "Communication efficiency",
@@ -183,5 +183,6 @@ EXPERIMENT = Experiment.of(
     full=_preset(FULL_CASES, 3, 60),
     run_requires=files_of,
     figure_size=(13.0, 5.4),
+    legend={"ncols": 5, "title": LEGEND},
     minutes=(0.4, 3),
 )

@@ -128,7 +128,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         up = "points in the right cluster, %" if m0 == next(iter(cases)) else ""
         finish(ax, f"{m0} devices share a cluster", "devices that fail, %", up)
         ax.set(ylim=(0, 103))
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
 
 
 EXPERIMENT = Experiment.of(
@@ -146,5 +145,6 @@ EXPERIMENT = Experiment.of(
     quick=grid(sharing=[5], share=[0.0, 0.4, 0.8], run=range(2)),
     full=grid(sharing=[5, 20], share=[0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9], run=range(10)),
     figure_size=(10.0, 5.0),
+    legend={"ncols": 2},
     minutes=(0.05, 0.4),
 )

@@ -1,4 +1,4 @@
-"""What the pictures of the experiments share: plain axes, and a line with its spread."""
+"""What the pictures of the experiments share: plain axes, a line with its spread, and a legend."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Runs = Sequence[Sequence[float]]
 
@@ -26,6 +27,14 @@ def finish(ax: Axes, title: str, across: str, up: str) -> None:
     ax.set(xlabel=across, ylabel=up)
     ax.grid(axis="y", alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def legend_below(figure: Figure, **style: Any) -> None:
+    """Explain the lines of all axes below them, each label once."""
+    by_label = {
+        label: handle for ax in figure.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(by_label.values(), by_label, loc="outside lower center", frameon=False, **style)
 
 
 def plus_minus(values: Sequence[float], digits: int = 2) -> str:

@@ -91,6 +91,8 @@ class Experiment:
         How many runs are done at a time, each in a process with one thread for PyTorch. With 1 they are done here.
     figure_size : (width, height)
         Of the picture, in inches.
+    legend : mapping, optional
+        Draw a legend below the picture, with these options of matplotlib, such as ``{"ncols": 3}``.
     minutes : (quick, full), optional
         About how long each preset takes on two cores.
     """
@@ -112,6 +114,7 @@ class Experiment:
     package: str = ""
     side_by_side: int = 1
     figure_size: tuple[float, float] = (9.0, 4.5)
+    legend: Mapping[str, Any] = field(default_factory=dict, repr=False)
     minutes: tuple[float, float] | None = None
 
     @classmethod

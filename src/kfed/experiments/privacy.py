@@ -185,10 +185,10 @@ def _preset(n_runs: int, n_mixtures: int) -> tuple[Axes, ...]:
     return (*central, *federated, *by_rows, *by_local)
 
 
-EXPERIMENT = Experiment(
-    name="privacy",
-    title="Differential privacy on the one message",
-    paper="not in the paper; areas as published with PE-means, 2026",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Differential privacy on the one message",
+    "not in the paper; areas as published with PE-means, 2026",
     claim="Every message is private for its rows, at little cost; and heterogeneity wins again, since fewer clusters "
     "on a device are more rows behind each center.",
     measure="Mean squared distance to the nearest center, and the area under it over epsilon from 0.25 to 4; the cost "
@@ -197,9 +197,6 @@ EXPERIMENT = Experiment(
     "is that of the unit ball, into which the published comparison puts the data; kfed does not look for it.",
     quick=_preset(1, 1),
     full=_preset(20, 3),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
     figure_size=(12.0, 4.0),
     minutes=(1, 10),
 )

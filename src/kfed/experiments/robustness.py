@@ -114,7 +114,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.grid(axis="y", visible=False)
         ax.grid(axis="x", alpha=0.3)
     ax.invert_yaxis()
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
 EXPERIMENT = Experiment.of(
@@ -128,5 +127,6 @@ EXPERIMENT = Experiment.of(
     quick=grid(trouble=["clean", "5 outliers", "k^(z) + 1"], least=[1, 3], run=range(2)),
     full=grid(trouble=TROUBLES, least=[1, 3], run=range(20)),
     figure_size=(10.0, 5.0),
+    legend={"ncols": 3},
     minutes=(0.1, 1),
 )

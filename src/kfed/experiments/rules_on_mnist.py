@@ -107,7 +107,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         for way, color in WAYS.items():
             spread(ax, many, [[r[f"{way}: ARI"] for r in select(own, k=k)] for k in many], way, color)
         finish(ax, split, "clusters, k", "ARI against digits")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
 EXPERIMENT = Experiment.of(
@@ -121,5 +120,6 @@ EXPERIMENT = Experiment.of(
     full=grid(split=LOCAL, k=[10, 16, 25, 40], n_devices=[100], run=range(5)),
     requires=("mnist", "mnist-writers"),
     figure_size=(9.5, 4.6),
+    legend={"ncols": 3},
     minutes=(0.3, 1),
 )

@@ -17,6 +17,7 @@ from kfed._base import checks, figures, files, pool
 from kfed._version import __version__
 from kfed.datasets.sources import locate
 from kfed.errors import MissingDataError, MissingExtraError
+from kfed.experiments.drawing import legend_below
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result
 from kfed.experiments.progress import following
 from kfed.experiments.store import RunStore
@@ -221,6 +222,8 @@ def _draw(experiment: Experiment, results: list[Result], folder: Path) -> Path |
     except MissingExtraError:
         return None
     experiment.plot(results, figure)
+    if experiment.legend:
+        legend_below(figure, **experiment.legend)
     path = folder / f"{experiment.name}.png"
     figures.save_figure(figure, path)
     return path

@@ -152,7 +152,6 @@ def plot(results: list[Result], figure: Figure) -> None:
         ax.errorbar(places, means, deviations, fmt=marker, color=color, capsize=3, markersize=6, label=name)
     ax.set_xticks(range(len(rows)), [f"d = {d}, k = {k}" for d, k in rows])
     finish(ax, "Table 1: mixtures of Gaussians, k' = √k, m₀ = 5", "", "accuracy in percent")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize="small")
 
 
 EXPERIMENT = Experiment.of(
@@ -171,5 +170,6 @@ EXPERIMENT = Experiment.of(
     quick=grid(d=[100], k=[16, 64], column=COLUMNS, n_r=[500], run=range(2)),
     full=tuple({"d": d, "k": k, **axes} for d, k in PAPER for axes in grid(column=COLUMNS, n_r=[500], run=range(10))),
     figure_size=(11.0, 5.0),
+    legend={"ncols": 4, "fontsize": "small"},
     minutes=(0.3, 5),
 )

@@ -171,8 +171,6 @@ def plot(results: list[Result], figure: Figure) -> None:
                 ax.plot(x, printed(place)[method], "_k", markersize=13, markeredgewidth=2, label="the paper's")
     ax.set_xticks(range(len(places)), [f"{devices} devices\n{layout}" for layout, devices in places])
     finish(ax, "Table 2: rotated MNIST, one model for each cluster", "", "test accuracy in percent")
-    by_name = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    figure.legend(by_name.values(), by_name, loc="outside lower center", frameon=False, ncols=4, fontsize="small")
 
 
 def _runs(rounds: int, share: float, devices: list[int], n_runs: int) -> tuple[Axes, ...]:
@@ -217,5 +215,6 @@ EXPERIMENT = Experiment.of(
     package="torch",
     side_by_side=2,
     figure_size=(11.0, 5.4),
+    legend={"ncols": 4, "fontsize": "small"},
     minutes=(1, 35),
 )

@@ -8,26 +8,25 @@ with which its proof ends in the corollary's conditions: 4c for active pairs, wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kfed._base import checks, text
 from kfed._base.array import Array, frozen
-from kfed._base.report import Conclusion, TextTable
+from kfed._base.report import TextTable
 from kfed.errors import InvalidInputError
+from kfed.separation.judgement import SeparationJudgement
 from kfed.theory import (
     INACTIVE_FACTOR,
     LEAST_RATIO,
     Condition,
-    Judgement,
     Presence,
     distances_of,
     kinds_of_pairs,
     over,
     pairs_too_near,
-    verdict_of,
 )
 
 THEOREM = "theorem on mixtures of Gaussians"
@@ -150,8 +149,8 @@ def _conditions(presence: Presence, distances: Array, required: Array, c: float)
     )
 
 
-@dataclass(frozen=True, eq=False)
-class MixtureReport(Judgement):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MixtureReport(SeparationJudgement):
     """What the theorem on mixtures says of a known mixture. Made by `mixture_report`.
 
     Attributes
@@ -182,38 +181,12 @@ class MixtureReport(Judgement):
         The distance that the theorem asks of each pair; NaN on the diagonal.
     """
 
-    required_ratio: float
-    conditions: tuple[Condition, ...] = field(repr=False)
-    notes: tuple[str, ...] = field(repr=False)
-    distances: Array = field(repr=False)
-    active_pairs: Array = field(repr=False)
-    cluster_sizes: Array = field(repr=False)
-    smallest_size: float
-    size_imbalance: float
-    max_local_clusters: int
     sigma_max: float
     n_features: int
-    required_separations: Array = field(repr=False)
 
-    @property
-    def attained(self) -> Array:
-        """Distances over those that the theorem asks for, (n_clusters, n_clusters): at least 1 is enough."""
-        return over(self.distances, self.required_separations)
-
-    @property
-    def is_guaranteed(self) -> bool | None:
-        """Whether every condition is met; None if c is too small for the proofs."""
-        return verdict_of(self.conditions)[1]
-
-    @property
-    def verdict(self) -> str:
-        """The conclusion: "guaranteed with high probability", or why not."""
-        verdict, is_guaranteed = verdict_of(self.conditions)
-        return "guaranteed with high probability" if is_guaranteed else verdict
-
-    def conclusion(self) -> Conclusion:
-        """Give the verdict, and whether it is a guarantee."""
-        return Conclusion(self.verdict, self.is_guaranteed)
+    def guarantee(self) -> str:
+        """What holds if every condition is met."""
+        return "guaranteed with high probability"
 
     def facts(self) -> list[tuple[str, str]]:
         """List the numbers that are about all components, each with its name."""

@@ -13,12 +13,11 @@ import numpy as np
 
 from kfed._base import checks, pool, text
 from kfed._base.array import Array, frozen
-from kfed._base.report import Conclusion, TextTable
+from kfed._base.report import TextTable
+from kfed.separation.judgement import SeparationJudgement
 from kfed.separation.labelled import Labelled
 from kfed.theory import (
     Bounds,
-    Condition,
-    Judgement,
     Measured,
     Presence,
     active_scales,
@@ -29,7 +28,6 @@ from kfed.theory import (
     over,
     required_separations,
     sums_of_pairs,
-    verdict_of,
 )
 
 PAIRS_HEADER = ("pairs", "number", "least c_rs", "median", "largest", "meet the theorem", "meet the corollary")
@@ -124,8 +122,8 @@ def separation_report(
         )
 
 
-@dataclass(frozen=True, eq=False)
-class SeparationReport(Judgement):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SeparationReport(SeparationJudgement):
     """The quantities of the paper's section 3 on data with a target clustering. Made by `separation_report`.
 
     An array of pairs has shape (n_clusters, n_clusters) and is NaN on the diagonal; clusters are numbered as in
@@ -186,33 +184,19 @@ class SeparationReport(Judgement):
     3
     """
 
-    required_ratio: float
-    conditions: tuple[Condition, ...] = field(repr=False)
-    notes: tuple[str, ...] = field(repr=False)
+    smallest_size: int
     clusters: tuple[Any, ...] = field(repr=False)
     device_ids: tuple[str, ...] = field(repr=False)
     spectral_deviation: float
-    cluster_sizes: Array = field(repr=False)
     smallest_device: int
-    smallest_size: int
-    size_imbalance: float
-    max_local_clusters: int
     active_scales: Array = field(repr=False)
     inactive_scale: float
-    active_pairs: Array = field(repr=False)
     inactive_pairs: Array = field(repr=False)
-    distances: Array = field(repr=False)
     separation_ratios: Array = field(repr=False)
-    required_separations: Array = field(repr=False)
     corollary_separations: Array = field(repr=False)
     fails_globally: Array = field(repr=False)
     fails_locally: Array = field(repr=False)
     local_failures: Array = field(repr=False)
-
-    @property
-    def attained(self) -> Array:
-        """Distances over those that the proofs require, (n_clusters, n_clusters): at least 1 is enough."""
-        return over(self.distances, self.required_separations)
 
     @property
     def corollary_attained(self) -> Array:
@@ -220,17 +204,8 @@ class SeparationReport(Judgement):
         shares = over(self.distances, self.corollary_separations)
         return shares if self.is_heterogeneous else np.full_like(shares, np.nan)
 
-    @property
-    def is_guaranteed(self) -> bool | None:
-        """Whether every condition that the proofs use is met; None if c is too small for them."""
-        return verdict_of(self.conditions)[1]
-
-    @property
-    def verdict(self) -> str:
-        """The conclusion: "guaranteed ..." with the points it holds for, or why it is not guaranteed or unknown."""
-        verdict, is_guaranteed = verdict_of(self.conditions)
-        if not is_guaranteed:
-            return verdict
+    def guarantee(self) -> str:
+        """What holds if every condition is met, and for which points."""
         if self.fails_locally.any() and self.n_clusters > 1:
             return "guaranteed for all but O(1/c^2) of the points"
         return "guaranteed for every point"
@@ -242,10 +217,6 @@ class SeparationReport(Judgement):
         facts |= {name: np.count_nonzero(facts[name]) for name in ("fails_globally", "fails_locally")}
         result: dict[str, Any] = text.plain(facts)
         return result
-
-    def conclusion(self) -> Conclusion:
-        """Give the verdict, and whether it is a guarantee."""
-        return Conclusion(self.verdict, self.is_guaranteed)
 
     def facts(self) -> list[tuple[str, str]]:
         """List the numbers that are about all clusters, each with its name."""

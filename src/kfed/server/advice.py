@@ -28,7 +28,7 @@ MOST_SITES = 1_000
 def advice(
     center_owners: Array, center_labels: Array, n_clusters: int, choice: KChoice | None, rule: str = "paper"
 ) -> Iterator[Notice]:
-    """Say what about these clusters should be looked at. One device alone has nothing to agree on.
+    """Say what to look at in these clusters; nothing for a single device, which has none to differ from.
 
     Regions are expected to have many clusters each: the corollary is about their devices.
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base import checks
-from kfed._base.array import Array, Length, readonly
+from kfed._base.array import Array, Length, readonly, readonly_fields
 from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up, off_scale
@@ -90,8 +90,7 @@ class Aggregation(Questions, KfedFile):
         return cls(messages, rule, first_device, grouping, choice, min_devices, k_comparison=compared)
 
     def __post_init__(self) -> None:
-        for array in vars(self._grouping).values():
-            readonly(array)
+        readonly_fields(self._grouping)
 
     n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
@@ -251,7 +250,7 @@ class Aggregation(Questions, KfedFile):
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
         if self.rounds > 1:
-            raise InvalidInputError("a device is taken out of the first round; then the others send second messages")
+            raise InvalidInputError("a device must be removed before the second round; then refine the others again")
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
         return Aggregation.of(

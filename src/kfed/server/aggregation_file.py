@@ -16,7 +16,7 @@ from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, CommonScale, Feature
 
 
 def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
-    """Everything but a few facts, by name."""
+    """The arrays of an aggregation, by name; a file has a few facts besides."""
     if batch.details is not None or batch.is_summary is not None:
         scale = {} if batch.scale is None else {"shift": batch.scale.shift, "scale": batch.scale.scale}
         return {**_messages(batch), **_clusters(grouping), **scale}
@@ -83,7 +83,7 @@ def _with_scale(batch: MessageBatch, tensors: dict[str, Array]) -> MessageBatch:
 
 
 def restored(tensors: dict[str, Array], feature_names: Any) -> tuple[MessageBatch, Grouping]:
-    """What `columns` was given. Raises if it is not sound."""
+    """Rebuild what `columns` was given. Raises if the columns are not valid."""
     batch = _batch(tensors, feature_names)
     grouping = Grouping(
         initial_centers=frozen(tensors["initial_centers"]),

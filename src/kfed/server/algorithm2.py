@@ -90,7 +90,7 @@ def group(
             return found
     if (min_devices or 1) > 1:
         raise TooFewCentersError(
-            f"min_devices={min_devices} leaves fewer than {text.plural(n_clusters, 'cluster')} that rest on as many "
+            f"with min_devices={min_devices}, fewer than {text.plural(n_clusters, 'cluster')} rest on enough "
             "devices: ask for fewer clusters or fewer devices behind each, or wait for more devices"
         )
     return RULES[rule](batch, n_clusters, _start(batch, n_clusters, first_device), n_jobs)

@@ -96,7 +96,7 @@ def directional_deviation(batch: MessageBatch, variance: float, devices: Array) 
 
 
 def chance_factor(n_centers: int, n_features: float) -> float:
-    """How many times its mean the squared distance of two centers of one cluster gets, of many pairs, by chance.
+    """How many times its mean the largest squared distance of two centers of one cluster can be by chance.
 
     For Gaussian noise it is a chi-squared variable with `n_features` degrees of freedom, and this bounds its tail
     (Laurent and Massart, "Adaptive estimation of a quadratic functional by model selection", Ann. Stat. 2000, lemma 1).

@@ -104,8 +104,8 @@ def _check_first(batch: MessageBatch) -> None:
     for message in batch.details.messages if batch.details else ():
         if message.details is not None and message.details.refines is not None:
             raise InvalidInputError(
-                f"the message of {message.device_id!r} is a second one, about clusters that are there: give these, too "
-                "(--clusters, or kfed.aggregate_refined)"
+                f"the message of {message.device_id!r} is a second message, which refines clusters; pass these "
+                "clusters, too (--clusters, or kfed.aggregate_refined)"
             )
 
 

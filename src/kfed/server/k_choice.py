@@ -97,7 +97,7 @@ class KChoice(InNotebook):
 
     @classmethod
     def restored(cls, facts: dict[str, Any], tensors: dict[str, Array], n_clusters: int) -> KChoice:
-        """Make what `facts` and `tensors` tell of, if it is sound and about this many clusters."""
+        """Rebuild from `facts` and `tensors`; raise unless they are valid, and about this many clusters."""
         distances, ratios = (frozen(tensors[f"k_choice_{name}"]) for name in ("distances", "ratios"))
         is_sound = (
             facts.keys() == _FACTS.keys()
@@ -106,7 +106,7 @@ class KChoice(InNotebook):
             and all(array.ndim == 1 and array.dtype == np.float64 for array in (distances, ratios))
         )
         if not is_sound:
-            raise InvalidInputError("its record of how n_clusters was found does not fit the rest")
+            raise InvalidInputError("its record of how n_clusters was found contradicts the rest")
         return cls(distances=distances, ratios=ratios, **facts)
 
     def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed._base import text
-from kfed._base.array import Array, readonly
+from kfed._base.array import Array, readonly_fields
 from kfed._base.notebook import InNotebook, data_frame
 from kfed._base.report import Block, Conclusion, Notes, TextTable
 from kfed.server.quality import LEAST_KNOWN
@@ -82,10 +82,7 @@ class KComparison(InNotebook):
     share_known: float
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                readonly(value)
+        readonly_fields(self)
 
     @property
     def stability(self) -> Array:

@@ -62,7 +62,7 @@ def _comparable(clusters: HasCenters, X: Any) -> tuple[Any, Array]:
     if points.shape[1] != centers.shape[1]:
         raise FeatureMismatchError(f"X has {points.shape[1]} features; expected {centers.shape[1]}")
     if np.isnan(centers).all():
-        raise InvalidInputError("no center of these clusters is shown, so rows cannot be compared with them")
+        raise InvalidInputError("the answer shows no cluster center, so there is nothing to compare rows with")
     return points, centers if clusters.scale is None else clusters.scale.apply(centers)
 
 

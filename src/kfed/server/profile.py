@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kfed._base import text
-from kfed._base.array import Array, readonly
+from kfed._base.array import Array, readonly_fields
 from kfed._base.notebook import InNotebook, data_frame
 from kfed._base.report import Block, TextTable
 from kfed.server.profile_plot import plot_profile
@@ -64,10 +64,7 @@ class Profile(InNotebook):
     is_date: Array
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                readonly(value)
+        readonly_fields(self)
 
     @classmethod
     def of(cls, batch: MessageBatch, labels: Array, n_clusters: int) -> Profile:

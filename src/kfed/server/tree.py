@@ -100,8 +100,8 @@ def aggregate_tree(
         and rule in (DEFAULT, "paper")
     ):
         raise InvalidInputError(
-            "min_devices of a tree takes rule='robust': by the paper's rule a stray center is in some mean, and so in "
-            "what its region says"
+            "in a tree, min_devices needs rule='robust': by the paper's rule, a stray center shifts a mean that its "
+            "region sends"
         )
     tree = _Tree(n_clusters, fan_in, rule, min_devices, keep, n_jobs)
     first = None

@@ -15,7 +15,7 @@ from kfed._base import checks, pool, text
 from kfed._base.array import Array, frozen
 from kfed._base.report import Conclusion, TextTable
 from kfed.theory import words
-from kfed.theory.conditions import Bounds, Condition, Measured, inactive_scale, over, sums_of_pairs, verdict_of
+from kfed.theory.conditions import Bounds, Measured, inactive_scale, over, sums_of_pairs, verdict_of
 from kfed.theory.deviation_bounds import Spreads, bound_deviation
 from kfed.theory.judgement import Judgement, kinds_of_pairs
 from kfed.theory.means import distances_of
@@ -28,7 +28,7 @@ PRIVATE = "messages are differentially private, and their noise hides how far ro
 WITHHELD = "clusters that devices withheld are not covered: messages do not say how many points they hold"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Certificate(Judgement):
     """Whether the main theorem covers the clusters that the server found. Made by `Aggregation.certificate`.
 
@@ -88,19 +88,10 @@ class Certificate(Judgement):
 
     verdict: str
     is_guaranteed: bool | None
-    conditions: tuple[Condition, ...] = field(repr=False)
-    notes: tuple[str, ...]
-    required_ratio: float
     spectral_deviation: Bounds
     inactive_scale: Bounds
     separation_ratios: Bounds = field(repr=False)
     attained: Bounds = field(repr=False)
-    distances: Array = field(repr=False)
-    active_pairs: Array = field(repr=False)
-    cluster_sizes: Array = field(repr=False)
-    smallest_size: float
-    size_imbalance: float
-    max_local_clusters: int
 
     @classmethod
     def of(

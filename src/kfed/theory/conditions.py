@@ -90,7 +90,7 @@ def centralized_separations(deviation: float, sizes: Array, required_ratio: floa
 
 
 def proximity_gaps(deviation: float, sizes: Array) -> Array:
-    """(1 / sqrt(n_r) + 1 / sqrt(n_s)) norm(A - C), by how much the proximity condition wants its own mean nearer."""
+    """(1 / sqrt(n_r) + 1 / sqrt(n_s)) norm(A - C): how much nearer a point must be to its own mean."""
     return sums_of_pairs(deviation * _inverse_roots(sizes))
 
 

@@ -116,7 +116,7 @@ class Spreads:
 
     @classmethod
     def of(cls, batch: MessageBatch) -> Spreads:
-        """Read the messages. What a device says that can't be true is taken as not said."""
+        """Read the messages; a value that cannot be true is treated as missing."""
         n_devices, widest = len(batch.device_ids), np.sqrt(batch.n_features)
         has_sent = np.bincount(batch.owners, minlength=n_devices) > 0
         norm = _squarable(np.where(has_sent, batch.spectral_deviations, 0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 MET = {True: "yes", False: "no", None: "unknown"}
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Judgement(InNotebook, ABC):
     """A clustering judged by the paper's theorems.
 
@@ -29,11 +31,11 @@ class Judgement(InNotebook, ABC):
     """
 
     required_ratio: float
-    conditions: tuple[Condition, ...]
-    notes: tuple[str, ...]
-    distances: Array
-    active_pairs: Array
-    cluster_sizes: Array
+    conditions: tuple[Condition, ...] = field(repr=False)
+    notes: tuple[str, ...] = field(repr=False)
+    distances: Array = field(repr=False)
+    active_pairs: Array = field(repr=False)
+    cluster_sizes: Array = field(repr=False)
     smallest_size: float
     size_imbalance: float
     max_local_clusters: int

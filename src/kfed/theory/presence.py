@@ -34,7 +34,7 @@ class Presence:
 
     @classmethod
     def of(cls, devices: Array, clusters: Array, weights: Array | None = None, *, n_clusters: int) -> Presence:
-        """Count what is where, given the device, the cluster and the weight (by default 1) of each of many things."""
+        """Add up points by device and cluster, given the device, the cluster and the weight (by default 1) of each."""
         keys = devices.astype(np.int64) * n_clusters + clusters
         pieces, members = np.unique(keys, return_inverse=True)
         sizes = np.bincount(members, weights, minlength=len(pieces)).astype(np.float64)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from kfed.coordinator.core import METRICS_MEDIA_TYPE
-from kfed.coordinator.http import rights
+from kfed.coordinator.http import assets, rights
 from kfed.coordinator.http.admin_routes import PATH
 from kfed.coordinator.http.picture import FederationPicture
 from kfed.coordinator.http.refusals import FEDERATION, STORE, TOKEN, refusals
@@ -21,20 +19,10 @@ from kfed.coordinator.http.schemas import shown
 from kfed.coordinator.problems import ProblemError
 
 ASSETS = {
-    "index.html": "text/html; charset=utf-8",
-    "style.css": "text/css; charset=utf-8",
-    **{
-        f"{module}.js": "text/javascript; charset=utf-8"
-        for module in ("page", "api", "dom", "admin", "results", "charts", "docs")
-    },
-    "docs.html": "text/html; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+    "style.css",
+    "icon.svg",
+    *(f"{module}.js" for module in ("page", "api", "dom", "admin", "results", "charts", "docs")),
 }
-
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 _METRICS = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
 _PICTURE = {"description": "What the page draws", "model": FederationPicture}
@@ -64,12 +52,12 @@ def _probed(why: str) -> dict[int | str, dict[str, Any]]:
 
 async def page() -> Response:
     """The page; it holds no data, and asks for a token if one is required."""
-    return _asset("index.html")
+    return assets.page("page/index.html")
 
 
 async def docs() -> Response:
     """The OpenAPI document, for people to read."""
-    return _asset("docs.html")
+    return assets.page("page/docs.html")
 
 
 async def openapi(request: Request) -> Response:
@@ -84,16 +72,7 @@ async def asset(name: str) -> Response:
     """A file of the page."""
     if name not in ASSETS:
         raise ProblemError(404, "the page has no such file")
-    return _asset(name)
-
-
-@cache
-def _content(name: str) -> bytes:
-    return resources.files("kfed.coordinator").joinpath("page", name).read_bytes()
-
-
-def _asset(name: str) -> Response:
-    return Response(_content(name), media_type=ASSETS[name], headers={"Content-Security-Policy": POLICY})
+    return assets.asset(f"page/{name}")
 
 
 async def health() -> dict[str, str]:

@@ -1,0 +1,117 @@
+"""Finding k where it does not show, or where messages say little: it is said, and no number is called reliable."""
+
+import numpy as np
+import pytest
+
+import kfed
+from k_worlds import changed, shared_digits
+from worlds import mixture_world, rotation
+
+# Unsure ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_shards", [0, 1, 2])
+@pytest.mark.parametrize("n_local_clusters", [2, 4, 10])
+def test_digits_have_no_reliable_k(n_shards, n_local_clusters):
+    sent = shared_digits(15, n_local_clusters, n_shards)
+    choice = kfed.choose_n_clusters(sent)
+    assert not choice.is_reliable
+    with pytest.raises(kfed.NoReliableKError, match=r"times\).*give n_clusters as a number") as caught:
+        choice.reliable_n_clusters()
+    assert choice.reason in str(caught.value)
+    for k, ratio in choice.candidates:
+        assert f"{k} ({ratio:.2f} times)" in str(caught.value)
+
+
+def test_where_no_k_is_reliable_the_best_of_those_compared_is_taken_and_it_is_said():
+    sent = shared_digits(15, 4, 2)
+    with pytest.warns(kfed.AggregationWarning, match="no number of clusters stands out"):
+        result = kfed.aggregate(sent)
+    assert result.k_comparison is not None
+    assert result.n_clusters == result.k_choice.n_clusters == result.k_comparison.best
+    assert not result.k_choice.is_reliable
+    assert "is the best of 2 to" in result.k_choice.reason
+    assert kfed.Aggregation.from_bytes(result.to_bytes()).k_choice.reason == result.k_choice.reason
+
+
+@pytest.mark.parametrize("shape", ["long", "round", "uniform"])
+@pytest.mark.parametrize("n_local_clusters", [2, 3, 5])
+def test_parts_of_one_cluster_are_not_called_clusters(shape, n_local_clusters):
+    rng = np.random.default_rng(n_local_clusters)
+    for _ in range(3):
+        if shape == "uniform":
+            fleet = [rng.uniform(size=(200, 2)) for _ in range(20)]
+        else:
+            widths = np.r_[6.0 if shape == "long" else 1.0, np.ones(9)]
+            fleet = [widths * rng.normal(size=(200, 10)) for _ in range(20)]
+        found = kfed.cluster_fleet(fleet, n_local_clusters, random_state=0)
+        choice = kfed.choose_n_clusters(local.to_message(f"{i}") for i, local in enumerate(found))
+        assert not choice.is_reliable
+
+
+def test_two_centers_far_apart_are_too_few():
+    sent = [kfed.DeviceMessage("a", [[0.0], [9.0]], [50, 50], [50.0, 50.0])]
+    choice = kfed.choose_n_clusters(sent)
+    assert not choice.is_reliable
+    assert "2 centers are too few" in choice.reason
+    assert not kfed.aggregate(sent, "auto").k_choice.is_reliable
+
+
+def test_a_lone_center_of_several_clusters_in_one_makes_the_choice_unsure():
+    world = mixture_world(gap=20.0, points_per_cluster=40, devices_per_group=5)
+    sent = world.messages()
+    wide = sent[0]
+    squares = np.array(wide.sums_of_squares)
+    squares[0] *= 30  # much wider than any mixture of clusters 20 apart, and alone where it lies
+    centers = np.array(wide.centers)
+    centers[0] += 15 * rotation(24, 0)[20]
+    sent[0] = changed(wide, centers=centers, sums_of_squares=squares)
+    choice = kfed.choose_n_clusters(sent)
+    assert not choice.is_reliable
+    assert "rest on one device" in choice.reason
+
+
+# Messages that say little ---------------------------------------------------------------------------------------
+
+
+def without_squares(messages):
+    return [changed(message, sums_of_squares=None, spectral_deviation=None) for message in messages]
+
+
+def test_without_sums_of_squares_a_clear_drop_is_relied_upon_and_it_is_said_what_lacks():
+    choice = kfed.choose_n_clusters(without_squares(mixture_world(gap=40.0).messages()))
+    assert (choice.n_clusters, choice.is_reliable, choice.agreement) == (16, True, None)
+    assert "lack sums of squares" in choice.reason
+
+
+def test_without_sums_of_squares_a_drop_that_is_not_clear_is_not():
+    sent = mixture_world(gap=10.0).messages()
+    assert kfed.choose_n_clusters(sent).is_reliable
+    choice = kfed.choose_n_clusters(without_squares(sent))
+    assert not choice.is_reliable
+    assert "lack sums of squares" in choice.reason
+
+
+def test_some_messages_without_sums_of_squares_do_not_matter():
+    sent = mixture_world().messages()
+    some = [*without_squares(sent[:3]), *sent[3:]]
+    choice = kfed.choose_n_clusters(some)
+    assert (choice.n_clusters, choice.is_reliable, choice.agreement) == (16, True, True)
+
+
+def test_without_spectral_deviations_k_is_found_from_the_sums_of_squares():
+    sent = [changed(message, spectral_deviation=None) for message in mixture_world().messages()]
+    assert kfed.aggregate(sent, "auto").n_clusters == 16
+
+
+def test_there_must_be_a_center():
+    nothing = kfed.DeviceMessage("a", np.empty((0, 2)), [])
+    for function in (kfed.choose_n_clusters, lambda sent: kfed.aggregate(sent, "auto")):
+        with pytest.raises(kfed.TooFewCentersError, match="sent none"):
+            function([nothing])
+
+
+@pytest.mark.parametrize("value", ["automatic", "", "16", 2.5, 0, True])
+def test_another_word_or_number_is_refused(value):
+    with pytest.raises(kfed.InvalidInputError, match="n_clusters must be a whole number"):
+        kfed.aggregate(mixture_world().messages(), value)

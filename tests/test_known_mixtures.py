@@ -1,0 +1,73 @@
+"""The theorem on mixtures, for a mixture that is known."""
+
+import numpy as np
+import pytest
+
+import kfed
+import kfed.separation.problem
+from kfed.separation import mixture_report, separation_report
+
+# Known mixtures -------------------------------------------------------------------------------------------------
+
+GROUPS = [range(first, first + 4) for first in range(0, 16, 4)]
+
+
+def test_a_mixture_that_the_theorem_covers_gives_points_that_the_main_theorem_covers():
+    """Whatever is drawn: the condition on the mixture is sufficient for the corollary's on its points."""
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(1, 3, 16)
+    n_points = np.round(400 * weights / weights.min()).astype(int)
+    directions = np.linalg.qr(rng.normal(size=(16, 16)))[0]
+    about = {"weights": n_points, "size_imbalance": 2.05, "polylog": 1.05}  # norm(A - C) is a little above sqrt(n)
+    unit = mixture_report(directions, GROUPS, **about)
+    means = directions / np.sqrt(2) * unit.required_separations[0, 1] * 1.0001
+    report = mixture_report(means, GROUPS, **about)
+    assert report.verdict == "guaranteed with high probability"
+    assert report.is_heterogeneous
+    labels = np.repeat(np.arange(16), n_points)
+    devices = 2 * (labels // 4) + np.concatenate([np.arange(n) % 2 for n in n_points])
+    measured = separation_report(means[labels] + rng.normal(size=(len(labels), 16)), labels, devices)
+    assert (measured.corollary_attained[~np.eye(16, dtype=bool)] >= 1).all()
+    assert measured.is_guaranteed
+
+
+@pytest.mark.parametrize(
+    ("options", "unmet"),
+    [
+        ({}, []),
+        ({"sigma_max": 2.0}, ["components that share a device are far enough apart"]),
+        ({"size_imbalance": 4.0}, ["components that share a device are far enough apart"]),
+        ({"weights": [1] * 15 + [0.1]}, ["components that share a device are far enough apart"]),
+        ({"held": [range(8), range(8, 16)]}, ["k' is at most sqrt(k)"]),
+        ({"held": GROUPS[:3]}, ["every component is on a device"]),
+        ({"required_ratio": 99.0}, ["c is at least 100"]),
+    ],
+)
+def test_each_condition_of_the_theorem_on_mixtures_can_fail_alone(options, unmet):
+    options = {"held": GROUPS, **options}
+    report = mixture_report(6_400 * np.sqrt(0.5) * np.eye(16) * 1.0001, **options)
+    assert [condition.name for condition in report.conditions if condition.is_met is not True] == unmet
+    assert report.is_guaranteed is (None if "required_ratio" in options else not unmet)
+    assert str(report).startswith(report.verdict)
+    assert report.to_dict()["required_separations"][0][0] is None
+
+
+def test_the_report_on_a_mixture_is_drawn_and_reads_well(tmp_path):
+    report = mixture_report(100 * np.eye(16), GROUPS)
+    report.plot(tmp_path / "pairs.png")
+    assert "not guaranteed: 120 of 120 pairs of clusters are nearer" in report.verdict
+    assert [row[:2] for row in report.pair_table().rows] == [("active", "24"), ("inactive", "96")]
+
+
+@pytest.mark.parametrize(
+    ("held", "options", "words"),
+    [
+        ([[0, 2]], {}, "held must name components from 0 to 1"),
+        ([], {}, "held must name components"),
+        ([[0, 1]], {"weights": [1, 0]}, "weights must be 2 positive numbers"),
+        ([[0, 1]], {"sigma_max": -1}, "sigma_max must be"),
+    ],
+)
+def test_a_mixture_that_is_none_is_an_error(held, options, words):
+    with pytest.raises(kfed.InvalidInputError, match=words):
+        mixture_report(np.eye(2), held, **options)

@@ -1,0 +1,239 @@
+"""The experiments of the paper: their claims can fail, and each runs end to end."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import kfed
+from kfed.experiments import (
+    EXPERIMENTS,
+    Result,
+    _two_distances,
+    choosing_k,
+    communication,
+    device_failures,
+    get,
+    heterogeneity,
+    inactive_separation,
+    privacy,
+    reproduce,
+    scaling,
+    separation_constant,
+    table1,
+)
+from toy_experiments import (
+    draw,
+    invoke,  # noqa: F401
+    needs_data,
+    results_of,
+)
+
+# The registered ones ---------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_experiment_lists_the_known_ones():
+    with pytest.raises(kfed.InvalidInputError, match=f"experiment 'table9'; choose from {', '.join(EXPERIMENTS)}"):
+        get("table9")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_every_experiment_says_what_it_is_and_has_runs_that_json_can_name(experiment):
+    for name in ("title", "paper", "claim", "measure", "setup_differs"):
+        assert getattr(experiment, name)
+    for preset in (experiment.quick, experiment.full):
+        named = [json.dumps(dict(axes), sort_keys=True) for axes in preset]
+        assert len(set(named)) == len(named) > 0
+    assert set(experiment.data_sets) <= set(kfed.datasets.sources.SOURCES)
+
+
+def verdicts(experiment, results):
+    return [finding.verdict for finding in experiment.summarize(results).findings]
+
+
+@pytest.mark.slow
+def test_clusters_that_share_no_device_are_told_apart_where_pooled_clustering_takes_them_for_one():
+    experiment = inactive_separation.EXPERIMENT
+    near = [a for a in experiment.full if a["distance"] == inactive_separation.NEAR and a["in_one_place"]]
+    results = results_of(experiment, near[:2])
+    assert all(r["kfed"] == 100 and r["pooled"] < r["known"] < 70 for r in results)
+
+
+def test_the_claims_of_inactive_separation_hold_or_fail_by_the_accuracies(tmp_path):
+    experiment = inactive_separation.EXPERIMENT
+    bounds = {"inactive_bound": 259.0, "active_bound": 16_000.0, "centralized_bound": 3_451.0}
+
+    def made_up(axes, is_blind):
+        distance = 1e9 if axes["distance"] == inactive_separation.THEOREM else axes["distance"]
+        told = distance >= axes["sharing"] / 6
+        return Result(
+            axes, {"kfed": 25.0 if is_blind or not told else 100.0, "pooled": 30.0, "known": 40.0, **bounds}, 1.0
+        )
+
+    results = [made_up(axes, is_blind=False) for axes in experiment.quick]
+    assert verdicts(experiment, results) == ["reproduced"] * 4
+    draw(experiment, results, tmp_path)
+    assert verdicts(experiment, [made_up(a, is_blind=True) for a in experiment.quick]) == ["not reproduced"] * 4
+
+
+def test_the_two_distances_are_as_far_as_asked_and_the_theorems_guarantee_the_points():
+    drawn = _two_distances.two_distances(4, 6, None, None, np.random.default_rng(0))
+    groups = np.repeat(list(drawn.devices), [len(points) for points in drawn.devices.values()])
+    report = kfed.separation_report(np.concatenate(list(drawn.devices.values())), drawn.targets, groups)
+    assert report.verdict == "guaranteed for every point"
+    inactive = report.distances[tuple(report.inactive_pairs.T)]
+    assert inactive.min() == pytest.approx(drawn.inactive_bound)
+    assert report.distances[tuple(report.active_pairs.T)].min() == pytest.approx(drawn.active_bound)
+
+
+def test_table_1_reaches_100_at_the_theorems_c_and_at_20_standard_deviations(tmp_path):
+    runs = [{**axes, "n_r": 100} for axes in table1.EXPERIMENT.quick if axes["k"] == 16 and axes["run"] == 0]
+    results = results_of(table1.EXPERIMENT, runs)
+    ours = [r["accuracy"] for r in results if r["column"].startswith("ours")]
+    assert min(ours) == 100
+    assert verdicts(table1.EXPERIMENT, results) == ["reproduced"]  # as 100 is the paper's number, too
+    assert min(r["theorem_c"] for r in results if r["column"] == table1.LITERAL) == pytest.approx(100)
+    draw(table1.EXPERIMENT, results, tmp_path)
+
+
+@pytest.mark.slow
+def test_every_row_of_table_1_reaches_100_at_the_theorems_c_and_99_95_at_20_standard_deviations():
+    reached = {table1.LITERAL: 100.0, "ours, 20 sd": 99.95}
+    runs = [a for a in table1.EXPERIMENT.full if a["run"] == 0 and a["column"] in reached]
+    results = results_of(table1.EXPERIMENT, runs, seed=5)
+    for column, must_reach in reached.items():
+        rows = {(r["d"], r["k"]): r["accuracy"] for r in results if r["column"] == column}
+        assert len(rows) == 5
+        assert min(rows.values()) >= must_reach
+
+
+def test_a_lower_accuracy_is_said_not_to_reproduce_table_1():
+    axes = [a for a in table1.EXPERIMENT.quick if a["run"] == 0]
+    for accuracy, verdict in ((97.0, "not reproduced"), (99.6, "reproduced"), (100.0, "exceeded")):
+        results = [Result(a, {"accuracy": accuracy, "theorem_c": 1.0}, 1.0) for a in axes]
+        assert verdicts(table1.EXPERIMENT, results) == [verdict]
+
+
+def test_accuracy_grows_with_the_separation_constant(tmp_path):
+    experiment = separation_constant.EXPERIMENT
+    results = results_of(experiment, [{**a, "n_r": 100} for a in experiment.quick if a["run"] < 2])
+    by_c = {c: np.mean([r["accuracy"] for r in results if r["c"] == c]) for c in (0.01, 0.1, 100.0)}
+    assert by_c[0.01] < 30 < 99 < by_c[0.1] <= by_c[100.0] == 100
+    assert verdicts(experiment, results) == ["reproduced"]
+    draw(experiment, results, tmp_path)
+    worse = [replace(r, values={**r.values, "accuracy": 50.0}) for r in results]
+    assert verdicts(experiment, worse) == ["not reproduced"]
+
+
+def test_the_server_computes_fewer_distances_than_the_theorem_allows(tmp_path):
+    experiment = scaling.EXPERIMENT
+    results = results_of(experiment, experiment.quick)
+    assert verdicts(experiment, results) == ["reproduced", "reproduced"]
+    assert all(r["late_distances"] == scaling.K_PRIME * r["k"] for r in results)
+    draw(experiment, results, tmp_path)
+    more = [replace(r, values={**r.values, "server_distances": 2 * scaling._bound(r)}) for r in results]
+    assert verdicts(experiment, more)[0] == "not reproduced"
+
+
+def test_devices_that_answer_and_those_that_come_later_are_right_whichever_others_fail(tmp_path):
+    experiment = device_failures.EXPERIMENT
+    results = results_of(experiment, [axes for axes in experiment.quick if axes["run"] == 0])
+    assert [r["answered"] for r in results] == [100] * 3
+    assert [r["late"] for r in results] == [None, 100, 100]
+    assert results[-1]["held"] < 16 <= results[0]["held"]
+    assert results[-1]["stale"] < 90  # more clusters were asked for than there are
+    assert verdicts(experiment, results) == ["reproduced"] * 2
+    draw(experiment, results, tmp_path)
+    wrong = [replace(r, values={**r.values, "late": 50.0}) for r in results]
+    assert verdicts(experiment, wrong) == ["reproduced", "not reproduced"]
+
+
+def test_counting_distances_leaves_the_library_as_it_was():
+    before = kfed._base.geometry.squared_distances, kfed._base.geometry.product_distances
+    with scaling.counting_distances() as count:
+        kfed._base.geometry.squared_distances(np.eye(3), np.eye(3)[:2])
+        assert count() == 6
+    with pytest.raises(ValueError, match="shape"), scaling.counting_distances():
+        kfed._base.geometry.squared_distances(np.eye(3), np.eye(2))
+    assert (kfed._base.geometry.squared_distances, kfed._base.geometry.product_distances) == before
+
+
+def heterogeneity_results(ratios, k=10):
+    """Made-up results: random partitions cost twice as much as the oracle, structured ones by the ratios."""
+    costs = {heterogeneity.IID: 2.0, **{k_prime: 1 + ratio for k_prime, ratio in ratios.items()}}
+    about = {"oracle_cost": 1.0, "n_clusters": k, "n_points": 100, "is_chosen": True, "source": "nowhere"}
+    return [
+        Result(
+            {"data": "made up", "split": split, "n_devices": 5, "k": k, "run": 0},
+            {"cost": cost, "nearest_cost": cost - 0.01, **about},
+            1.0,
+        )
+        for split, cost in costs.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ({1: 0.0, 2: 0.1, 3: 0.2, 5: 0.7, 10: 1.0}, ["reproduced", "reproduced", "reproduced"]),
+        ({1: 0.3, 2: 0.1, 3: 0.2, 5: 0.7, 10: 1.0}, ["reproduced", "not reproduced", "reproduced"]),
+        ({1: 0.0, 2: 0.1, 3: 0.8, 5: 1.2, 10: 1.0}, ["not reproduced", "reproduced", "not reproduced"]),
+    ],
+)
+def test_the_claims_of_heterogeneity_hold_or_fail_by_the_ratios(ratios, expected, tmp_path):
+    results = heterogeneity_results(ratios)
+    assert verdicts(heterogeneity.EXPERIMENT, results) == expected
+    draw(heterogeneity.EXPERIMENT, results, tmp_path)
+
+
+@pytest.mark.parametrize(("cost", "verdict"), [(0.99, "reproduced"), (1.01, "reproduced"), (1.2, "not reproduced")])
+def test_the_claim_of_communication_holds_or_fails_by_the_costs_in_each_reading(cost, verdict, tmp_path):
+    sent = {"n_rounds": 1, "n_messages": 10, "n_bytes": 100}
+    values = {"n_clusters": 4, "kfed_cost": cost, "kfed_nearest_cost": 1.02, "source": "nowhere", "kfed": sent}
+    values |= {"lloyd_costs": [1.5, 1.0], "lloyd_bytes": [200, 400]}
+    values |= {"lloyd": {**sent, "n_rounds": 3, "n_bytes": 400}, "pooled_bytes": 900}
+    results = [Result({"data": "made up", "n_devices": 5, "k_prime": k, "run": 0}, values, 1.0) for k in (1, 2, 4)]
+    assert verdicts(communication.EXPERIMENT, results) == [verdict, verdict, "reproduced", "reproduced"]
+    draw(communication.EXPERIMENT, results, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [(0.24, ["not reproduced"] * 2), (0.3, ["not reproduced", "reproduced"]), (0.7, ["reproduced"] * 2)],
+)
+def test_the_rule_of_the_appendix_picks_a_k_or_is_said_not_to_with_the_2_and_without(ratio, expected, tmp_path):
+    values = {"separation_ratios": [0.2, 0.22, ratio], "n_points": 100, "source": "nowhere"}
+    results = [Result({"n_owners": 5, "k": 3}, values, 1.0), Result({"n_owners": 5, "k": 4}, values, 1.0)]
+    assert verdicts(choosing_k.EXPERIMENT, results) == ["reproduced", *expected]
+    draw(choosing_k.EXPERIMENT, results, tmp_path)
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, experiment in EXPERIMENTS.items() if experiment.data_sets])
+def test_experiments_on_real_data_run_end_to_end(name, tmp_path):
+    outcome = next(iter(reproduce([get(name)], tmp_path, quick=True)))
+    assert outcome.summary.findings
+    assert outcome.picture.exists()
+
+
+def test_areas_beside_the_published_ones_can_fail(tmp_path):
+    experiment = privacy.EXPERIMENT
+    small = {"losses": [0.01] * len(privacy.EPSILONS), "ratio": 1.1}
+    results = [Result(axes, small, 1.0) for axes in experiment.quick]
+    assert verdicts(experiment, results) == ["reproduced"] * 3
+    draw(experiment, results, tmp_path)
+    worse = [Result(axes, {"losses": [0.1] * len(privacy.EPSILONS), "ratio": 1.1}, 1.0) for axes in experiment.quick]
+    assert verdicts(experiment, worse) == ["not reproduced"] * 3
+
+
+@pytest.mark.slow
+def test_privacy_costs_little_on_one_device_and_in_one_round_by_cluster():
+    experiment = privacy.EXPERIMENT
+    runs = [a for a in experiment.quick if a["part"] == "blobs" and (a["k"], a["d"]) == (4, 4)]
+    areas = {r["method"]: np.trapezoid(r["losses"], privacy.EPSILONS) for r in results_of(experiment, runs)}
+    assert areas[privacy.ONE] < 1.02 * areas[privacy.NONE]
+    assert areas[privacy.BY_CLUSTER] < 1.02 * areas[privacy.NONE] < areas[privacy.DIFFPRIVLIB]
+    sites = {"part": privacy.ROWS, "rows": 2000, "local": 4, "epsilon": 2.0, "run": 0}
+    assert experiment.run_one(sites, 0)["ratio"] < 1.05

@@ -1,0 +1,79 @@
+"""`kfed reproduce`: it names, runs and reports experiments."""
+
+import json
+from dataclasses import replace
+
+from kfed.experiments import (
+    ExperimentOutcome,
+    ExperimentSummary,
+    TextTable,
+    registry,
+)
+from kfed.experiments.pages import findings_of, tally
+from toy_experiments import (
+    Toy,
+    invoke,  # noqa: F401
+    run,
+)
+
+# The command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_list_names_every_experiment(invoke):
+    assert "toy" in invoke("--list").stdout
+    assert [e["name"] for e in json.loads(invoke("--list", "--json").stdout)] == ["toy", "needy"]
+
+
+def test_reproduce_prints_the_papers_number_beside_ours_and_says_what_it_wrote(invoke, tmp_path):
+    done = invoke("toy", "--report", "--markdown", "page.md", "-o", "out")
+    assert done.exit_code == 0
+    for words in ("the sum is 8", "12", "reproduced", "4 runs (0 found)", "report.html", "page.md"):
+        assert words in done.stdout
+    assert (tmp_path / "out" / "report.html").exists()
+    assert (tmp_path / "page.md").exists()
+    assert "4 runs (4 found)" in invoke("toy", "-o", "out").stdout
+
+
+def test_a_report_keeps_the_experiments_of_earlier_commands(invoke, tmp_path):
+    registry.EXPERIMENTS["second"] = Toy(name="second").experiment
+    invoke("toy", "-o", "out")
+    invoke("second", "--report", "--markdown", "page.md", "-o", "out")
+    for page in (tmp_path / "out" / "report.html", tmp_path / "page.md"):
+        assert "kfed reproduce toy" in page.read_text() or "## toy" in page.read_text()
+    assert "2 claims of the paper: 2 reproduced" in (tmp_path / "page.md").read_text()
+    (tmp_path / "out" / "toy.json").write_text("{}")
+    assert ExperimentOutcome.stored(registry.EXPERIMENTS["toy"], tmp_path / "out") is None
+
+
+def test_the_list_says_how_long_each_takes_and_breaks_no_name(invoke, monkeypatch):
+    registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], minutes=(0.5, 12.0))
+    shown = invoke("--list").stdout
+    assert "toy (quick 30 s, full 12 min)\n  Toy. One and one is two.\n" in shown
+    assert "needy (duration not measured)\n  Toy. One and one is two. Data: mnist.\n" in shown
+
+
+def test_numbers_are_not_broken_on_a_narrow_terminal(invoke, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    cells = tuple(f"{number}00.00 ± 0.{number}0" for number in range(1, 9))
+    wide = ExperimentSummary(
+        (), (TextTable("Wide", ("d", *(f"a heading of column {c[0]}" for c in cells)), (("1", *cells),)),)
+    )
+    registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], summarize=lambda results: wide)
+    lines = invoke("toy", "--quick").stdout.splitlines()
+    assert all(any(cell in line for line in lines) for cell in cells)
+    assert max(map(len, lines)) <= 80
+
+
+def test_what_a_reader_must_know_first_is_said_first(invoke, tmp_path):
+    toy = registry.EXPERIMENTS["toy"]
+    told = replace(toy, summarize=lambda results: replace(Toy.summarize(results), headline="Less than half."))
+    registry.EXPERIMENTS["toy"] = told
+    shown = invoke("toy", "--markdown", "page.md").stdout
+    assert shown.index("Less than half.") < shown.index("the sum is 8")
+    assert "Less than half." in (tmp_path / "page.md").read_text()
+
+
+def test_claims_of_ours_are_counted_apart(tmp_path):
+    ours = run(Toy(paper="beyond the paper, which adds nothing"), tmp_path / "ours")
+    assert tally([run(Toy(), tmp_path), ours]) == "1 claim of the paper: 1 reproduced; 1 claim of kfed: 1 reproduced"
+    assert [finding.is_ours for finding in findings_of(ours)] == [True]
