@@ -16,6 +16,9 @@ CHANCE = 1e-3
 FIRST_CHECK, CHECK_EVERY, MAX_STEPS = 9, 2, 201
 """Bounds are computed after so many steps. Noise takes about ten."""
 
+MANY_FEATURES, STEPS_OF_MANY = 256, 3
+"""With more features than this, noise takes so many more."""
+
 _BISECTIONS, _REFINEMENTS = 8, 2
 
 
@@ -24,11 +27,13 @@ def lanczos_bound(residuals: Residuals, keys: npt.NDArray[np.uint64], tightness:
 
     Where no bound is that tight after all steps, it is infinite.
     """
-    recurrence = _Recurrence(residuals.start(keys))
+    starts = residuals.start(keys)
+    recurrence = _Recurrence(starts)
+    first = FIRST_CHECK + (STEPS_OF_MANY if starts.shape[2] > MANY_FEATURES else 0)
     found, left = np.full(len(keys), np.inf), np.arange(len(keys))
     for step in range(1, MAX_STEPS + 1):
         recurrence.advance(residuals)
-        if step < FIRST_CHECK or (step - FIRST_CHECK) % CHECK_EVERY:
+        if step < first or (step - first) % CHECK_EVERY:
             continue
         upper, holds = recurrence.bound(tightness)
         # Each device keeps its first bound, so that it does not depend on the others of the batch.
@@ -37,7 +42,7 @@ def lanczos_bound(residuals: Residuals, keys: npt.NDArray[np.uint64], tightness:
         is_open &= ~holds
         if not is_open.any():
             break
-        if 2 * np.count_nonzero(is_open) < len(left):
+        if 4 * np.count_nonzero(is_open) < len(left):
             left, residuals, recurrence = left[is_open], residuals.select(is_open), recurrence.select(is_open)
     return found
 
