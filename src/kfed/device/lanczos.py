@@ -19,7 +19,9 @@ FIRST_CHECK, CHECK_EVERY, MAX_STEPS = 9, 2, 201
 MANY_FEATURES, STEPS_OF_MANY = 256, 3
 """With more features than this, noise takes so many more."""
 
-_BISECTIONS, _REFINEMENTS = 8, 2
+CHEAP_STEPS = 7
+
+_BISECTIONS, _REFINEMENTS = 9, 4
 
 
 def lanczos_bound(residuals: Residuals, keys: npt.NDArray[np.uint64], tightness: float) -> Array:
@@ -30,6 +32,8 @@ def lanczos_bound(residuals: Residuals, keys: npt.NDArray[np.uint64], tightness:
     starts = residuals.start(keys)
     recurrence = _Recurrence(starts)
     first = FIRST_CHECK + (STEPS_OF_MANY if starts.shape[2] > MANY_FEATURES else 0)
+    if residuals.has_moments:  # steps are cheap, and more of them give a tighter bound
+        first += CHEAP_STEPS
     found, left = np.full(len(keys), np.inf), np.arange(len(keys))
     for step in range(1, MAX_STEPS + 1):
         recurrence.advance(residuals)

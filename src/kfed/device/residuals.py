@@ -37,6 +37,11 @@ class Residuals:
         if isinstance(rows, DenseRows) and self._n_clusters <= FEW_CENTERS:
             self._all_members = self._members(slice(None))
 
+    @property
+    def has_moments(self) -> bool:
+        """Whether `times` does not look at the points."""
+        return self._moments is not None
+
     def start(self, keys: npt.NDArray[np.uint64]) -> Array:
         """R^T u, (n_devices, N_STARTS, n_features), for each u uniform in the cube of side 1 around 0."""
         along = _uniforms(keys, self._rows.n_points, self._rows.dtype)
@@ -73,7 +78,8 @@ class Residuals:
             return None
         moments = self._rows.residual_moments(self._centers, self._labels, self._weights)
         if moments is not None:
-            moments *= np.square(self._inverse)[:, :, None]
+            for _ in range(2):  # the square might overflow
+                moments *= self._inverse[:, :, None]
         return moments
 
     def _back(self, along: Array, block: slice) -> Array:
