@@ -57,9 +57,9 @@ def result(world):
     return kfed.aggregate(world.messages(), 4)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium; one for all tests, as Playwright runs once in a process."""
+    """Chromium; for one module, since no test can call `asyncio.run` while Playwright's loop runs in this process."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("chromium is not installed (Debian package chromium)")
