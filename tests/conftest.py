@@ -59,7 +59,7 @@ def result(world):
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium, for one module: while Playwright runs, no other test of the process can run an event loop."""
+    """Chromium; for one module, since no test can call `asyncio.run` while Playwright's loop runs in this process."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("chromium is not installed (Debian package chromium)")
