@@ -21,7 +21,9 @@ MANY_FEATURES, STEPS_OF_MANY = 256, 3
 
 CHEAP_STEPS = 7
 
-_BISECTIONS, _REFINEMENTS = 9, 4
+_BISECTIONS = 9
+_REFINEMENTS = {4: 12, 8: 32}
+"""By the bytes of a number: the bound is as precise as the points, whatever the order of their sums."""
 
 
 def lanczos_bound(residuals: Residuals, keys: npt.NDArray[np.uint64], tightness: float) -> Array:
@@ -114,7 +116,7 @@ class _Recurrence:
         low = matrices.below_largest()  # and so below the square of the norm
         high = low * tightness**2
         is_tight = holds(high)
-        for _ in range(_REFINEMENTS):
+        for _ in range(_REFINEMENTS[self._lengths.dtype.itemsize]):
             middle = np.sqrt(low * high)
             is_bound = holds(middle)
             low, high = np.where(is_bound, low, middle), np.where(is_bound, middle, high)
