@@ -95,6 +95,18 @@ def test_a_spread_over_a_whole_column_serves_where_few_of_its_cells_are_in_group
     np.testing.assert_allclose(sent.details.squares.sum(), total * 11 / 13)  # by degrees of freedom
 
 
+def test_rows_with_missing_cells_do_not_hide_that_an_average_is_one_persons_row():
+    person, steps = np.array([3.0, 1.0, 4.0, 1.5]), np.random.default_rng(0).integers(1, 64, size=(6, 4)) / 64
+    alike = np.tile([*person[:2], np.nan, np.nan], (FLOOR - 1, 1))  # as the person, as far as they are filled
+    values = np.vstack([person, person + steps, person - steps, alike])
+    schema = FeatureSchema.of_columns([Column(name) for name in "abcd"])
+    sent = cluster_columns(values, schema, 1, random_state=0, min_cluster_size=FLOOR).to_message("a")
+    assert not len(sent.centers)
+    common = np.vstack([values, np.tile(person, (FLOOR - 1, 1))])
+    sent = cluster_columns(common, schema, 1, random_state=0, min_cluster_size=FLOOR).to_message("a")
+    np.testing.assert_allclose(sent.centers, [person])
+
+
 def test_a_center_of_which_less_than_half_may_be_told_is_not_sent():
     schema = FeatureSchema.of_columns([Column(name) for name in "abcd"])
     rng = np.random.default_rng(2)

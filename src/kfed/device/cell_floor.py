@@ -99,18 +99,28 @@ def too_few(
     near = max(ON_CENTER, 16 * float(np.finfo(cells.filled.dtype).eps))
     for cluster in np.unique(labels[counted]):
         own = cells.select(counted & (labels == cluster))
-        center = own.means(np.zeros(len(own.weights), np.intp), np.zeros((1, own.filled.shape[1])))
-        n_on_center = sum(
-            np.count_nonzero(((np.abs(own.filled[rows] - center) <= near) | ~own.is_there[rows]).all(axis=1))
-            for rows in pool.blocks(len(own.weights), ROWS_AT_ONCE)
-        )
+        center = own.means(np.zeros(len(own.weights), np.intp), np.zeros((1, own.filled.shape[1])))[0]
+        on_center = _rows_at(center, cells, counted, near)
+        are_whole = cells.is_there[on_center].all(axis=1)
+        tells_a_row = any(0 < found < min_cluster_size for found in (len(on_center), np.count_nonzero(are_whole)))
         are_many = whose is not None or _are_distinct(own, min_cluster_size)
         is_heavy = counts[cluster] / own.weights.max() < min_cluster_size
-        withheld[cluster] = not are_many or is_heavy or 0 < n_on_center < min_cluster_size
+        withheld[cluster] = not are_many or is_heavy or tells_a_row
     if whose is not None:
         enough = have_enough_ids(whose[counted], cells.weights[counted], labels[counted], len(counts), min_cluster_size)
         withheld |= ~np.asarray(enough).reshape(-1)
     return withheld
+
+
+def _rows_at(center: Array, cells: ObservedCells, counted: Array, near: float) -> Array:
+    """Positions of counted rows, of any cluster, whose filled cells are all at this center."""
+    found = np.flatnonzero(counted)
+    for feature in np.argsort(-np.count_nonzero(cells.is_there, axis=0), kind="stable"):
+        at = np.abs(cells.filled[found, feature] - center[feature]) <= near
+        found = found[at | ~cells.is_there[found, feature]]
+        if not len(found):
+            break
+    return found
 
 
 def _are_distinct(cells: ObservedCells, least: int) -> bool:
