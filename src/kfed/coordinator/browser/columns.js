@@ -204,12 +204,17 @@ function tooFew(cells, counted, labels, counts, least, ids) {
   const { d, data } = cells,
     { means } = tally(cells, counted, labels, counts.length);
   const distinct = Array.from(counts, () => new Set()),
-    on = zeros(counts.length);
+    on = zeros(counts.length),
+    whole = on.slice();
   counted.forEach((row, i) => {
     const own = data.subarray(row * d, (row + 1) * d),
-      label = labels[i];
-    if (distinct[label].size < least) distinct[label].add(own.join());
-    if (own.every((x, f) => Number.isNaN(x) || Math.abs(x - means.data[label * d + f]) <= ON_CENTER)) on[label]++;
+      known = distinct[labels[i]];
+    if (known.size < least) known.add(own.join());
+    on.forEach((_, r) => {
+      if (!own.every((x, f) => Number.isNaN(x) || Math.abs(x - means.data[r * d + f]) <= ON_CENTER)) return;
+      on[r]++;
+      if (!own.some(Number.isNaN)) whole[r]++;
+    });
   });
   const enough = ids
     ? haveEnoughIds(
@@ -219,7 +224,7 @@ function tooFew(cells, counted, labels, counts, least, ids) {
         least,
       )
     : distinct.map((own) => own.size >= least);
-  return Array.from(counts, (count, r) => count < least || !enough[r] || (0 < on[r] && on[r] < least));
+  return Array.from(counts, (count, r) => count < least || !enough[r] || [on, whole].some((rows) => 0 < rows[r] && rows[r] < least));
 }
 
 /** Averages of numbers of which a single cell makes up more than half. @type {(units: Points, counted: number[], labels: Int32Array, schema: Schema, k: number) => boolean[]} */
