@@ -224,7 +224,10 @@ function tooFew(cells, counted, labels, counts, least, ids) {
         least,
       )
     : distinct.map((own) => own.size >= least);
-  return Array.from(counts, (count, r) => count < least || !enough[r] || [on, whole].some((rows) => 0 < rows[r] && rows[r] < least));
+  return Array.from(
+    counts,
+    (count, r) => count < least || !enough[r] || [on, whole].some((rows) => 0 < rows[r] && rows[r] < least),
+  );
 }
 
 /** Averages of numbers of which a single cell makes up more than half. @type {(units: Points, counted: number[], labels: Int32Array, schema: Schema, k: number) => boolean[]} */
