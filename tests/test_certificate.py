@@ -377,6 +377,14 @@ def test_a_device_that_split_a_cluster_is_not_what_the_theorem_is_about():
     )
 
 
+def test_a_summary_is_not_advised_to_have_fewer_local_clusters():
+    rows = np.random.default_rng(0).normal(loc=np.array([0, 50])[:, None, None], size=(2, 60, 2))
+    messages = [kfed.cluster_device(own, random_state=0).to_message(str(i)) for i, own in enumerate(rows)]
+    verdict = str(kfed.aggregate(messages, 2).certificate())
+    assert "they send summaries, and the theorem is about devices that give n_local_clusters" in verdict
+    assert "smaller" not in verdict
+
+
 def test_one_cluster_is_always_right():
     certificate = kfed.aggregate(pair(), 1).certificate()
     assert certificate.verdict == "guaranteed"

@@ -122,7 +122,7 @@ def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
         yield "of each column and group, how many cells were filled, and how far they are from the center on average"
         hidden = int((details.observed == 0).sum())
         if hidden:
-            yield f"nothing about {plural(hidden, 'average')} with too few filled cells behind it"
+            yield f"nothing about {plural(hidden, 'average')} of too few filled cells"
     if details.scatter is not None:
         yield "how all rows together spread in every direction: their scatter, as --moments asked for"
     if details.sketch is not None:

@@ -178,7 +178,11 @@ def _split(batch: MessageBatch, presence: Presence) -> str:
     splitting = np.bincount(batch.owners, minlength=n_devices) > n_pieces
     if not splitting.any():
         return ""
-    return f"{_named(batch, splitting)} sent several centers of one cluster; use a smaller n_local_clusters there"
+    if batch.is_summary is not None and batch.is_summary[splitting].all():
+        advice = "they send summaries, and the theorem is about devices that give n_local_clusters"
+    else:
+        advice = "use a smaller n_local_clusters there"
+    return f"{_named(batch, splitting)} sent several centers of one cluster; {advice}"
 
 
 def _missing(batch: MessageBatch, spreads: Spreads) -> Iterator[str]:
