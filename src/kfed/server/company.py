@@ -29,13 +29,16 @@ BLOCK_ELEMENTS = 2**21
 
 
 def group_with_company(batch: MessageBatch, n_clusters: int, min_devices: int, n_jobs: int | None) -> Grouping:
-    """Algorithm 2 with this traversal; in the mean of a cluster every device has one vote."""
-    centers = batch.centers
-    picks, distances = _traverse(centers, n_clusters, TAKEN_BACK * radii(batch, min_devices))
+    """Algorithm 2 with this traversal; in the mean of a cluster every device has one vote, and a stray center none."""
+    centers, reach = batch.centers, radii(batch, min_devices)
+    picks, distances = _traverse(centers, n_clusters, TAKEN_BACK * reach)
     initial_centers = centers[picks]
     labels = geometry.nearest(centers, initial_centers, n_jobs)
-    means = means_by_label(centers, labels, initial_centers, _votes(labels, batch.owners), n_jobs)
-    return Grouping(initial_centers, distances, labels, means)
+    is_stray = reach > _gaps(initial_centers)[labels] / 2
+    votes = np.zeros(len(centers))
+    votes[~is_stray] = _votes(labels[~is_stray], batch.owners[~is_stray])
+    means = means_by_label(centers, labels, initial_centers, votes, n_jobs)
+    return Grouping(initial_centers, distances, labels, means, strays=np.flatnonzero(is_stray))
 
 
 def radii(batch: MessageBatch, n_devices: int) -> Array:
@@ -71,8 +74,21 @@ def _traverse(centers: Array, n_picks: int, taken_back: Array) -> tuple[Array, A
     return np.array(picks), np.array(distances)
 
 
+def _gaps(picks: Array) -> Array:
+    """Distance of each pick to the nearest other one, (n_picks,); infinite where there is no other.
+
+    A center that is lonelier than half of that is in no cluster: those of one cluster have company much nearer by.
+    """
+    found = np.empty(len(picks))
+    for block in pool.blocks(len(picks), max(1, BLOCK_ELEMENTS // len(picks))):
+        squares = geometry.squared_distances(picks[block], picks)
+        squares[np.arange(len(squares)), np.arange(len(picks))[block]] = np.inf
+        found[block] = squares.min(axis=1)
+    return np.sqrt(found)
+
+
 def _votes(labels: Array, owners: Array) -> Array:
     """Weights of the centers, such that those of one device in one cluster have one vote together."""
-    pairs = labels.astype(np.int64) * (int(owners.max()) + 1) + owners
+    pairs = labels.astype(np.int64) * (int(owners.max(initial=0)) + 1) + owners
     _, inverse, sizes = np.unique(pairs, return_inverse=True, return_counts=True)
     return np.asarray(1 / sizes[inverse])
