@@ -247,6 +247,7 @@ def test_a_screen_reader_hears_roles_names_and_states_of_the_whole_page(socket_c
     page.get_by_text("Name the clusters").wait_for()
     page.get_by_text("How to read this").wait_for()
     page.get_by_label("Invite a site by its name").wait_for()
+    page.get_by_role("button", name="Remove liar").wait_for()
     tree = page.locator("body").aria_snapshot()
     for said in (
         'link "Skip to the federation"',
