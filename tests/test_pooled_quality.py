@@ -8,7 +8,7 @@ import pytest
 
 import kfed
 from kfed._base import figures
-from kfed.experiments import _benchmark_sets as sets
+from kfed.experiments import _public_sets as sets
 from kfed.experiments import reproduce
 from kfed.experiments.experiment import Result
 from kfed.experiments.pooled_quality import CENTERS, EXPERIMENT, HELD

@@ -12,7 +12,7 @@ from kfed._base import geometry
 from kfed._base.array import Array
 from kfed.baselines import centralized, distributed_lloyd
 from kfed.datasets import Dataset, Partition, mnist, mnist_by_writer, partition
-from kfed.experiments import _benchmark_sets
+from kfed.experiments import _public_sets
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.metrics import kmeans_cost
@@ -64,11 +64,11 @@ def _split(data: Dataset, kind: str, n_devices: int, n_points: int, seed: int) -
 
 def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     """Cluster images, or one of the public sets."""
-    return _benchmark_sets.run_set(axes, seed) if "set" in axes else _run_images(axes, seed)
+    return _public_sets.run_set(axes, seed) if "set" in axes else _run_images(axes, seed)
 
 
 def _files(axes: Axes) -> tuple[str, ...]:
-    return (_benchmark_sets.FOLDER,) if "set" in axes else ("mnist", "mnist-writers")
+    return (_public_sets.FOLDER,) if "set" in axes else ("mnist", "mnist-writers")
 
 
 def _run_images(axes: Axes, seed: int) -> dict[str, Any]:
@@ -118,8 +118,8 @@ def summarize(results: list[Result]) -> ExperimentSummary:
         found += [_finding(select(images, split=split, k=k), split, k) for split, k in cases]
         tables += [_table(images, cases), _labels(images, cases)]
     if sets:
-        found += _benchmark_sets.findings(sets)
-        tables.append(_benchmark_sets.table(sets))
+        found += _public_sets.findings(sets)
+        tables.append(_public_sets.table(sets))
     return ExperimentSummary(tuple(found), tuple(tables))
 
 
@@ -177,7 +177,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         handles = panels[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
     if sets:
-        _benchmark_sets.draw(sets, panels[-1])
+        _public_sets.draw(sets, panels[-1])
         panels[-1].legend(frameon=False, fontsize="small")
         finish(panels[-1], "public sets", "", "")
     panels[0].set_ylabel("cost over pooled k-means")
@@ -204,14 +204,14 @@ EXPERIMENT = Experiment(
     setup_differs="MNIST, which the paper splits by writer alone, and public sets with a device for every 60 rows. "
     "k is given to all; k^(z) to the paper's rule alone, as the number of classes on a device.",
     quick=grid(split=HELD, k=[10, 20], n_devices=[15], n_points=[9_000], max_rounds=[20], run=range(1))
-    + grid(set=["r15", "wdbc", "ecoli"], spread=_benchmark_sets.SPREADS, run=range(1)),
+    + grid(set=["r15", "wdbc", "ecoli"], spread=_public_sets.SPREADS, run=range(1)),
     full=grid(split=HELD, k=[10, 20], n_devices=[100], n_points=[60_000], max_rounds=[20], run=range(5))
-    + grid(set=_benchmark_sets.SETS, spread=_benchmark_sets.SPREADS, run=range(5)),
+    + grid(set=_public_sets.SETS, spread=_public_sets.SPREADS, run=range(5)),
     run_one=run_one,
     summarize=summarize,
     plot=plot,
     run_requires=_files,
-    optional=(_benchmark_sets.FOLDER,),
+    optional=(_public_sets.FOLDER,),
     figure_size=(15.0, 4.0),
     minutes=(0.6, 11.0),
 )
