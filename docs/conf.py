@@ -49,7 +49,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 60,
     "abort_on_example_error": True,
-    "parallel": 2,  # each process imports all that scripts import; still a quarter faster on two cores
+    "parallel": 2,  # each process imports all that scripts import; still a tenth faster on two cores
 }
 
 templates_path = ["_templates"]
