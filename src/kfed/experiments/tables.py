@@ -239,5 +239,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     package="kmodes",
     figure_size=(12.0, 4.5),
-    minutes=(1, 12),
+    minutes=(1, 5),
 )
