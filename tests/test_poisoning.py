@@ -85,10 +85,10 @@ def test_one_liar_of_101_changes_nothing_for_the_others(arena, what, rule):
 
 @pytest.mark.parametrize("rule", [*RULES, "pooled"])
 @pytest.mark.parametrize("reach", [30.0, 300.0, 1e100])
-def test_a_center_far_from_all_others_moves_no_mean_so_that_late_devices_are_told_right(arena, reach, rule):
+def test_a_center_far_from_all_others_moves_no_mean_so_far_that_late_devices_are_told_wrong(arena, reach, rule):
     clean, lied_to = (arena.aggregate(*liars, rule=rule, min_devices=2) for liars in ([], [liar(arena, reach=reach)]))
     moved = np.linalg.norm(clean.cluster_centers[:, None] - lied_to.cluster_centers, axis=2).min(axis=1)
-    assert moved.max() < 2  # standard deviations; the nearest clusters are ten apart
+    assert moved.max() < (0.5 if rule == "paper" else 2)  # standard deviations; the nearest clusters are ten apart
 
 
 @pytest.mark.parametrize("rule", ["robust", "pooled"])

@@ -3,7 +3,7 @@
 The rows of its first message are counted again, now by global cluster: one Lloyd step over all devices. Both messages
 count the same cells, and rows move from one sum to another only in groups that are large enough (`group_moves`). So the
 difference of the two messages keeps to the same floor as each of them. Squares tell nothing new: their total follows
-from the first message and the means of the second, and is shared out by degrees of freedom.
+from the first message and the means of the second, and each group gets its share by its number of rows minus one.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
         elif own.texts and are_flags_in_words(own.texts):
             yield Notice(
                 "spelling",
-                f"column {own.name!r} says yes and no in several ways, and is taken as a category; to take it as yes "
-                f"and no: --kinds {own.name}=flag",
+                f"column {own.name!r} has more than one word for yes or for no, so it is taken as a category; use "
+                f"--kinds {own.name}=flag if it is a yes/no column",
             )
 
 
