@@ -148,3 +148,11 @@ def test_a_site_that_may_send_nothing_is_told_how_many_rows_it_takes(write, n_ro
     assert ["it takes about 15 rows" in notice.text for notice in kept.notices if notice.code == "nothing sent"] == (
         [True] * is_said
     )
+
+
+def test_text_among_the_numbers_of_a_data_frame_is_called_text_and_not_shown():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"dose": [*(str(1.5 * i) for i in range(20)), "vogel"], "age": np.arange(21.0)})
+    with pytest.raises(kfed.KFedError, match="column 'dose' holds text in row 20") as raised:
+        cluster_file(frame, 1, "site")
+    assert "vogel" not in str(raised.value)

@@ -41,7 +41,9 @@ class ArrowReader(TableReader):
         column = self._table([name]).column(name)
         if not column[row].is_valid:
             return "is empty"
-        return "holds text" if self._arrow.types.is_string(column.type) else "is NaN or infinite"
+        types = self._arrow.types
+        is_text = types.is_string(column.type) or types.is_large_string(column.type)
+        return "holds text" if is_text else "is NaN or infinite"
 
     def _names(self) -> tuple[str, ...]:
         if self._is_frame():
