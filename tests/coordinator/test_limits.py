@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from coordinators import Caller, message
@@ -100,8 +101,9 @@ def test_an_idle_connection_makes_room_and_one_that_works_does_not(hasty):
         assert hasty.http.get("/healthz").status_code == 200
         assert answer_of(idle[0]) == b""
     hasty.create()
-    with connected(port, 8) as busy:
-        for one in busy:
+    with ExitStack() as busy:
+        for _ in range(8):  # one by one, since none of them may wait for its turn longer than a hasty coordinator does
+            (one,) = busy.enter_context(connected(port, 1))
             one.sendall(b"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert one.recv(20).startswith(b"HTTP/1.1 200")
         with connected(port, 1) as (one_more,):
