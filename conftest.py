@@ -1,5 +1,6 @@
 """What pytest leaves out where it is not installed: Flower, vantage6 and NVFlare have environments of their own."""
 
+import gc
 from importlib.util import find_spec
 
 import numpy as np
@@ -14,6 +15,14 @@ if not find_spec("flwr"):
     collect_ignore_glob += ["src/kfed/adapters/flower*.py", *HELPERS]
 # Their tests are in folders of other names: `tests` is on the path, and a folder there would be found as a package.
 collect_ignore_glob += [f"src/kfed/adapters/{name}.py" for name in ("nvflare", "vantage6") if not find_spec(name)]
+
+gc.disable()  # what is imported to collect tests stays: to look through it again and again takes each worker a second
+
+
+def pytest_collection_finish():
+    """Collect garbage again, but only among what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 FETCHED = {"locate": "mnist", "mnist": "mnist", "mnist_by_writer": "mnist-writers"}

@@ -120,7 +120,7 @@ def _fill(path: Path, n_centers: int) -> str:
     federation = store.add_federation(Federation(0, "full", schema, N_CLUSTERS, "paper", hashed(token), 0.0))
     assert federation is not None
     for part in range(n_centers // N_LOCAL_CLUSTERS // 1_000):
-        store.put([_arrival(federation, message) for message in messages(1_000, f"stored-{part}")])
+        store.change_devices([_arrival(federation, message) for message in messages(1_000, f"stored-{part}")])
     store.close()
     return token
 

@@ -1,10 +1,13 @@
-"""W1 to W4, K1 to K3: Algorithm 1 on fleets, a large device and many clusters, against scikit-learn and faiss."""
+"""W1 to W5, K1 to K3: Algorithm 1 on fleets, large and wide devices and many clusters; scikit-learn and faiss too."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,6 +99,39 @@ def one_device(quick: bool) -> Iterator[Figure]:
     tracemalloc.stop()
     size = f"input {points.nbytes / 1e6:.0f} MB, included"
     yield Figure("W4", "peak memory over the input's", peak, 2.0, False, size)
+
+
+def wide_device(quick: bool) -> Iterator[Figure]:
+    """W5: one device of many features, where the spectral deviation takes longest."""
+    n_points, n_features, n_clusters = (4_000 if quick else 16_000), 3_000, 16
+    points = mixture(np.random.default_rng(0), n_points, n_features, n_clusters)
+    name = f"{n_points:,} x {n_features:,} float32"
+
+    def ours(measure_deviation: bool) -> kfed.LocalClustering:
+        return kfed.cluster_device(points, n_clusters, random_state=0, measure_deviation=measure_deviation)
+
+    seconds = race({"without": lambda: ours(False), "with": lambda: ours(True)}, rounds=3)
+    detail = f"{seconds['with']:.2f} s, without {seconds['without']:.2f} s"
+    longer = seconds["with"] / seconds["without"]
+    yield Figure(name, "time with the spectral deviation over without", longer, 2.0, False, detail)
+    code = f"from benchmarks import devices; print(devices.peak_over_input({n_points}, {n_features}, {n_clusters}))"
+    fresh = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    size = f"input {points.nbytes / 1e6:.0f} MB, included; in a fresh process"
+    yield Figure(name, "peak memory over the input's", float(fresh.stdout), 1.2, False, size)
+
+
+def peak_over_input(n_points: int, n_features: int, n_clusters: int) -> float:
+    """The most that Python and NumPy hold while a device is clustered with its deviation, over its points."""
+    points = mixture(np.random.default_rng(0), n_points, n_features, n_clusters)
+    tracemalloc.start()
+    kfed.cluster_device(points, n_clusters, random_state=0)
+    return 1 + tracemalloc.get_traced_memory()[1] / points.nbytes
 
 
 def many_clusters(n_points: int, n_features: int, n_clusters: int) -> Callable[[bool], Iterator[Figure]]:

@@ -15,9 +15,10 @@ from kfed._base.progress import progress_bar
 
 WORKLOADS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "W1": devices.fleet("W1", 10_000, 100, 64, 4, over_sklearn=25, over_faiss=1.5, as_called=22, over_unmeasured=1.3),
-    "W2": devices.fleet("W2", 1_000, 1_000, 100, 4, over_sklearn=4, over_faiss=1, as_called=4, over_unmeasured=1.3),
+    "W2": devices.fleet("W2", 1_000, 1_000, 100, 4, over_sklearn=4, over_faiss=1.5, as_called=4, over_unmeasured=1.3),
     "W3": devices.fleet("W3", 100, 600, 784, 2, over_sklearn=3, over_faiss=1, as_called=2, over_unmeasured=2),
     "W4": devices.one_device,
+    "W5": devices.wide_device,
     "K1": devices.many_clusters(100_000, 10, 100),
     "K2": devices.many_clusters(200_000, 2, 100),
     "K3": devices.many_clusters(50_000, 20, 500),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kfed
-from k_worlds import changed, shared_digits
+from k_worlds import changed, sent_by, shared_digits, square_of_places
 from worlds import mixture_world, rotation
 
 # Unsure ---------------------------------------------------------------------------------------------------------
@@ -27,8 +27,8 @@ def test_where_no_k_is_reliable_the_best_of_those_compared_is_taken_and_it_is_sa
     sent = shared_digits(15, 4, 2)
     with pytest.warns(kfed.AggregationWarning, match="no number of clusters stands out"):
         result = kfed.aggregate(sent)
-    assert result.k_comparison is not None
-    assert result.n_clusters == result.k_choice.n_clusters == result.k_comparison.best
+    assert result.k_choice.comparison is not None
+    assert result.n_clusters == result.k_choice.n_clusters == result.k_choice.comparison.best
     assert not result.k_choice.is_reliable
     assert "is the best of 2 to" in result.k_choice.reason
     assert kfed.Aggregation.from_bytes(result.to_bytes()).k_choice.reason == result.k_choice.reason
@@ -69,6 +69,34 @@ def test_a_lone_center_of_several_clusters_in_one_makes_the_choice_unsure():
     choice = kfed.choose_n_clusters(sent)
     assert not choice.is_reliable
     assert "rest on one device" in choice.reason
+
+
+def devices_of_few_clusters(n_rows_of_lone):
+    """31 devices with four of 16 clusters each, of 150 rows; one device has a cluster that no other has."""
+    rng = np.random.default_rng(0)
+    places = square_of_places(5, 9.0)[rng.permutation(25)]
+    held = np.concatenate([rng.permutation(16) for _ in range(31)])[: 31 * 4].reshape(31, 4)
+    n_rows = np.ceil(150 / np.bincount(held.ravel())).astype(int)
+    devices = [np.concatenate([rng.normal(places[r], size=(n_rows[r], 2)) for r in own]) for own in held]
+    devices[13] = np.concatenate([devices[13], rng.normal(places[16], size=(n_rows_of_lone, 2))])
+    return devices
+
+
+@pytest.mark.parametrize(("n_rows_of_lone", "is_reliable"), [(0, True), (15, True), (100, False), (200, False)])
+def test_a_number_is_not_relied_upon_if_one_device_may_have_a_cluster_more(n_rows_of_lone, is_reliable):
+    sent = sent_by(devices_of_few_clusters(n_rows_of_lone), "auto")
+    choice = kfed.choose_n_clusters(sent)
+    assert (choice.n_clusters, choice.is_reliable) == (16, is_reliable)
+    assert ("what was set aside of one device has points enough for a cluster" in choice.reason) == (not is_reliable)
+    asked = kfed.choose_n_clusters(sent, min_devices=2)
+    assert (asked.n_clusters, asked.is_reliable) == (16, True), "the caller said that such a cluster does not count"
+
+
+def test_a_number_that_may_lack_a_cluster_is_taken_with_a_warning():
+    sent = sent_by(devices_of_few_clusters(200), "auto")
+    with pytest.warns(kfed.AggregationWarning, match="16 was taken: what was set aside of one device has points"):
+        found = kfed.aggregate(sent)
+    assert (found.n_clusters, found.k_choice.is_reliable) == (16, False)
 
 
 # Messages that say little ---------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Finding k in many worlds: how often it is right, and that it is hardly ever called reliable and wrong."""
 
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,17 +94,27 @@ def by_classes(classes, rows, n_devices, rng):
     return [np.concatenate(own) for own in devices if own]
 
 
+def number_in_summaries(devices, seed):
+    """What they get who give no number at all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        return kfed.aggregate(sent_by(devices, None, seed)).k_choice
+
+
 def tally(make, names, n_seeds, n_local_clusters):
     """Runs in which the right number, and in which another, was called reliable, and all runs."""
     n_right = n_wrong = n_runs = 0
     for name in names:
         points, classes = make(name)
         n_clusters = len(np.unique(classes))
-        n_local = "auto" if n_local_clusters == "auto" else int(np.ceil(np.sqrt(n_clusters)))
+        n_local = int(np.ceil(np.sqrt(n_clusters))) if n_local_clusters == "sqrt(k)" else n_local_clusters
         for way in ("alike", "by classes", "half and half"):
             for seed in range(n_seeds):
                 devices = [points[rows] for rows in spread_out(classes, way, seed)]
-                choice = kfed.choose_n_clusters(sent_by(devices, n_local, seed))
+                if n_local is None:
+                    choice = number_in_summaries(devices, seed)
+                else:
+                    choice = kfed.choose_n_clusters(sent_by(devices, n_local, seed))
                 n_right += choice.is_reliable and choice.n_clusters == n_clusters
                 n_wrong += choice.is_reliable and choice.n_clusters != n_clusters
                 n_runs += 1
@@ -117,6 +128,14 @@ def test_on_public_sets_no_wrong_number_is_called_reliable(n_local_clusters, lea
     assert n_runs == 144
     assert n_wrong == 0
     assert n_right >= least
+
+
+@pytest.mark.slow
+def test_on_public_sets_no_wrong_number_of_summaries_is_called_reliable():
+    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, None)
+    assert n_runs == 36
+    assert n_wrong == 0
+    assert n_right >= 17
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import kfed
 from consoles import SITES, run, said
 from kfed.experiments.demo import run_demo
 from kfed.site import LocalFile, read_scale, read_table
+from kfed.wire import Column, Details
 from three_sites import (
     clusters,  # noqa: F401
     folder,  # noqa: F401
@@ -237,7 +238,7 @@ def digits():
 
 def test_the_demo_runs_without_matplotlib_and_says_how_to_get_the_picture(folder, digits, monkeypatch):
     Path("kfed-demo.png").write_text("an earlier picture")
-    monkeypatch.setattr("kfed.experiments.demo.run_demo", lambda seed: digits)
+    monkeypatch.setattr("kfed.experiments.run_demo", lambda seed: digits)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, out, err = said("demo", "--json")
     assert code == 0
@@ -250,7 +251,7 @@ def test_the_demo_runs_without_matplotlib_and_says_how_to_get_the_picture(folder
 
 def test_the_demo_prints_what_was_sent_and_draws_its_picture(folder, digits, monkeypatch):
     seeds = []
-    monkeypatch.setattr("kfed.experiments.demo.run_demo", lambda seed: seeds.append(seed) or digits)
+    monkeypatch.setattr("kfed.experiments.run_demo", lambda seed: seeds.append(seed) or digits)
     Path("mine.png").write_text("precious")
     assert "exists already" in run("demo", "-o", "mine.png", code=1)
     assert Path("mine.png").read_text() == "precious"
@@ -319,3 +320,49 @@ def test_sites_agree_on_a_schema_by_commands(folder):
         assert kfed.DeviceMessage.load(f"{site}.kfed").schema.fingerprint == facts["fingerprint"]
     assert "schema.json" in run("agree", "north.summary", "-o", "schema.json", code=1)  # it is there
     assert "is not a summary" in run("agree", "north.csv", "-o", "other.json", code=1)
+
+
+def test_a_site_in_another_unit_is_named_where_sites_agree_on_a_scale(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for site, unit in [("d", 1), ("e", 1), ("f", 18)]:
+        rows = zip(rng.normal(100, 15, 60) / unit, rng.normal(50, 9, 60), strict=True)
+        Path(f"{site}.csv").write_text("glucose,age\n" + "".join(f"{one:.2f},{two:.1f}\n" for one, two in rows))
+        run("summarize", f"{site}.csv")
+    told = json.loads(run("agree", "d.summary", "e.summary", "f.summary", "--json"))["warnings"]
+    assert [one["code"] for one in told] == ["other unit"]
+    assert "column 'glucose' of 'f' lies far from" in told[0]["text"]
+    words = run("agree", "d.summary", "e.summary", "f.summary", "-o", "b.json")
+    assert "column 'glucose' of 'f' lies far" in words
+    assert json.loads(run("agree", "d.summary", "e.summary", "-o", "c.json", "--json"))["warnings"] == []
+
+
+def test_the_devices_of_a_cluster_are_counted_as_the_library_counts_them(tmp_path):
+    rng = np.random.default_rng(0)
+    messages = [kfed.DeviceMessage(f"{i}", rng.normal([[0.0], [50.0]], 0.1), [9, 9]) for i in range(30)]
+    messages[0] = kfed.DeviceMessage("0", [[0.0], [900.0]], [9, 9])  # alone at 900
+    paths = [tmp_path / f"{message.device_id}.kfed" for message in messages]
+    for message, path in zip(messages, paths, strict=True):
+        message.save(path)
+    output = tmp_path / "clusters.kfed"
+    facts = json.loads(run("aggregate", *paths, "-k", 2, "--rule", "robust", "-o", output, "--json"))
+    found = kfed.Aggregation.load(output)
+    assert len(found.grouping.set_aside) == 1
+    assert facts["devices_in_cluster"] == found.devices_in_cluster.tolist()
+    assert sorted(facts["devices_in_cluster"]) == [29, 30]
+
+
+def test_the_table_of_clusters_counts_devices_with_a_center_there(tmp_path):
+    schema = kfed.FeatureSchema.of_columns([Column("age"), Column("dose")])
+    for name in "abc":
+        cells = np.array([[9.0, 9.0], [9.0, 0.0]])  # the dose of the second cluster is not known anywhere
+        about = {"schema": schema, "details": Details(cells, cells)}
+        kfed.DeviceMessage(name, [[0.0, 1.0], [50.0, 0.0]], [9, 9], [18.0, 9.0], **about).save(
+            tmp_path / f"{name}.kfed"
+        )
+    paths, output = sorted(tmp_path.glob("*.kfed")), tmp_path / "clusters.kfed"
+    facts = json.loads(run("aggregate", *paths, "-k", 2, "-o", output, "--json"))
+    assert sorted(facts["devices_in_cluster"]) == [0, 3]
+    assert facts["devices_with_center"] == [3, 3]
+    table = [line for line in run("aggregate", *paths, "-k", 2, "-o", output, "--force").splitlines() if "│" in line]
+    assert [line.split("│")[4].strip() for line in table] == ["3", "3"]

@@ -35,7 +35,7 @@ from three_sites import (
         ("", "at least one row"),
         (
             "a,note\n" + "".join(f"{i % 5},x{SECRET}{i % 60}\n" for i in range(200)),
-            "column 'note' is text with 60 distinct values; a category has at most 50. Leave it out with --columns",
+            "'note' is text with 60 distinct values; a category has at most 50. Leave it out with --exclude note",
         ),
     ],
 )
@@ -74,7 +74,7 @@ def test_too_little_memory_is_said(folder, monkeypatch):
     def too_large(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("kfed.site.cluster.cluster_columns", too_large)
+    monkeypatch.setattr("kfed.site.kept.cluster_columns", too_large)
     assert "not enough memory" in run("device", "north.csv", "-k", 2, "--id-column", "person", code=1)
     assert not Path("north.kfed").exists()
 

@@ -93,6 +93,21 @@ def test_dates_are_shown_as_dates():
     assert profile.shown_spread(late, 0) == "10 days"
 
 
+def test_dates_are_written_as_dates_in_csv_and_json(tmp_path):
+    schema = kfed.FeatureSchema.of_columns([Column("admitted", "date"), Column("age")])
+    details = Details(observed=np.full((2, 2), 10.0), squares=np.full((2, 2), 40.0))
+    message = kfed.DeviceMessage("a", [[0.0, 30.0], [30.0, 60.0]], [10, 10], [80.0] * 2, schema=schema, details=details)
+    kfed.aggregate([message], 2).save(tmp_path / "clusters.kfed")
+    run("report", tmp_path / "clusters.kfed", "--csv", tmp_path / "profiles.csv")
+    with open(tmp_path / "profiles.csv", encoding="utf-8") as file:
+        written = [line for line in csv.DictReader(file) if line["column"] == "admitted"]
+    assert {line["mean"] for line in written} == {"1970-01-01", "1970-01-31"}
+    assert {line["mean_of_all"] for line in written} == {"1970-01-16"}
+    told = json.loads(run("report", tmp_path / "clusters.kfed", "--json").stdout)["profiles"]
+    assert {one["mean"] for one in told if one["column"] == "admitted"} == {"1970-01-01", "1970-01-31"}
+    assert {one["mean"] for one in told if one["column"] == "age"} == {30.0, 60.0}
+
+
 def test_arrays_have_profiles_without_spreads(plain):
     profile = plain.profile()
     assert profile.spreads is None

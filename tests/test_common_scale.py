@@ -5,6 +5,7 @@ import pytest
 
 import kfed
 from kfed.device import cluster_columns
+from kfed.server import aggregate_batch
 from kfed.wire import Column, CommonScale, Details, DeviceMessage, FeatureSchema, MessageBatch
 
 SCHEMA = FeatureSchema.of_columns([Column("a"), Column("b"), Column("on", "flag")])
@@ -54,14 +55,14 @@ def test_one_device_cannot_move_the_scale_of_all_by_much(sent):
 
 
 def test_an_aggregation_keeps_the_scale_that_it_was_made_on():
-    result = kfed.Aggregation.of(MessageBatch.of(messages([20, 20, 500])), 2, "robust")
+    result = aggregate_batch(MessageBatch.of(messages([20, 20, 500])), 2, "robust")
     again = kfed.Aggregation.from_bytes(result.to_bytes())
     assert again == result
     np.testing.assert_array_equal(again.cluster_centers, result.cluster_centers)
 
 
 def test_an_aggregation_from_before_scales_were_bounded_has_its_own():
-    result = kfed.Aggregation.of(MessageBatch.of(messages([20, 20, 500])), 2, "robust")
+    result = aggregate_batch(MessageBatch.of(messages([20, 20, 500])), 2, "robust")
     tensors, facts = result._parts()
     old = {name: array for name, array in tensors.items() if name not in ("shift", "scale")}
     again = kfed.Aggregation._restored(old, facts)
@@ -85,3 +86,11 @@ def test_a_scale_of_a_category_is_found_where_most_sites_lack_a_level():
     found = MessageBatch.of(sent).scale
     assert isinstance(found, CommonScale)
     assert (found.scale > 0.3).all()
+
+
+def test_what_is_on_the_common_scale_stays_there():
+    sent = messages([60] * 5)
+    sent.append(cluster_columns(rows(9) * [3, 1, 0], SCHEMA, 2, random_state=0, min_cluster_size=1).to_message("far"))
+    once = MessageBatch.of(sent).rescaled
+    assert np.array_equal(once.rescaled.centers, once.centers)
+    assert np.array_equal(once.rescaled.sums_of_squares, once.sums_of_squares)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score
 
 import kfed
 from consoles import invoked as run
+from k_worlds import changed, sent_by, square_of_places
 from kfed.server.stability import agreement
 from worlds import mixture_world
 
@@ -95,7 +97,7 @@ def test_single_centers_as_clusters_are_not_recommended_and_few_centers_are_said
 def test_values_above_the_number_of_centers_are_left_out(world):
     sent = world.messages()[:2]
     assert kfed.compare_k(sent, [2, 6, 7, 50], n_resamplings=2).n_clusters.tolist() == [2, 6]
-    with pytest.raises(kfed.TooFewCentersError, match="at most 6, the number of device centers; the least is 9"):
+    with pytest.raises(kfed.TooFewCentersError, match="at most 6, the number of device centers; got 9"):
         kfed.compare_k(sent, [9])
     with pytest.raises(kfed.InvalidInputError, match="at least one number to compare"):
         kfed.compare_k(sent, [])
@@ -150,6 +152,16 @@ def test_a_range_as_json_is_json_alone(folder):
     assert found["recommended"] == 9
     assert found["n_clusters"] == [8, 9, 10]
     assert len(found["costs"]) == len(found["stability"]) == 3
+    assert found["warnings"] == []
+
+
+def test_a_range_as_json_has_the_warnings_about_the_data(folder):
+    sent = [kfed.DeviceMessage.load(path) for path in sorted(folder.glob("*.kfed"))]
+    kfed.DeviceMessage("far", sent[0].centers + 1e4, sent[0].counts, sent[0].sums_of_squares).save("far.kfed")
+    ran = run("aggregate", *sorted(folder.glob("*.kfed")), "-k", "8-10", "--json")
+    [notice] = json.loads(ran.stdout)["warnings"]
+    assert notice["code"] == "other scale"
+    assert notice["text"] in ran.stderr
 
 
 def test_auto_without_a_clear_number_ends_in_the_table(tmp_path, monkeypatch, cloud):
@@ -196,3 +208,78 @@ def test_public_sets_show_their_number_of_clusters(name, k):
     local = kfed.cluster_fleet(parts, [min(10, len(part) // 4) for part in parts], random_state=0)
     sent = [own.to_message(f"{i:03}") for i, own in enumerate(local) if not own.withheld.all()]
     assert kfed.compare_k(sent, range(2, k + 5)).recommended == k
+
+
+def sites_of_four_groups(seed, n_rows_of_last):
+    """Five sites with two of four groups each, of which the last has many rows."""
+    rng = np.random.default_rng(seed)
+    places = rng.normal(size=(4, 3)) * 10
+    held = {"a": (0, 1), "b": (1, 2), "c": (2, 3), "d": (3, 0), "e": (3, 0)}
+    sent = []
+    for name, groups in held.items():
+        n_rows = n_rows_of_last if name == "e" else 60
+        rows = np.concatenate([rng.normal(places[group], size=(n_rows, 3)) for group in groups])
+        sent.append(kfed.cluster_device(rows, random_state=0, device_id=name).to_message(name))
+    return sent
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5])
+def test_groups_of_few_rows_are_not_merged_for_the_sake_of_a_large_site(seed):
+    assert kfed.compare_k(sites_of_four_groups(seed, 600), range(2, 8), n_resamplings=8).recommended == 4
+
+
+def test_no_number_is_called_clear_where_one_site_has_nearly_all_rows():
+    compared = kfed.compare_k(sites_of_four_groups(5, 6000), range(2, 8), n_resamplings=8)
+    assert compared.recommended is None
+    assert compared.reason == "one device has 96% of the rows, so that leaving out others tells little"
+
+
+def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_is_not_reliable(monkeypatch):
+    sent = sites_of_four_groups(3, 60)
+    compared = kfed.compare_k(sent, range(2, 8), n_resamplings=8)
+    assert compared.is_sure
+    shaky = replace(compared, weakest=np.minimum(compared.weakest, 0.85))
+    assert (shaky.recommended, shaky.is_sure) == (4, False)
+    monkeypatch.setattr("kfed.server.finding_k.compare_k", lambda *args, **options: shaky)
+    with pytest.warns(
+        kfed.AggregationWarning, match="the number of clusters is not sure, and 4 was taken: its clusters"
+    ):
+        found = kfed.aggregate(sent)
+    assert (found.n_clusters, found.k_choice.is_reliable) == (4, False)
+
+
+def devices_of_groups_of_clusters():
+    """Twenty devices that are alike: four groups of four clusters, 8 standard deviations apart, and groups 40."""
+    rng = np.random.default_rng(0)
+    places = (square_of_places(2, 40.0)[:, None] + square_of_places(2, 8.0)).reshape(-1, 2)
+    classes = rng.permutation(np.repeat(np.arange(16), 120))
+    return np.split(places[classes] + rng.normal(size=(len(classes), 2)), 20)
+
+
+def test_a_few_groups_of_many_clusters_are_not_taken_for_the_clusters():
+    found = kfed.aggregate(sent_by(devices_of_groups_of_clusters(), None))
+    assert (found.n_clusters, found.k_choice.is_reliable) == (16, True)
+    assert "k = 16 stands out among 2 to 19" in found.k_choice.reason
+
+
+def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_another(monkeypatch):
+    sent = sites_of_four_groups(3, 60)
+    named = replace(kfed.choose_n_clusters(sent), n_clusters=17, is_reliable=False)
+    monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: named)
+    with pytest.warns(kfed.AggregationWarning, match="the number of clusters is not sure, and 4 was taken"):
+        found = kfed.aggregate(sent)
+    assert found.k_choice.comparison.is_sure
+    assert (found.n_clusters, found.k_choice.is_reliable, found.k_choice.agreement) == (4, False, False)
+    assert "stands out among 2 to 20; but distances and cost of all centers name 17" in found.k_choice.reason
+
+
+def test_a_number_that_needs_a_cluster_of_one_center_is_not_reliable():
+    sent = sites_of_four_groups(3, 60)
+    assert kfed.aggregate(sent).k_choice.is_reliable
+    far = np.array(sent[0].centers.max(axis=0) + 40.0)
+    centers, counts = np.vstack([sent[0].centers, far]), [*sent[0].counts, 5]
+    squares = [*sent[0].sums_of_squares, 5.0]
+    sent[0] = changed(sent[0], centers=centers, counts=counts, sums_of_squares=squares, spectral_deviation=None)
+    with pytest.warns(kfed.AggregationWarning, match="a cluster is a single center"):
+        found = kfed.aggregate(sent, rule="pooled")
+    assert (found.n_clusters, found.k_choice.is_reliable) == (5, False)

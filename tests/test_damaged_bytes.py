@@ -55,11 +55,14 @@ def use(found):
         found.cost  # noqa: B018
 
 
+# A fifth of the bits has every bit of a byte: 5 and 8 have no common divisor.
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(1, 5))])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flipped_bit_is_refused_or_gives_something_sound(kind):
+def test_a_flipped_bit_is_refused_or_gives_something_sound(kind, first):
     payload = payload_of(kind)
     n_refused = 0
-    for position in range(8 * len(payload)):
+    positions = range(first, 8 * len(payload), 5)
+    for position in positions:
         flipped = bytearray(payload)
         flipped[position // 8] ^= 1 << (position % 8)
         try:
@@ -68,7 +71,7 @@ def test_a_flipped_bit_is_refused_or_gives_something_sound(kind):
             n_refused += 1
         else:
             use(found)
-    assert n_refused > 0.2 * 8 * len(payload)
+    assert n_refused > 0.2 * len(positions)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,7 +186,7 @@ def test_a_message_that_safetensors_can_read_is_what_it_says():
 
 
 def test_a_message_too_large_is_refused_before_it_is_read(monkeypatch, tmp_path):
-    monkeypatch.setattr(kfed.DeviceMessage, "MAX_BYTES", 200)
+    monkeypatch.setattr(kfed.DeviceMessage, "_max_bytes", 200)
     payload = kfed.DeviceMessage("a", np.ones((9, 9)), [3] * 9).to_bytes()
     with pytest.raises(kfed.MessageError, match="at most 200 bytes"):
         kfed.DeviceMessage.from_bytes(payload)

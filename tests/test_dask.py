@@ -74,8 +74,7 @@ def test_private_devices_send_noisy_centers_and_their_rows_get_labels(dask_clien
     assert labels["cluster"].nunique() == N_CLUSTERS
 
 
-@pytest.mark.parametrize("n_parts", [1, 5])
-@pytest.mark.parametrize("rule", ["paper", "robust"])
+@pytest.mark.parametrize(("n_parts", "rule"), [(1, "paper"), (3, "paper"), (3, "robust")])
 def test_a_cluster_gives_the_aggregation_and_the_labels_of_one_process(dask_client, table, n_parts, rule):
     assert_as_in_one_process(table, n_parts, rule, dask_client)
 
@@ -113,11 +112,11 @@ def test_without_a_cluster_the_threads_of_this_process_do_the_work(table):
 @pytest.mark.parametrize("mixed", [False, True])
 def test_devices_that_span_partitions_are_brought_together_and_it_is_said(dask_client, table, mixed):
     rows = table.sample(frac=1, random_state=1).reset_index(drop=True) if mixed else table
-    frame = dd.from_pandas(rows, npartitions=7)
+    frame = dd.from_pandas(rows, npartitions=4)
     with pytest.warns(PartitionWarning, match="devices have rows in several partitions") as said:
         result = clustered(frame, dask_client)
     n_spanning = int(str(said[0].message).split()[0])
-    assert n_spanning == 40 if mixed else 1 <= n_spanning <= 6
+    assert n_spanning == 40 if mixed else 1 <= n_spanning <= 3
     expected, labels = in_one_process(rows)
     assert result.to_bytes() == expected.to_bytes()
     found = result.labelled["cluster"].compute().sort_index()

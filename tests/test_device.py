@@ -305,6 +305,8 @@ BAD_POINTS = {
     "complex": ([[SECRET + 1j]], "numbers"),
     "dates": (np.array([["2020-01-01"]], dtype="datetime64[D]"), "numbers"),
     "too large to square": (np.full((5, 2), SECRET * 1e150), "squared"),
+    "too large to be sent": (np.full((5, 2), SECRET * 1e100), "at most 1e\\+100 in size"),
+    "too small to square": (np.full((5, 2), SECRET * 1e-155), "large enough to be squared"),
     "too large to square in float32": (np.full((5, 2), SECRET * 1e15, np.float32), "squared.*float64"),
 }
 

@@ -7,7 +7,8 @@ import pytest
 import kfed
 from consoles import invoked as run
 from kfed._base import figures
-from kfed.insight import diagnose, diagnose_data, diagnosis, plot_traversal
+from kfed.insight import assessment, diagnose, diagnose_data, diagnosis, plot_traversal
+from kfed.server import Without
 from worlds import mixture_world
 
 
@@ -53,6 +54,21 @@ def test_overlapping_clusters_are_said_to_be_so_and_what_to_do():
     assert found.assessment.conclusion().answer in ("unstable", "overlapping")
     assert found.assessment.conclusion().is_good is False
     assert any("kfed aggregate -k 2-12" in text for text in found.assessment.advice())
+
+
+@pytest.mark.parametrize("n_clusters", [9, "auto"])
+def test_unstable_clusters_are_advised_only_what_was_not_done(world, monkeypatch, n_clusters):
+    kept = [Without("0", 0.8), Without("1", 0.85), Without("2", 1.0)]
+    monkeypatch.setattr(assessment, "without_each", lambda _: kept)
+    found = diagnose(kfed.aggregate(world.messages(), n_clusters))
+    (advice,) = found.assessment.advice()
+    assert ("kfed aggregate -k 2-12" in advice) == (n_clusters == 9)
+    assert ("depend on '0', '1': look at the rows there" in advice) == (n_clusters == "auto")
+    assert "at least 80% of the rows of the others keep their cluster, 88% on average." in str(
+        found.assessment.conclusion().meaning
+    )
+    assert found.evidence.startswith("on average over devices that are left out, though, the centers show 9 clusters")
+    assert any("along the line between two clusters" in note for note in found.notes)
 
 
 def test_a_device_that_fits_badly_is_named(world):
@@ -305,3 +321,13 @@ def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path):
     assert result.stdout.startswith("no k stands out")
     assert "choose a number from the table" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_of_summaries_the_diagnosis_finds_the_number_of_clusters_that_aggregate_finds():
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    devices = [places[rng.integers(3, size=60)] + rng.normal(size=(60, 2)) for _ in range(6)]
+    sent = [kfed.cluster_device(rows, random_state=0).to_message(f"{i}") for i, rows in enumerate(devices)]
+    found = kfed.aggregate(sent).k_choice
+    of_four = diagnose(kfed.aggregate(sent, 4))
+    assert of_four.details["k_choice"]["n_clusters"] == found.n_clusters == 3

@@ -183,14 +183,6 @@ def test_a_search_that_loses_the_groups_says_so(table, groups):
         KFed(N_CLUSTERS, random_state=0).fit(table)
 
 
-def test_pandas_na_is_an_error_that_says_so(table):
-    frame = pd.DataFrame(table).astype(object)
-    frame.iloc[3, 1] = pd.NA
-    for model in models():
-        with pytest.raises(kfed.InvalidInputError, match=r"no missing cells; got pandas.NA"):
-            model.fit(frame)
-
-
 def test_more_threads_change_nothing(table, groups):
     model = federated(n_jobs=1).fit(table, groups=groups)
     for n_jobs in (None, 2, -1):

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import kfed
@@ -22,18 +23,93 @@ def with_table(mixture, position, table):
 @pytest.mark.parametrize(
     ("table_of_device_2", "words"),
     [
-        ([[np.nan] * 5] * 4, "Input X contains NaN"),
-        ([[np.inf] * 5] * 4, "infinity"),
+        ([[np.nan] * 5] * 4, "X must be finite; 4 rows hold NaN or infinite values"),
+        ([[np.inf] * 5] * 4, "X must be finite; 4 rows hold NaN or infinite values"),
         (np.ones((4, 6)), "X has 6 features, but KFed is expecting 5"),
         (np.ones((0, 5)), "0 sample"),
         (np.ones(5), "Expected 2D array, got 1D array"),
         ([[1.0] * 5, [1.0] * 4], "inhomogeneous"),
-        ([["a"] * 5] * 4, "could not convert string to float"),
+        ([["a"] * 5] * 4, r"X must be numbers; column 0 \(counted from 0\) holds text"),
     ],
 )
 def test_a_bad_table_is_an_error_that_names_its_device(mixture, table_of_device_2, words):
     with pytest.raises(kfed.InvalidInputError, match=f"device '2'(.|\n)*{words}"):
         federated().fit(with_table(mixture, 2, table_of_device_2))
+
+
+SECRET = "Mueller-4711"
+FRAME = pd.DataFrame({"age": np.arange(8.0), "name": [SECRET] * 8})
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (FRAME, "column 'name' holds text"),
+        (FRAME.astype({"name": "category"}), "column 'name' holds text"),
+        (FRAME.to_numpy(), r"column 1 \(counted from 0\) holds text"),
+        (FRAME.assign(name=pd.Timestamp("2026-01-31")), "column 'name' holds dates"),
+        (FRAME["name"].to_numpy(), "X must be numbers"),
+        (FRAME.assign(name=4711j), "Complex data not supported"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:X has feature names, but LocalKMeans was fitted without")
+def test_text_and_dates_are_refused_by_the_name_of_their_column_and_no_cell_is_shown(X, words):
+    fitted = kfed.LocalKMeans(2).fit(np.arange(16.0).reshape(8, 2))
+    for call in (
+        lambda: kfed.KFed(2).fit(X, groups=np.repeat([0, 1], 4)),
+        lambda: kfed.KFed(2).fit([X, X]),
+        lambda: kfed.LocalKMeans(2).fit(X),
+        lambda: fitted.predict(X),
+    ):
+        with pytest.raises(kfed.InvalidInputError, match=words) as caught:
+            call()
+        assert "4711" not in printed(caught.value)
+
+
+def printed(error):
+    """The errors that Python prints, without the lines of code."""
+    behind = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return str(error) if behind is None else f"{error}\n{printed(behind)}"
+
+
+WITH_GAP = pd.DataFrame({"age": FRAME["age"].where(FRAME.index != 3), "dose": 1.0})
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        WITH_GAP,
+        WITH_GAP.astype({"age": "Int64"}),
+        WITH_GAP.astype(object).fillna(pd.NA),
+        WITH_GAP.to_numpy(),
+        sparse.csr_array(WITH_GAP.to_numpy()),
+        WITH_GAP.to_numpy().tolist(),
+    ],
+    ids=["NaN", "pandas.NA", "objects", "array", "sparse", "lists"],
+)
+@pytest.mark.filterwarnings("ignore:X has feature names, but LocalKMeans was fitted without")
+def test_missing_cells_are_refused_with_their_place_and_what_takes_them(X):
+    fitted = kfed.LocalKMeans(2).fit(np.arange(16.0).reshape(8, 2))
+    place = "1 value is NaN" if sparse.issparse(X) else r"1 row holds NaN .*\(first: row 3, column 0\)"
+    for call in (
+        lambda: kfed.KFed(2).fit(X, groups=np.repeat([0, 1], 4)),
+        lambda: kfed.LocalKMeans(2).fit(X),
+        lambda: fitted.predict(X),
+    ):
+        with pytest.raises(kfed.InvalidInputError, match=rf"X must be finite; {place}.*: .*`kfed device`"):
+            call()
+
+
+def test_a_single_feature_is_refused_without_showing_it():
+    with pytest.raises(kfed.InvalidInputError, match=r"Expected 2D array.*Reshape your data") as caught:
+        kfed.LocalKMeans(2).fit(np.full(8, 4711.0))
+    assert "4711" not in printed(caught.value)
+
+
+def test_the_functions_name_the_column_of_text_too():
+    with pytest.raises(kfed.InvalidInputError, match="points must be numbers; column 'name' holds text") as caught:
+        kfed.cluster_device(FRAME, 2)
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize(

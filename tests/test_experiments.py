@@ -219,10 +219,21 @@ def test_a_verdict_that_falls_below_what_is_written_down_fails(tmp_path, capsys)
     run(Toy(), tmp_path / "worse", quick=True)
     assert expected.main(["check", file, str(tmp_path / "worse")]) == 1
     assert "toy: the sum is 8 | or more is not reproduced; expected reproduced" in capsys.readouterr().out
-    run(Toy(name="other"), tmp_path / "other")
-    assert expected.main(["check", file, str(tmp_path / "other")]) == 0
-    assert "not run: toy" in capsys.readouterr().out
     assert expected.main(["check", file]) == 2
+
+
+def test_an_experiment_that_is_written_down_and_did_not_run_fails(tmp_path, capsys):
+    file = tmp_path / "expected.json"
+    file.write_text(
+        json.dumps({"toy": {"the sum is 8 | or more": "reproduced"}, "gone": {"it is there": "reproduced"}})
+    )
+    run(Toy(), tmp_path / "results")
+    assert expected.main(["check", str(file), str(tmp_path / "results")]) == 1
+    said = capsys.readouterr().out
+    assert said == "gone did not run; expected: it is there\n1 expected verdict checked; 1 problem\n"
+    (tmp_path / "nothing").mkdir()
+    assert expected.main(["check", str(file), str(tmp_path / "nothing")]) == 1
+    assert "toy did not run; expected: the sum is 8 | or more" in capsys.readouterr().out
 
 
 def test_what_is_written_down_is_of_experiments_and_claims_that_there_are():

@@ -47,6 +47,7 @@ def test_no_devices_are_a_fleet():
     assert kfed.cluster_fleet([], 2) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*before converging:kfed.errors.KFedWarning")
 def test_settings_reach_every_device():
     fleet = [blobs(40, 3, 3, seed) for seed in range(3)]
     for local in kfed.cluster_fleet(fleet, 3, random_state=0, min_cluster_size=100, measure_deviation=False):

@@ -40,6 +40,17 @@ def test_a_site_gets_the_index_of_its_frame_back():
     assert kept.labels(kfed.aggregate([kept.to_message()], 2)).index.equals(FRAME.index)
 
 
+def test_predicted_labels_of_a_data_frame_have_its_index():
+    local = kfed.cluster_device(FRAME, 2, random_state=0)
+    result = kfed.aggregate([local.to_message("north")], 2)
+    for clusters in (result, kfed.ClusterModel.of(result)):
+        labels = clusters.predict(FRAME)
+        assert labels.index.equals(FRAME.index)
+        assert labels.name == "cluster"
+        assert np.array_equal(clusters.predict(VALUES), labels)
+        assert type(clusters.predict(VALUES)) is type(clusters.predict(pl.from_pandas(FRAME))) is np.ndarray
+
+
 @pytest.mark.parametrize("points", [VALUES, pl.from_pandas(FRAME)], ids=["array", "polars"])
 def test_what_has_no_index_gets_an_array(points):
     local = kfed.cluster_device(points, 2, random_state=0)

@@ -14,7 +14,7 @@ import pytest
 
 import kfed
 from consoles import run
-from kfed.cli import PANELS
+from kfed.cli import PANELS, app
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = (ROOT / "docs" / "reference-api.md").read_text(encoding="utf-8")
@@ -31,24 +31,38 @@ def test_help_names_every_command_under_those_who_use_it():
             assert re.search(rf"│ {command} ", part), (panel, command)
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete_commands(shell):
-    asked = {"bash": "complete_bash", "zsh": "complete_zsh", "fish": "complete_fish"}[shell]
-    words = {
-        "COMP_WORDS": "kfed agg",
-        "COMP_CWORD": "1",
-        "_TYPER_COMPLETE_ARGS": "kfed agg",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-        "_KFED_COMPLETE": asked,
-    }
+def test_the_first_example_of_the_help_needs_no_number():
+    example = run("--help").split("A consortium in three commands")[1]
+    assert "kfed device site7.csv" in example
+    assert " -k " not in example
+
+
+COMPLETION = {
+    "COMP_WORDS": "kfed agg",
+    "COMP_CWORD": "1",
+    "_TYPER_COMPLETE_ARGS": "kfed agg",
+    "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+}
+
+
+def test_bash_completes_commands():
     answer = subprocess.run(
         [sys.executable, "-c", "from kfed.cli import app; app(prog_name='kfed')"],
-        env={**words, "PYTHONPATH": str(ROOT / "src"), "PATH": ""},
+        env={**COMPLETION, "_KFED_COMPLETE": "complete_bash", "PYTHONPATH": str(ROOT / "src"), "PATH": ""},
         capture_output=True,
         text=True,
         check=False,
     )
     assert "aggregate" in answer.stdout, answer.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_complete_commands(shell, monkeypatch, capsys):
+    for name, value in {**COMPLETION, "_KFED_COMPLETE": f"complete_{shell}"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        app(prog_name="kfed")
+    assert "aggregate" in capsys.readouterr().out
 
 
 def test_every_place_states_the_same_version():

@@ -57,6 +57,35 @@ def test_cluster_centers_must_be_finite_rows(centers):
         kfed.Identity("a", [], centers)
 
 
+def test_shares_of_clusters_travel_with_the_answer():
+    identity = kfed.Identity("a", [0], [[0.0], [1.0]], cluster_shares=[0.75, 0.25])
+    decoded = kfed.Identity.from_bytes(identity.to_bytes())
+    assert decoded == identity
+    assert decoded.cluster_shares.tolist() == [0.75, 0.25]
+    assert identity != kfed.Identity("a", [0], [[0.0], [1.0]])
+    assert identity != kfed.Identity("a", [0], [[0.0], [1.0]], cluster_shares=[0.5, 0.5])
+
+
+def test_an_answer_without_shares_is_read_as_before():
+    identity = kfed.Identity("a", [0], [[0.0], [1.0]])
+    assert kfed.Identity.from_bytes(identity.to_bytes()).cluster_shares is None
+
+
+def test_an_aggregation_tells_the_share_of_each_cluster():
+    messages = [kfed.DeviceMessage(f"{i}", [[0.0], [9.0]], [10 + i, 30 - i]) for i in range(3)]
+    result = kfed.aggregate(messages, 2)
+    shares = result.answer(messages[0]).cluster_shares
+    np.testing.assert_allclose(shares, result.cluster_sizes / 120, rtol=0.05)
+    assert all(share == float(f"{share:.1e}") for share in shares)  # what is exact tells the rows of others
+    np.testing.assert_allclose(result.assign(kfed.DeviceMessage("late", [[8.0]], [5])).cluster_shares, shares)
+
+
+@pytest.mark.parametrize("shares", [[0.5], [-0.1, 1.1], [np.nan, 0.5], [["a"], ["b"]], [[0.5, 0.5]], ["a", "b"]])
+def test_shares_must_be_one_number_from_0_to_1_for_each_cluster(shares):
+    with pytest.raises(kfed.InvalidInputError, match="cluster_shares must be 2 numbers from 0 to 1"):
+        kfed.Identity("a", [], [[0.0], [1.0]], cluster_shares=shares)
+
+
 # Induced labels -------------------------------------------------------------------------------------------------
 
 

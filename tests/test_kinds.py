@@ -1,20 +1,21 @@
 """What columns are: kinds that a user names, kinds that differ between sites, and files with more than a table."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as arrow
 import pytest
-import python_calamine
 from pyarrow import csv as arrow_csv
 
 import kfed
+from consoles import invoked
 from kfed.site import TableSummary, agree, cluster_file, label_rows, read_columns, read_schema
 from kfed.site import csv_reader as csv_reading
 from kfed.wire import Column, FeatureSchema
+from workbooks import workbook
 
 SECRET = "8675309.25"
 
@@ -47,8 +48,8 @@ def test_codes_such_as_3a_are_read_if_they_are_named_a_category(write):
     ("kind", "said"),
     [
         ("number", "column 'c' holds text in line 2"),
-        ("flag", "column 'c' must hold yes or no, true or false, or 1 or 0 in every row; not in line 2"),
-        ("date", "column 'c' must hold a date such as 2026-01-31 in every row; not in line 2"),
+        ("flag", "column 'c' must hold yes or no, true or false, or 1 or 0 in every row; line 2 holds something else"),
+        ("date", "column 'c' must hold a date such as 2026-01-31 in every row; line 2 holds something else"),
         ("colour", "the kind of 'c' must be one of"),
     ],
 )
@@ -79,7 +80,7 @@ def test_a_level_that_a_schema_does_not_have_is_said(write):
     schema = FeatureSchema.of_columns([Column("c", "category", ("a", "b")), Column("x")])
     table = read_columns(write("c,x\na,1\nb,2\nz,3\nz,4\n"), schema=schema)
     assert [notice.text for notice in table.notices] == [
-        "2 cells of 'c' hold a level that is not in the schema, and count as missing"
+        "2 cells of 'c' hold a level that the others do not have, and count as missing"
     ]
 
 
@@ -123,6 +124,13 @@ def test_summaries_of_yes_and_no_agree_with_those_of_one_and_zero(write):
     assert schema.columns[1] == Column("on", shift=0.5, scale=0.5)
 
 
+def test_a_site_that_names_no_level_takes_part_in_agreeing(write):
+    large = write("ward,age\n" + "".join(f"{'AB'[i % 2]},{30 + i % 9}\n" for i in range(60)), "large.csv")
+    small = write("ward,age\n" + "".join(f"{'AB'[i % 2]},{30 + i % 9}\n" for i in range(4)), "small.csv")
+    schema = agree({path.stem: TableSummary.of(read_columns(path), 5) for path in (small, large)})
+    assert schema.columns[0].levels == ("A", "B")
+
+
 # More than a table in a file ------------------------------------------------------------------------------------
 
 
@@ -153,12 +161,65 @@ def test_a_title_above_the_names_is_skipped_and_said(write, more):
     assert table.notices[0].text == "2 lines above the names of the columns are skipped, as a title"
 
 
+ROWS = [["age", "dose"], [30.0, 1.5], [40.0, 2.5]]
+
+
+def test_a_cover_page_is_not_taken_for_the_table_and_sheets_that_are_not_read_are_named(write, monkeypatch):
+    path = workbook(write, monkeypatch, {"Info": [["info"], ["Export"]], "2024": ROWS, "2025": ROWS, "Empty": []})
+    (notice,) = (table := read_columns(path, min_cluster_size=1)).notices
+    assert table.names == ("age", "dose")
+    assert notice.code == "sheets"
+    assert notice.text.startswith(
+        "sheet '2024' is read, and 'Info' and '2025' are not; to use another, name it with --sheet"
+    )
+
+
+def test_a_sheet_is_read_by_its_name_and_one_that_is_not_there_is_refused_with_those_that_are(write, monkeypatch):
+    other = [["age", "weight"], [30.0, 60.0], [40.0, 70.0]]
+    path = workbook(write, monkeypatch, {"2024": ROWS, "2025": other, "Empty": []})
+    assert (table := read_columns(path, sheet="2025", min_cluster_size=1)).names == ("age", "weight")
+    assert table.notices == ()
+    with pytest.raises(kfed.InvalidInputError, match="there is no sheet '2026'; this file has '2024', '2025' and 'Emp"):
+        read_columns(path, sheet="2026")
+    with pytest.raises(kfed.InvalidInputError, match="this file has none in sheet 'Empty'"):
+        read_columns(path, sheet="Empty")
+    with pytest.raises(kfed.InvalidInputError, match=r"only an Excel file \(.xlsx\) has sheets; leave out --sheet"):
+        read_columns(write("a,b\n1,2\n"), sheet="2025")
+
+
+def test_every_command_of_a_site_reads_the_sheet_that_was_named(write, monkeypatch):
+    """A summary labels rows one by one from the same sheet, without being told again."""
+    rng = np.random.default_rng(0)
+    rows = [["age", "dose"], *([30.0 + 30 * (i % 2) + rng.normal(), 1.0 + i % 2] for i in range(60))]
+    path = workbook(write, monkeypatch, {"Old": ROWS, "New": rows})
+    monkeypatch.chdir(path.parent)
+    named = ["site.xlsx", "--sheet", "New"]
+    for command in (["device", *named], ["aggregate", "site.kfed", "-k", "2"], ["summarize", *named]):
+        assert invoked(*command).exit_code == 0, command
+    labelled = invoked("label", "site.local", "--clusters", "clusters.kfed", "--json")
+    again = invoked("label", *named, "--clusters", "clusters.kfed", "--append", "-o", "labelled.csv")
+    assert again.exit_code == 0
+    lines = (path.parent / "labelled.csv").read_text().splitlines()[1:]
+    assert "was not used" not in labelled.stderr
+    assert [int(line.split(",")[-1]) for line in lines] == json.loads(labelled.stdout)["labels"]
+    refused = invoked("label", "site.local", "--clusters", "clusters.kfed", "--sheet", "New")
+    assert "--sheet are for a table of new rows" in refused.stderr
+
+
+def test_sheets_without_cells_are_not_spoken_of(write, monkeypatch):
+    assert read_columns(workbook(write, monkeypatch, {"A": [], "B": ROWS}), min_cluster_size=1).notices == ()
+    with pytest.raises(kfed.InvalidInputError, match="this file has none in any sheet"):
+        read_columns(workbook(write, monkeypatch, {"A": [], "B": []}))
+
+
+def test_a_cover_page_alone_is_refused_by_the_name_of_its_file(write, monkeypatch):
+    with pytest.raises(kfed.InvalidInputError, match=r"site.xlsx: .* If it is no table but a title page, use the file"):
+        read_columns(workbook(write, monkeypatch, {"Info": [["info"], ["Export"]]}))
+
+
 def test_a_title_in_excel_is_skipped_and_said(write, monkeypatch):
     rows = [["Export", ""], ["", ""], ["age", "dose"], [30.0, 1.5], [40.0, 2.5]]
-    sheet = SimpleNamespace(to_python=lambda skip_empty_area: rows)
-    book = SimpleNamespace(from_path=lambda _: SimpleNamespace(get_sheet_by_index=lambda _: sheet))
-    monkeypatch.setattr(python_calamine, "CalamineWorkbook", book)
-    table = read_columns(write("", "site.xlsx"), min_cluster_size=1)
+    table = read_columns(workbook(write, monkeypatch, {"Sheet1": rows}), min_cluster_size=1)
     assert table.names == ("age", "dose")
     np.testing.assert_array_equal(table.values, [[30, 1.5], [40, 2.5]])
     assert codes_of(table) == ["title"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from kfed.wire import Column, CommonScale, Details, DeviceMessage, FeatureSchema, MessageBatch, Promise
+from kfed.wire import Column, CommonScale, Details, DeviceMessage, FeatureSchema, MessageBatch, Promise, from_parts
 
 TABLE = FeatureSchema.of_columns([Column("age", unit="years"), Column("stage", "category", ("I", "II"))])
 CELLS = {"observed": np.full((2, 3), 5.0), "squares": np.ones((2, 3))}
@@ -165,7 +165,7 @@ def test_packed_centers_that_do_not_fit_are_refused(change, complaint):
     whole = DeviceMessage("a", np.random.default_rng(0).normal(size=(3, 9)), [5, 6, 7]).quantised(4)
     tensors = {"kfed2:a": whole.table[:, -3:], **whole.details.on_wire()} | change
     with pytest.raises(kfed.MessageError, match=complaint):
-        DeviceMessage.from_parts(tensors, whole.details.facts())
+        from_parts(DeviceMessage, tensors, whole.details.facts())
 
 
 # Summaries, many at once ----------------------------------------------------------------------------------------
@@ -232,9 +232,17 @@ def test_columns_in_another_order_and_other_levels_are_brought_together_by_name(
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ([Column("age")], "only 'north' has 'stage'"),
-        ([*TABLE.columns, Column("bmi")], "only 'south' has 'bmi'"),
-        ([Column("age"), Column("bmi")], "only 'north' has 'stage' and only 'south' has 'bmi'"),
+        ([Column("age")], "; 'stage' of 'north' is missing at 'south': add it there, or leave it out everywhere$"),
+        (
+            [*TABLE.columns, Column("bmi")],
+            "; 'bmi' of 'south' is unknown to 'north': leave it out there, .*--exclude bmi`$",
+        ),
+        ([Column("age"), Column("bmi")], "'stage' of 'north' is missing .*; 'bmi' of 'south' is unknown to 'north'"),
+        ([Column("AGE"), TABLE.columns[1]], "; 'AGE' of 'south' differs from 'age' of 'north' in capital letters or"),
+        (
+            [Column("age"), Column("stage", "date")],
+            ": at 'north', write its dates as 2026-01-31, or",
+        ),
         ([Column("age", "date"), TABLE.columns[1]], "column 'age' must have the same kind"),
         ([Column("age", unit="months"), TABLE.columns[1]], "column 'age' must have the same unit"),
     ],
@@ -242,6 +250,24 @@ def test_columns_in_another_order_and_other_levels_are_brought_together_by_name(
 def test_two_tables_that_differ_are_told_where(columns, said):
     with pytest.raises(kfed.FeatureMismatchError, match=said):
         TABLE.check_same(FeatureSchema.of_columns(columns), "'north'", "'south'")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [
+        (["e"], "; 'stage' of the others is missing at 'e': add it there"),
+        (["a"], "; 'stage' of the others is missing at 'a': add it there"),
+        (["a", "e"], "; 'stage' of the others is missing at 'a' and 'e': add it there"),
+        (
+            ["a", "b", "c"],
+            "; 'stage' of 'd' and 'e' is unknown to the others: leave it out there, as by .*--exclude stage`$",
+        ),
+    ],
+)
+def test_of_many_tables_those_that_differ_from_most_are_named(lacking, said):
+    schemas = {name: FeatureSchema.of_columns(TABLE.columns[: 1 + (name not in lacking)]) for name in "abcde"}
+    with pytest.raises(kfed.FeatureMismatchError, match=said):
+        FeatureSchema.check_all(schemas)
 
 
 def test_the_units_of_a_table_and_a_scale_of_ones_own_are_not_mixed():

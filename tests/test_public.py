@@ -19,6 +19,12 @@ MODULES = {str(path.relative_to(SOURCES)): path.read_text(encoding="utf-8") for 
 MAX_LINES = 300
 
 
+@pytest.fixture(scope="module")
+def trees():
+    """Every module, parsed."""
+    return {module: ast.parse(text) for module, text in MODULES.items()}
+
+
 def test_all_is_sorted_and_every_name_of_it_is_there():
     assert list(kfed.__all__) == sorted(kfed.__all__)
     assert len(set(kfed.__all__)) == len(kfed.__all__)
@@ -90,19 +96,40 @@ print(*[name for name in ("sklearn", "rich", "typer", "matplotlib", "pandas") if
 
 def test_import_takes_less_than_four_tenths_of_a_second_of_a_processor_on_top_of_numpy():
     code = "import numpy, time; t = time.process_time(); import kfed; print(time.process_time() - t)"
-    assert min(float(run(code)[0]) for _ in range(3)) < 0.4
+    assert any(float(run(code)[0]) < 0.4 for _ in range(3))
 
 
 # Every module --------------------------------------------------------------------------------------------------
 
 
-def test_a_class_name_exists_once():
+def test_a_class_name_exists_once(trees):
     homes = defaultdict(list)
-    for module, text in MODULES.items():
-        for node in ast.parse(text).body:
+    for module, tree in trees.items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(module)
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+def test_a_public_function_name_exists_once(trees):
+    homes = defaultdict(list)
+    for module, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _may_repeat(module, node.name):
+                homes[node.name].append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+def _may_repeat(module, name):
+    """Whether a function is private, or has a name that others read: nobody else calls it by that name."""
+    room, _, file = module.rpartition("/")
+    return (
+        name.startswith("_")
+        or name == "main"  # what a command line starts
+        or (room == "cli" and not file.startswith("_"))  # commands have the name of what they do
+        or (room == "coordinator/http" and file.endswith("_routes.py"))  # routes too
+        or (room == "experiments" and name in ("run_one", "summarize", "plot"))  # what every experiment has
+    )
 
 
 def test_no_module_is_too_long_to_read():
@@ -110,16 +137,16 @@ def test_no_module_is_too_long_to_read():
     assert {module: lines for module, lines in lengths.items() if lines > MAX_LINES} == {}
 
 
-def test_errors_say_what_came_after_a_semicolon():
+def test_errors_say_what_came_after_a_semicolon(trees):
     """ "X must be at least 1; got 0", and not "X must be at least 1, and is 0"."""
-    texts = [(module, text) for module, source in MODULES.items() for text in _texts_that_are_raised(source)]
+    texts = [(module, text) for module, tree in trees.items() for text in _texts_that_are_raised(tree)]
     assert len(texts) > 100
     assert [(module, text) for module, text in texts if re.search(r", and (is|are|has|have) ", text)] == []
 
 
-def _texts_that_are_raised(source):
+def _texts_that_are_raised(tree):
     """Yield the literals of raise statements; what is put into a literal is shown as {}."""
-    for statement in ast.walk(ast.parse(source)):
+    for statement in ast.walk(tree):
         if isinstance(statement, ast.Raise):
             for node in ast.walk(statement):
                 if isinstance(node, ast.JoinedStr):

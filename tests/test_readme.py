@@ -117,7 +117,7 @@ def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
 
 @pytest.fixture(scope="module")
 def folder_after_the_coordinator(tmp_path_factory):
-    """What is there after `kfed serve` in one terminal, three `kfed join` in others, and a late fourth."""
+    """What is there after `kfed serve` in a terminal, three `kfed join` at a time, and a late fourth."""
     pytest.importorskip("fastapi", reason="the coordinator's extra is not installed")
     if not KFED.exists():
         pytest.skip("kfed is not installed as a command")
@@ -129,12 +129,14 @@ def folder_after_the_coordinator(tmp_path_factory):
     try:
         address = re.search(r"serving at (http://127\.0\.0\.1:\d+)", serving.stdout.readline()).group(1)
         run_in(here, [*create, "--url", address])
-        early = [[address if part == ADDRESS else part for part in command] for command in early]
-        terminals = [subprocess.Popen([KFED, *command[1:]], cwd=here, stdout=subprocess.PIPE) for command in early]
-        assert len(terminals) == 3
-        for terminal in terminals:
-            terminal.communicate(timeout=60)
-            assert terminal.returncode == 0
+        joins = [[address if part == ADDRESS else part for part in command[1:]] for command in early]
+        assert len(joins) == 3
+        terminals = [subprocess.Popen([KFED, *command], cwd=here, stdout=subprocess.DEVNULL) for command in joins]
+        try:
+            assert [terminal.wait(timeout=120) for terminal in terminals] == [0, 0, 0]
+        finally:
+            for terminal in terminals:
+                terminal.kill()
         run_in(here, [address if part == ADDRESS else part for part in late])
     finally:
         serving.terminate()

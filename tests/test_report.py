@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from kfed.experiments import ExperimentOutcome, ExperimentSummary, Finding, TextTable, reproduce
-from kfed.experiments.pages import tally, write_html, write_markdown
+from kfed.experiments.pages import verdict_counts, write_documentation, write_html
 from test_experiments import Toy
 
 
@@ -70,7 +70,7 @@ def test_the_html_report_holds_everything_and_asks_nothing_of_a_network(outcomes
 
 
 def test_the_page_of_the_documentation_has_tables_that_hold_and_pictures_beside_it(outcomes, tmp_path):
-    write_markdown(outcomes, tmp_path / "page.md")
+    write_documentation(outcomes, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
@@ -82,4 +82,4 @@ def test_the_page_of_the_documentation_has_tables_that_hold_and_pictures_beside_
 
 
 def test_the_tally_counts_claims_and_skipped_experiments(outcomes):
-    assert tally(outcomes) == "3 claims of the paper: 2 reproduced, 1 not reproduced; experiments skipped: 1"
+    assert verdict_counts(outcomes) == "3 claims of the paper: 2 reproduced, 1 not reproduced; experiments skipped: 1"

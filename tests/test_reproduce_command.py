@@ -9,7 +9,7 @@ from kfed.experiments import (
     TextTable,
     registry,
 )
-from kfed.experiments.pages import findings_of, tally
+from kfed.experiments.pages import findings_of, verdict_counts
 from toy_experiments import (
     Toy,
     invoke,  # noqa: F401
@@ -73,7 +73,16 @@ def test_what_a_reader_must_know_first_is_said_first(invoke, tmp_path):
     assert "Less than half." in (tmp_path / "page.md").read_text()
 
 
+def test_a_page_says_which_sections_are_of_the_quick_preset(invoke, tmp_path):
+    for preset, is_said in (("--quick", True), ("--fresh", False)):
+        invoke("toy", preset, "--markdown", "page.md")
+        assert ("runs of the quick preset, " in (tmp_path / "page.md").read_text()) is is_said
+
+
 def test_claims_of_ours_are_counted_apart(tmp_path):
     ours = run(Toy(paper="beyond the paper, which adds nothing"), tmp_path / "ours")
-    assert tally([run(Toy(), tmp_path), ours]) == "1 claim of the paper: 1 reproduced; 1 claim of kfed: 1 reproduced"
+    assert (
+        verdict_counts([run(Toy(), tmp_path), ours])
+        == "1 claim of the paper: 1 reproduced; 1 claim of kfed: 1 reproduced"
+    )
     assert [finding.is_ours for finding in findings_of(ours)] == [True]

@@ -228,3 +228,13 @@ def test_a_hundred_thousand_centers_take_seconds():
     started = time.perf_counter()
     assert kfed.aggregate(sent, 32, rule="robust").n_clusters == 32
     assert time.perf_counter() - started < 60
+
+
+def test_strays_are_kept_in_files_so_that_devices_of_a_cluster_are_counted_alike():
+    sent = [kfed.DeviceMessage(f"{i}", [[0.0 + i / 100], [9.0 + i / 100]], [40, 60]) for i in range(6)]
+    sent.append(kfed.DeviceMessage("odd", [[0.3], [30.0]], [40, 1]))
+    result = kfed.aggregate(sent, 2, rule="robust")
+    assert result.grouping.strays.tolist() == [13]
+    again = kfed.Aggregation.from_bytes(result.to_bytes())
+    assert again.grouping.strays.tolist() == [13]
+    assert again.devices_in_cluster.tolist() == result.devices_in_cluster.tolist()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kfed
+from consoles import run
 from kfed.server import RULES, register_rule
 from kfed.simulate import Round
 from worlds import mixture_world, same_partition
@@ -22,7 +23,7 @@ def _rules_as_before(monkeypatch):
 def by_weighted_kmeans(batch, n_clusters):
     from sklearn.cluster import KMeans
 
-    model = KMeans(n_clusters, n_init=10, random_state=0)
+    model = KMeans(n_clusters, n_init=40, random_state=0)
     return model.fit_predict(batch.centers, sample_weight=batch.counts)
 
 
@@ -30,13 +31,12 @@ WORLD = mixture_world()
 
 
 @pytest.mark.parametrize("way", ["callable", "name", "entry point"])
-def test_a_rule_of_ones_own_groups_the_centers_whichever_way_it_is_given(way, monkeypatch):
+def test_a_rule_of_ones_own_groups_the_centers_whichever_way_it_is_given(way, request):
     rule = by_weighted_kmeans if way == "callable" else "mine"
     if way == "name":
         register_rule("mine", by_weighted_kmeans)
     if way == "entry point":
-        found = metadata.EntryPoint("mine", f"{__name__}:by_weighted_kmeans", "kfed.rules")
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [found])
+        request.getfixturevalue("packaged")
     done = Round.run(dict(zip(WORLD.ids, WORLD.points, strict=True)), 16, 4, rule=rule, random_state=0)
     assert same_partition(np.concatenate(WORLD.targets), done.labels)
     assert done.aggregation.rule == ("by_weighted_kmeans" if way == "callable" else "mine")
@@ -44,6 +44,22 @@ def test_a_rule_of_ones_own_groups_the_centers_whichever_way_it_is_given(way, mo
     first = done.aggregation.center_labels == 0
     mean = np.average(done.aggregation.messages.centers[first], axis=0, weights=weights[first])
     np.testing.assert_allclose(done.aggregation.cluster_centers[0], mean)
+
+
+@pytest.fixture
+def packaged(monkeypatch):
+    """A rule that a package brings along under the name "mine"."""
+    found = metadata.EntryPoint("mine", f"{__name__}:by_weighted_kmeans", "kfed.rules")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda name=None, **_: [found] if name == "mine" else [])
+
+
+def test_the_rule_of_a_package_works_on_the_command_line(packaged, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for message in WORLD.messages():
+        message.save(f"{message.device_id}.kfed")
+    run("aggregate", *tmp_path.glob("*.kfed"), "-k", 16, "--rule", "mine")
+    assert kfed.Aggregation.load("clusters.kfed").rule == "mine"
+    assert "rule must be one of" in run("aggregate", "any.kfed", "--rule", "yours", code=2)
 
 
 def test_what_was_grouped_by_a_rule_of_ones_own_is_saved_loaded_and_grouped_again(tmp_path):

@@ -14,6 +14,7 @@ from kfed import datasets
 from kfed.datasets import partition
 from kfed.device import cluster_columns, group_moves, nearest_centers
 from kfed.device.told_cells import ToldCells
+from kfed.insight import diagnose
 from kfed.simulate import Round
 from kfed.wire import Column, FeatureSchema, MessageBatch
 
@@ -283,6 +284,27 @@ def test_the_estimator_takes_two_rounds_and_weights():
         kfed.KFed(4, rounds=3).fit(rows, groups=groups)
 
 
+def test_one_center_for_each_cluster_raises_no_doubts_after_a_second_round():
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 30.0], [30.0, 30.0]])
+    own = {"north": [0, 1], "south": [1, 2], "west": [2, 3]}  # clusters 0 and 3 are on one device each
+    devices = {name: np.repeat(places[some], 40, axis=0) + rng.normal(size=(80, 2)) for name, some in own.items()}
+    done = first_round(devices, n_local=2)
+    assert "single center" in [notice.code for notice in done.aggregation.notices]
+    again = done.refined(devices)
+    assert "single center" not in [notice.code for notice in again.aggregation.notices]
+
+
+def test_a_diagnosis_of_second_messages_does_not_miss_a_number_that_they_cannot_show():
+    rng = np.random.default_rng(0)
+    places = 5 * rng.normal(size=(3, 2))
+    own = [rng.choice(3, 2, replace=False) for _ in range(6)]
+    devices = {f"{i}": np.repeat(places[some], 40, axis=0) + rng.normal(size=(80, 2)) for i, some in enumerate(own)}
+    found = diagnose(first_round(devices, n_local=3, k=3).refined(devices).aggregation)
+    assert "no more clearly than any other number" not in " ".join(found.warnings)
+    assert found.evidence == ""
+
+
 # The command line ------------------------------------------------------------------------------------------------
 
 
@@ -318,7 +340,7 @@ def test_a_site_makes_one_second_message_and_is_told_why_not_another(sites):
     run(*again, "clusters.kfed")
     run(*again, "clusters.kfed", "--force")  # about the same clusters: the same message
     run("aggregate", *(f"{site}.kfed" for site in SITES), "-k", 3, "--rule", "robust", "-o", "other.kfed")
-    assert "about other clusters before" in run(*again, "other.kfed", "--force", code=1)
+    assert "already made a second message about other clusters" in run(*again, "other.kfed", "--force", code=1)
     assert "is a second message" in run("aggregate", "north.refined", "-o", "no.kfed", code=1)
 
 

@@ -55,8 +55,8 @@ def test_the_paper_rule_is_the_textbook_even_where_distances_tie(gathering):
     sent, n_clusters = gathering
     result = kfed.aggregate(sent, n_clusters)
     initial, distances, labels, means = textbook(result.messages.centers, first_rows(result, n_clusters), n_clusters)
-    np.testing.assert_array_equal(result.initial_centers, initial)
-    np.testing.assert_allclose(result.traversal, distances)
+    np.testing.assert_array_equal(result.grouping.initial_centers, initial)
+    np.testing.assert_allclose(result.grouping.traversal, distances)
     np.testing.assert_array_equal(result.center_labels, labels)
     np.testing.assert_allclose(result.cluster_centers, means, rtol=1e-6, atol=1e-12)
 
@@ -72,17 +72,17 @@ def test_the_paper_rule_is_the_textbook_on_centers_that_overlap(seed, offset, dt
     ]
     result = kfed.aggregate(sent, 25)
     initial, distances, labels, means = textbook(result.messages.centers, first_rows(result, 25), 25)
-    np.testing.assert_array_equal(result.initial_centers, initial)
-    np.testing.assert_allclose(result.traversal, distances, rtol=1e-12)
+    np.testing.assert_array_equal(result.grouping.initial_centers, initial)
+    np.testing.assert_allclose(result.grouping.traversal, distances, rtol=1e-12)
     np.testing.assert_array_equal(result.center_labels, labels)
     np.testing.assert_allclose(result.cluster_centers, means, rtol=1e-5 if dtype == np.float32 else 1e-12)
-    assert (np.diff(result.traversal) <= 0).all()
+    assert (np.diff(result.grouping.traversal) <= 0).all()
 
 
 def test_the_paper_rule_runs_one_round_of_lloyd_and_no_more():
     sent = [message("a", [[0.0], [10.0]], [99, 99]), message("b", [[4.9], [4.8], [4.7], [5.4]])]
     result = kfed.aggregate(sent, 2)
-    assert result.initial_centers.tolist() == [[0.0], [10.0]]
+    assert result.grouping.initial_centers.tolist() == [[0.0], [10.0]]
     assert result.center_labels.tolist() == [0, 1, 0, 0, 0, 1]
     np.testing.assert_allclose(result.cluster_centers, [[3.6], [7.7]])
     second_round = np.abs(result.messages.centers - result.cluster_centers.T).argmin(axis=1)
@@ -100,14 +100,14 @@ def test_means_are_of_centers_not_of_points_in_the_paper_rule():
 
 def test_the_first_device_is_the_one_that_speaks_for_most_points():
     sent = [message("a", [[0.0], [1.0]], [5, 5]), message("b", [[7.0], [9.0]], [6, 5]), message("c", [[3.0]], [11])]
-    assert kfed.aggregate(sent, 3).initial_centers[:2].tolist() == [[7.0], [9.0]]  # "b" before "c"
-    assert kfed.aggregate(sent, 1).initial_centers.tolist() == [[3.0]]  # only "c" has no more than one center
+    assert kfed.aggregate(sent, 3).grouping.initial_centers[:2].tolist() == [[7.0], [9.0]]  # "b" before "c"
+    assert kfed.aggregate(sent, 1).grouping.initial_centers.tolist() == [[3.0]]  # only "c" has no more than one center
 
 
 def test_the_caller_may_name_the_first_device():
     sent = [message("a", [[0.0], [1.0]]), message("b", [[7.0]]), message("none", np.empty((0, 1)))]
     result = kfed.aggregate(sent, 2, first_device="b")
-    assert result.initial_centers.tolist() == [[7.0], [0.0]]
+    assert result.grouping.initial_centers.tolist() == [[7.0], [0.0]]
     assert result.first_device == "b"
     with pytest.raises(kfed.UnknownDeviceError, match="'z'"):
         kfed.aggregate(sent, 2, first_device="z")
@@ -118,7 +118,7 @@ def test_the_caller_may_name_the_first_device():
 def test_a_first_device_with_more_centers_than_clusters_starts_with_its_largest():
     sent = [message("a", [[0.0], [5.0], [9.0]], [3, 8, 4])]
     result = kfed.aggregate(sent, 2, first_device="a")
-    assert result.initial_centers.tolist() == [[5.0], [0.0]]
+    assert result.grouping.initial_centers.tolist() == [[5.0], [0.0]]
 
 
 # The counts of Theorem 2 ----------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_the_robust_rule_gives_the_papers_answer_on_clean_separated_data(seed, g
     sent = mixture_world(gap=gap, seed=seed).messages()
     paper, robust = (kfed.aggregate(sent, 16, rule=rule) for rule in RULES)
     np.testing.assert_array_equal(robust.center_labels, paper.center_labels)
-    np.testing.assert_array_equal(robust.initial_centers, paper.initial_centers)
+    np.testing.assert_array_equal(robust.grouping.initial_centers, paper.grouping.initial_centers)
     np.testing.assert_allclose(robust.cluster_centers, paper.cluster_centers, atol=0.5)
 
 
@@ -287,8 +287,8 @@ def test_centers_that_coincide_are_clustered_without_a_not_a_number(rule):
         result = kfed.aggregate(sent, n_clusters, rule=rule)
         assert result.cluster_centers.tolist() == [[1.0, 2.0]] * n_clusters
         assert result.cluster_sizes.sum() == 120
-        assert len(result.traversal) in (n_clusters - 3, n_clusters - 1)
-        assert not result.traversal.any()
+        assert len(result.grouping.traversal) in (n_clusters - 3, n_clusters - 1)
+        assert not result.grouping.traversal.any()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -338,8 +338,14 @@ def test_a_device_without_a_center_is_served_and_may_leave():
 
 def test_more_clusters_than_centers_is_an_error_that_says_how_many():
     sent = [message("a", [[0.0], [1.0]]), message("b", [[7.0]])]
-    with pytest.raises(kfed.TooFewCentersError, match="got 4, but 2 devices sent 3 centers"):
+    with pytest.raises(kfed.TooFewCentersError, match=r"got 4, but 2 devices sent 3 centers.* more local clusters"):
         kfed.aggregate(sent, 4)
+
+
+def test_where_devices_sent_no_center_the_error_names_the_floor():
+    sent = [message("a", [[0.0], [1.0]]), message("small", np.empty((0, 1)))]
+    with pytest.raises(kfed.TooFewCentersError, match=r"lower min_cluster_size .* \(1 device sent none\)"):
+        kfed.aggregate(sent, 3)
 
 
 def test_one_column_too_many_at_one_site_names_both_sites():
@@ -348,7 +354,7 @@ def test_one_column_too_many_at_one_site_names_both_sites():
     with pytest.raises(kfed.FeatureMismatchError, match="'a' has 2 and 'b' has 3"):
         kfed.aggregate(sent, 1)
     sent[1] = message("b", [[0.0, 1.0, 2.0]], feature_names=["height", "weight", "age"])
-    with pytest.raises(kfed.FeatureMismatchError, match="only 'b' has 'age'"):
+    with pytest.raises(kfed.FeatureMismatchError, match="'age' is missing at 'a'"):
         kfed.aggregate(sent, 1)
 
 
@@ -400,9 +406,10 @@ def test_bad_settings_get_a_clear_error(setting):
 
 def test_a_device_that_was_never_met_is_an_error_that_says_what_to_do():
     result = kfed.aggregate([message("a", [[0.0]]), message("7", [[1.0]])], 1)
-    for ask in (result.identity, result.without, result.messages.message):
+    remedies = {result.identity: "assign its message", result.without: "check its name"}
+    for ask, remedy in (remedies | {result.messages.message: "check its name"}).items():
         for name in ("b", "", "zzz", 7, None):
-            with pytest.raises(kfed.UnknownDeviceError, match="assign its message"):
+            with pytest.raises(kfed.UnknownDeviceError, match=remedy):
                 ask(name)
     assert "b" not in result
     assert 7 not in result
@@ -418,8 +425,8 @@ def test_an_aggregation_is_frozen_finite_and_survives_the_wire(rule, gathering):
     sent, n_clusters = gathering
     result = kfed.aggregate(sent, n_clusters, rule=rule)
     assert kfed.Aggregation.from_bytes(result.to_bytes()) == result
-    for name in ("cluster_centers", "center_labels", "initial_centers", "traversal", "cluster_sizes"):
-        array = getattr(result, name)
+    sizes = {"cluster_sizes": result.cluster_sizes, "cluster_centers": result.cluster_centers}
+    for name, array in {**vars(result.grouping), **sizes}.items():
         assert not array.flags.writeable, name
         assert np.isfinite(array).all(), name
     for name in ("centers", "owners", "counts", "sums_of_squares", "spectral_deviations"):
@@ -452,7 +459,7 @@ def test_centers_of_any_size_that_a_message_allows_give_finite_answers(gathering
     for rule in RULES:
         result = kfed.aggregate(scaled, n_clusters, rule=rule)
         assert np.isfinite(result.cluster_centers).all()
-        assert np.isfinite(result.traversal).all()
+        assert np.isfinite(result.grouping.traversal).all()
 
 
 def test_other_ids_name_the_same_clusters():
@@ -470,3 +477,17 @@ def test_other_ids_name_the_same_clusters():
     for wrong in ([0, 1], [0, 0, 1], [1, 2, 3]):
         with pytest.raises(kfed.InvalidInputError, match="0 to 2 in some order"):
             result.renumbered(wrong)
+
+
+@pytest.mark.parametrize("min_devices", [None, 2])
+def test_a_first_device_without_centers_is_refused_whatever_else_is_asked(min_devices):
+    sent = [kfed.DeviceMessage(f"{i}", [[0.0], [9.0]], [5, 5]) for i in range(3)]
+    silent = kfed.DeviceMessage("silent", np.empty((0, 1)), [])
+    with pytest.raises(kfed.InvalidInputError, match="first_device must have sent at least one center; 'silent' sent"):
+        kfed.aggregate([*sent, silent], 2, first_device="silent", min_devices=min_devices)
+
+
+def test_the_first_device_starts_the_traversal_also_where_clusters_must_rest_on_several():
+    sent = [kfed.DeviceMessage(f"{i}", [[0.0 + i / 10], [9.0 + i / 10]], [5, 5]) for i in range(4)]
+    result = kfed.aggregate(sent, 2, rule="paper", first_device="3", min_devices=2)
+    assert sorted(result.grouping.initial_centers.ravel().tolist()) == pytest.approx([0.3, 9.3])

@@ -10,7 +10,7 @@ import pytest
 
 import kfed
 from kfed._base import files
-from kfed.site import LocalFile, cluster_table, read_table
+from kfed.site import LocalFile, check_same_rows, cluster_file, cluster_table, read_table
 
 SCALE = {"age": {"shift": 50, "scale": 20}, "height": {"shift": 170, "scale": 20}}
 
@@ -114,7 +114,7 @@ def test_when_one_file_cannot_be_written_the_other_stays_as_it_was(tmp_path, kep
 
 
 def test_row_ids_must_be_as_many_as_rows(kept):
-    with pytest.raises(kfed.InvalidInputError, match="row_ids has 2 names; expected 20"):
+    with pytest.raises(kfed.InvalidInputError, match="row_ids must have one name for each of 20 rows; got 2"):
         LocalFile("north", kept.clustering, ["a", "b"])
 
 
@@ -122,3 +122,55 @@ def test_a_cluster_of_too_few_rows_is_withheld_and_counted():
     rows = np.array([[0.0], [0.3], [0.7], [1.1], [50.0]])
     kept = LocalFile("north", kfed.cluster_device(rows, 2, random_state=0))
     assert (kept.n_withheld, kept.to_message().n_local_clusters) == (1, 1)
+
+
+@pytest.fixture
+def two_tables(tmp_path, monkeypatch):
+    """Two tables of one length, with a category, a gap and no weights, of which one was clustered."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in ("own.csv", "other.csv"):
+        ages, sexes = rng.normal(50, 9, 40).round(1), rng.choice(["f", "m"], 40)
+        lines = [f"{'' if i == 5 else age},{sex}" for i, (age, sex) in enumerate(zip(ages, sexes, strict=True))]
+        (tmp_path / name).write_text("\n".join(["age,sex", *lines, ""]))
+    kept = cluster_file("own.csv", 3, "own")
+    return kept, kfed.aggregate([kept.to_message()], 2)
+
+
+def test_a_table_is_labelled_row_by_row_only_by_the_rows_that_were_clustered(two_tables):
+    kept, clusters = two_tables
+    assert len(kept.labels(clusters, kept.read_rows("own.csv").values)) == 40
+    for rows in (kept.read_rows("other.csv").values, kept.read_rows("own.csv").values[::-1]):
+        with pytest.raises(kfed.InvalidInputError, match="the means of these rows are not its centers"):
+            kept.labels(clusters, rows)
+    with pytest.raises(kfed.InvalidInputError, match="must be the 40 of 'own' that were clustered; got 39"):
+        kept.labels(clusters, kept.read_rows("own.csv").values[1:])
+
+
+def test_a_table_of_another_length_is_no_way_to_refine_labels(two_tables):
+    kept, clusters = two_tables
+    with pytest.raises(kfed.InvalidInputError, match=r"of shape \(40, 3\); got shape \(39, 3\)"):
+        kept.clustering.induced_labels(clusters.identity("own"), refine=kept.read_rows("own.csv").values[1:])
+
+
+def test_rows_with_weights_are_recognised_too(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(30, 2)).round(3), rng.integers(1, 5, 30)
+    lines = [f"{a},{b},{w}" for (a, b), w in zip(rows.tolist(), weights.tolist(), strict=True)]
+    (tmp_path / "own.csv").write_text("\n".join(["a,b,w", *lines, ""]))
+    for how in ({"as_is": True}, {}):
+        kept = cluster_file(tmp_path / "own.csv", 2, "own", weight_column="w", **how)
+        table = kept.read_rows(tmp_path / "own.csv")
+        check_same_rows(kept.clustering, table.values, table.weights, "own")
+        with pytest.raises(kfed.InvalidInputError, match="not its centers"):
+            check_same_rows(kept.clustering, table.values[::-1], table.weights, "own")
+
+
+@pytest.mark.parametrize("as_is", [True, False])
+def test_a_table_without_names_is_read_again_without_names(tmp_path, as_is):
+    rng = np.random.default_rng(0)
+    (tmp_path / "own.csv").write_text("\n".join(f"{a},{b}" for a, b in rng.normal(size=(30, 2)).round(3).tolist()))
+    cluster_file(tmp_path / "own.csv", 2, "own", header=False, as_is=as_is).save(tmp_path / "own.local")
+    kept = LocalFile.load(tmp_path / "own.local")
+    assert kept.header is False
+    assert len(kept.read_rows(tmp_path / "own.csv").values) == 30

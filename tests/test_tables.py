@@ -148,13 +148,13 @@ def test_decimal_commas_are_read_where_cells_are_not_separated_by_commas(write):
 def test_decimal_commas_between_commas_are_named_with_the_remedy(write):
     words = error_of(write('patient,age,bmi\nP1,30,"27,5"\nP2,40,31\n'), id_column="patient")
     assert "'bmi' has decimal commas; write 0.5 instead of 0,5" in words
-    assert "27" not in words
+    assert "27" not in words.partition(".csv: ")[2]  # the number of a folder may be in the path
 
 
 def test_columns_of_text_are_named_with_the_remedy(write):
     words = error_of(write("name,a,town\nann,1,rome\nbob,2,oslo\n"))
     assert "'name' and 'town' are text" in words
-    assert "--columns" in words
+    assert "--exclude" in words
     assert "--id-column" in words
     assert "rome" not in words
 
@@ -186,8 +186,8 @@ def test_names_must_be_distinct(write):
 
 
 def test_a_column_without_a_name_is_not_clustered_by_accident(write):
-    path = write(",a\n0,5\n1,6\n")
-    assert "column 0 (counted from 0) has no name" in error_of(path)
+    path = write("a,,b\n5,0,1\n6,1,2\n")
+    assert "column 1 (counted from 0) has no name" in error_of(path)
     np.testing.assert_array_equal(read_table(path, columns=["a"]).values, [[5], [6]])
 
 
@@ -269,7 +269,7 @@ def test_parquet_names_what_is_wrong(write, tmp_path):
     arrow.parquet.write_table(arrow.table({"a": [1.0, np.inf], "b": [1.0, 2.0]}), path)
     assert "column 'a' is NaN or infinite in row 1" in error_of(path)
     arrow.parquet.write_table(arrow.table({"a": ["y", "x"], "b": [1.0, 2.0]}), path)
-    assert "'a' is text; only numbers can be clustered" in error_of(path)
+    assert "'a' is text, and only numbers are taken here" in error_of(path)
     assert "not a Parquet file" in error_of(write("a\n1\n", "text.parquet"))
 
 

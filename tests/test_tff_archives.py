@@ -135,7 +135,7 @@ def test_an_archive_that_is_damaged_is_named(home, monkeypatch, tmp_path):
     broken = tmp_path / "half.sqlite.lzma"
     broken.write_bytes(lzma.compress(bytes(1000))[:-8])
     with pytest.raises(kfed.CorruptFileError, match=r"half\.sqlite\.lzma is not a whole LZMA archive"):
-        tff.unpacked(broken)
+        tff.unpacked_archive(broken)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5), st.binary(max_size=200))

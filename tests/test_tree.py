@@ -268,7 +268,7 @@ def test_a_region_has_as_many_clusters_as_rest_on_enough_devices():
 def test_what_was_set_aside_is_not_passed_on():
     _, sent = with_a_liar()
     result = kfed.aggregate(sent, 3, rule="robust", min_devices=2)
-    assert len(result.set_aside) == 1
+    assert len(result.grouping.set_aside) == 1
     spoken = result.to_message("region")
     assert spoken.n_points == 60 * 60
     assert np.abs(spoken.centers).max() < 30

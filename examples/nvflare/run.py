@@ -30,9 +30,11 @@ def simulate(job: FedJob, workspace: Path, sites: list[str]) -> Path:
 
 def main(folder: Path) -> None:
     """Cluster three hospitals, and answer the fourth."""
-    os.environ["KFED_TABLE"] = str(HOSPITALS / "{site}.csv")  # all three are what the operator of a site sets
+    os.environ["KFED_TABLE"] = str(HOSPITALS / "{site}.csv")  # all of these are what the operator of a site sets
     os.environ["KFED_ID_COLUMN"] = "patient"
     os.environ["KFED_LABELS"] = str(folder / "{site}-labels.csv")
+    os.environ["KFED_ASKED"] = str(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     found = simulate(kfed_job("patients"), folder / "round", ["north", "south", "east"])
     job = kfed_job("late", clusters=found / "clusters.kfed", sites=["west"])
     late = simulate(job, folder / "late", ["west"])

@@ -91,16 +91,13 @@ def plot(results, figure):
     ax.legend()
 
 
-EXPERIMENT = Experiment(
-    name="my-experiment",
-    title="Medians of device centers",
-    paper="beyond the paper",
+EXPERIMENT = Experiment.of(
+    __name__,
+    "Medians of device centers",
+    "beyond the paper",
     claim="Messages of all devices beat the clusters of one.",
     measure="Adjusted Rand index against the petals.",
     setup_differs="Six petals on 24 devices of two neighbouring petals each.",
     quick=grid(method=METHODS, run=range(2)),
     full=grid(method=METHODS, run=range(20)),
-    run_one=run_one,
-    summarize=summarize,
-    plot=plot,
 )

@@ -36,8 +36,9 @@ def run_task(client: MockAlgorithmClient, **kwargs: Any) -> dict[str, Any]:
 
 def main(folder: Path) -> None:
     """Cluster three hospitals; answer the fourth; keep the clusters."""
-    os.environ["KFED_ID_COLUMN"] = "patient"  # both are what the operator of a node sets
+    os.environ["KFED_ID_COLUMN"] = "patient"  # all three are what the operator of a node sets
     os.environ["KFED_LABELS"] = str(folder / "{site}-labels.csv")
+    os.environ["KFED_ASKED"] = str(folder)
     tables = [[database(hospital)] for hospital in NAMES.values()]
     client = MockAlgorithmClient(tables, "kfed.adapters.vantage6", organization_ids=list(NAMES))
     found = run_task(client, organizations=[1, 2, 3])

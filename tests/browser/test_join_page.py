@@ -298,6 +298,11 @@ def test_what_goes_wrong_is_said_with_what_to_do(visit, caller, tmp_path):
     assert "takes differentially private messages alone" in here.problem
     assert "kfed join --epsilon 1" in here.problem
     assert here.page.get_by_label("A CSV file").is_disabled()
+    caller.create("agreed", n_features=None, agreed_schema={"columns": [{"name": "age"}]})
+    here.open("about:blank")
+    here.open(invited(caller, name="agreed"))
+    assert "has a schema, which this page cannot use. Use `kfed join`" in here.problem
+    assert here.page.get_by_label("A CSV file").is_disabled()
     here.open("about:blank")
     here.open(invited(caller, name="numbers"))
     here.title("Choose your table")

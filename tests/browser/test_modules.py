@@ -294,6 +294,24 @@ def test_ids_and_agreed_scales_give_pythons_message(in_node, tmp_path):
         assert_equal_up_to_rounding(message_of(answer), kept.to_message())
 
 
+def test_copies_of_one_patient_are_withheld_as_in_python_whichever_cells_are_missing(in_node, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.vstack([rng.normal(size=(60, 5)), np.tile([30.0, 40.0, 50.0, 60.0, 70.0], (12, 1))])
+    blanks = rows.astype(str)
+    blanks[range(60, 65), range(5)] = ""
+    jittered = np.vstack([rows[:60], rows[60:66] * (1 + 1e-6 * rng.uniform(-1, 1, size=(6, 5)))]).astype(str)
+    jittered[0, 0] = ""
+    names = [f"x{column}" for column in range(5)]
+    tables = [[names, *own.tolist()] for own in (blanks, jittered)]
+    about = {"job": "group", "name": "north.csv", "terms": terms_of(names, by_column=True), "wish": {"k": 2}}
+    answers = in_node([{**about, "table": as_csv(own)} for own in tables])
+    for own, answer in zip(tables, answers, strict=True):
+        (tmp_path / "north.csv").write_bytes(as_csv(own))
+        assert message_of(answer).counts.tolist() == [60]
+        kept = cluster_file(tmp_path / "north.csv", 2, "north")
+        assert_equal_up_to_rounding(message_of(answer), kept.to_message())
+
+
 def test_the_answer_labels_rows_as_in_python_and_the_table_comes_back_with_a_column(in_node, tmp_path):
     lines = mixed_table(np.random.default_rng(4), 80)
     lines.append(["99", "0.001", "B", "no", "1999-01-01"])  # a group of one row, which is not sent
@@ -350,6 +368,32 @@ FAULTS = {
         True,
     ),
 }
+
+
+THOUSANDS = {  # cells of a column: whether Python's reader takes or could take its signs as those of thousands
+    "669 5.250 7.729": True,
+    "669 5.259": True,
+    "669,5,259": True,
+    "669 5.25": False,
+    "669 0.259": False,
+    "12 5.259": False,
+    "1669 5.259": False,
+    "669 5250": False,
+}
+
+
+def test_thousands_that_could_be_decimals_are_refused_where_python_names_the_doubt(in_node, tmp_path):
+    jobs, doubts = [], []
+    for cells in THOUSANDS:
+        own = cells.split() if " " in cells else cells.split(",", 1)
+        text = "age;dose\n" + "".join(f"{i % 7};{own[i % len(own)]}\n" for i in range(30))
+        (tmp_path / "north.csv").write_text(text)
+        doubts.append("thousands" in [notice.code for notice in cluster_file(tmp_path / "north.csv", 2, "n").notices])
+        job = {"job": "group", "name": "north.csv", "table": text.encode(), "wish": {"k": 2}}
+        jobs.append(job | {"terms": terms_of(["age", "dose"], by_column=True)})
+    for (cells, is_refused), doubt, answer in zip(THOUSANDS.items(), doubts, in_node(jobs), strict=True):
+        said = "column “dose” could hold thousands or decimals" in answer.get("error", "")
+        assert (said, said and not doubt) == (is_refused, False), (cells, answer.get("error"))
 
 
 def test_errors_name_line_and_column_and_show_no_cell(in_node):

@@ -22,7 +22,8 @@ import numpy as np
 from documented import checker
 
 import kfed
-from kfed.coordinator.http import Address, Limits, create_app, make_server
+from kfed.coordinator.http import Address, Limits, ServiceSettings, create_app, make_server
+from kfed.coordinator.security import hashed
 
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
 ADMIN = "an-admin-token-for-tests"
@@ -108,6 +109,11 @@ class Caller:
             assert time.monotonic() < until, shown
             time.sleep(0.02)
         return shown
+
+
+def made_settings(address, **settings):
+    """How coordinators of the tests are set up, unless they say otherwise."""
+    return ServiceSettings(address, hashed(ADMIN), **{"open_to_loopback": True, **settings})
 
 
 def loop_in_a_thread():

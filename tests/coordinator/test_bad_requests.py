@@ -202,9 +202,8 @@ def test_a_message_larger_than_its_federation_allows_is_refused(caller):
         ("PUT", "/v1/federations/clinics/devices/x/message?replace=perhaps", 403),
     ],
 )
-def test_every_refusal_is_a_problem(caller, method, path, status):
-    caller.create()
-    answer = caller.http.request(method, path, headers=caller.admin)
+def test_every_refusal_is_a_problem(standing, method, path, status):
+    answer = standing.http.request(method, path, headers=standing.admin)
     assert answer.status_code == status
     assert_is_a_problem(answer)
 
@@ -219,11 +218,11 @@ def test_every_refusal_is_a_problem(caller, method, path, status):
         b"\xff\xfe",
     ],
 )  # fmt: skip
-def test_terms_that_make_no_sense_are_refused(caller, body):
-    headers = {**caller.admin, "Content-Type": "application/json"}
-    answer = caller.http.post("/v1/federations", content=body, headers=headers)
+def test_terms_that_make_no_sense_are_refused(standing, body):
+    headers = {**standing.admin, "Content-Type": "application/json"}
+    answer = standing.http.post("/v1/federations", content=body, headers=headers)
     assert_is_a_problem(answer)
-    assert caller.http.get("/v1/federations").json() == []
+    assert [one["name"] for one in standing.http.get("/v1/federations").json()] == ["clinics"]
 
 
 def test_a_secret_that_could_be_guessed_is_refused(caller):

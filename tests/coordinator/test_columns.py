@@ -74,7 +74,7 @@ def stored(store_address):
 def test_of_two_first_messages_in_one_commit_one_fixes_the_columns(stored):
     store, federation = stored
     sent = [named("a", AGE_FIRST), named("b", SYSTOLIC_FIRST), named("c", AGE_FIRST), message("d")]
-    receipts = store.put([arrival(federation, one, feature_names=one.feature_names) for one in sent])
+    receipts = store.change_devices([arrival(federation, one, feature_names=one.feature_names) for one in sent])
     assert [receipt.admission.is_kept for receipt in receipts] == [True, False, True, True]
     assert store.read_back().federations[0].schema.names == AGE_FIRST
 
@@ -82,7 +82,7 @@ def test_of_two_first_messages_in_one_commit_one_fixes_the_columns(stored):
 def test_columns_that_an_older_version_mixed_are_not_aggregated(stored, run_app, store_address):
     """Older versions did not look at names, so their messages arrive here without."""
     store, federation = stored
-    store.put([arrival(federation, one) for one in (named("a", AGE_FIRST), named("b", SYSTOLIC_FIRST))])
+    store.change_devices([arrival(federation, one) for one in (named("a", AGE_FIRST), named("b", SYSTOLIC_FIRST))])
     store.close()
     caller = Caller(run_app(store_address))
     assert_names_differ(caller.aggregate(), 409)
@@ -94,7 +94,7 @@ def test_columns_that_an_older_version_mixed_are_not_aggregated(stored, run_app,
 def test_clusters_of_mixed_columns_are_not_made_anew(stored, run_app, store_address):
     store, federation = stored
     sent = [named("a", AGE_FIRST), named("b", SYSTOLIC_FIRST), message("c")]
-    store.put([arrival(federation, one) for one in sent])
+    store.change_devices([arrival(federation, one) for one in sent])
     result = kfed.aggregate([message(one) for one in "abc"], 2)
     clusters = Clusters.of(result, np.zeros((3, 16), np.uint8), np.array([1, 2, 3]), None, version=1, made_at=1.0)
     store.save_clustering(SavedClustering(federation.id, 1, clusters.to_bytes()), store.epoch)

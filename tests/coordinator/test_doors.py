@@ -27,19 +27,18 @@ VIEWS = ["/v1/federations", "/v1/federations/clinics", "/v1/federations/clinics/
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "192.0.2.7", "", "localhost@evil.example"])
-def test_a_request_for_another_name_is_refused_even_with_a_token(caller, host):
-    caller.create()
+def test_a_request_for_another_name_is_refused_even_with_a_token(standing, host):
     for path in ("/", "/v1/federations", "/metrics", "/openapi.json"):
-        answer = caller.http.get(path, headers={**caller.admin, "Host": host})
+        answer = standing.http.get(path, headers={**standing.admin, "Host": host})
         assert answer.status_code == 421
-    assert caller.http.get("/healthz", headers={"Host": host}).status_code == 200
+    assert standing.http.get("/healthz", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "localhost:99", "127.0.0.1", "127.0.0.9:8765", "[::1]:8765", "LOCALHOST."]
 )
-def test_every_loopback_name_is_answered_on_loopback(caller, host):
-    assert caller.http.get("/v1/federations", headers={"Host": host}).status_code == 200
+def test_every_loopback_name_is_answered_on_loopback(standing, host):
+    assert standing.http.get("/v1/federations", headers={"Host": host}).status_code == 200
 
 
 def test_a_coordinator_answers_to_the_names_it_was_given(run_app, tmp_path):
@@ -55,7 +54,7 @@ def test_a_coordinator_answers_to_the_names_it_was_given(run_app, tmp_path):
 @pytest.mark.slow
 def test_a_coordinator_without_a_name_for_others_says_so(serve, tmp_path):
     server = serve("--host", "0.0.0.0", "--insecure")
-    assert "give the name under which others reach it with --host-name" in (tmp_path / "serve.log").read_text()
+    assert "if others reach it by a name, add --host-name NAME" in (tmp_path / "serve.log").read_text()
     assert httpx.get(f"http://127.0.0.1:{server.port}/").status_code == 200
     assert httpx.get(f"http://localhost:{server.port}/").status_code == 421
 
@@ -74,12 +73,11 @@ def test_two_host_headers_are_refused(socket_caller):
     [("X-Forwarded-For", "192.0.2.7"), ("X-Forwarded-Proto", "https"), ("Forwarded", "for=192.0.2.7"),
      ("X-Real-IP", "192.0.2.7"), ("Via", "1.1 proxy"), ("X-Forwarded-Host", "clinics.example")],
 )  # fmt: skip
-def test_what_a_proxy_passes_on_needs_a_token_even_if_loopback_is_open(caller, header):
-    caller.create()
+def test_what_a_proxy_passes_on_needs_a_token_even_if_loopback_is_open(standing, header):
     for path in VIEWS:
-        assert caller.http.get(path).status_code == 200
-        assert caller.http.get(path, headers=[header]).status_code == 401
-        assert caller.http.get(path, headers=[header, *caller.admin.items()]).status_code == 200
+        assert standing.http.get(path).status_code == 200
+        assert standing.http.get(path, headers=[header]).status_code == 401
+        assert standing.http.get(path, headers=[header, *standing.admin.items()]).status_code == 200
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """What an administrator may rely on: terms that are kept, rights that are three, and a service that says how it is."""
 
 import time
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from coordinators import ADMIN, SECRET, Caller, message, messages
 
 import kfed
 from kfed.coordinator.store import Store
+from kfed.server import RULES
 
 
 def test_a_federation_is_created_shown_listed_and_closed(caller):
@@ -67,14 +69,37 @@ def test_a_number_of_clusters_that_shows_is_found(caller):
     assert caller.wait_until("aggregated")["n_clusters_found"] == 4
 
 
-def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_it(caller):
-    caller.create(n_clusters="auto", quorum=10)
+def blurred_messages():
+    """What five devices send whose centers show no number of clusters."""
     rng = np.random.default_rng(0)
-    for i in range(10):
-        blurred = kfed.DeviceMessage(f"{i}", rng.uniform(0, 30, size=(2, 2)), [50, 50], [90.0, 90.0], 3.0)
-        caller.put(blurred)
+    centers = [rng.uniform(0, 30, size=(2, 2)) for _ in range(5)]
+    return [kfed.DeviceMessage(f"{i}", own, [50, 50], [90.0, 90.0], 3.0) for i, own in enumerate(centers)]
+
+
+def test_without_a_number_a_federation_takes_the_one_that_aggregating_files_takes_and_says_how_sure_it_is(caller):
+    sent = blurred_messages()
+    shown = caller.create_aggregated(sent, n_clusters=None)
+    expected = kfed.aggregate(sent)
+    assert shown["n_clusters"] is None
+    assert shown["n_clusters_found"] == expected.n_clusters
+    (unsure,) = [notice.text for notice in expected.notices if notice.code == "unsure k"]
+    assert {"code": "unsure k", "text": unsure} in shown["notices"]
+
+
+def test_a_number_is_taken_without_asking_only_if_nothing_was_said_about_it(caller):
+    terms = {"name": "silent", "n_features": 2}
+    made = caller.http.post("/v1/federations", json=terms, headers=caller.admin).json()
+    assert made["federation"]["n_clusters"] is None
+    assert caller.create(n_clusters="auto")["federation"]["n_clusters"] == "auto"
+
+
+def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_it(caller):
+    caller.create(n_clusters="auto", quorum=5)
+    for one in blurred_messages():
+        caller.put(one)
     caller.wait_for(lambda shown: shown["remark"])
-    assert "give n_clusters as a number" in caller.show()["remark"]
+    told = "the administrator has to choose a number: kfed federation aggregate clinics -k N"
+    assert caller.show()["remark"].endswith(told)
     assert caller.aggregate().status_code == 409
     assert caller.aggregate(n_clusters=3).json()["n_clusters_found"] == 3
     assert caller.show()["remark"] == ""
@@ -135,6 +160,27 @@ def test_a_cluster_of_a_federation_rests_on_as_many_devices_as_it_asks_for(calle
     assert {"code": "set aside", "text": text} in state["notices"]
     expected = kfed.aggregate(sent[:-1], 4, rule="robust", min_devices=2)
     assert sorted(state["cluster_sizes"])[:3] == sorted(expected.cluster_sizes)[:3]
+
+
+def by_first_feature(batch, n_clusters):
+    ranks = batch.centers[:, 0].argsort().argsort()
+    return ranks * n_clusters // len(ranks)
+
+
+def test_a_federation_goes_by_the_rule_of_an_installed_package(run_app, tmp_path, monkeypatch):
+    found = metadata.EntryPoint("mine", f"{__name__}:by_first_feature", "kfed.rules")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda name=None, **_: [found] if name == "mine" else [])
+    monkeypatch.delitem(RULES, "mine", raising=False)
+    caller = Caller(run_app(str(tmp_path / "kfed.db")))
+    caller.create_aggregated(messages(3), rule="mine")
+    expected = kfed.aggregate(messages(3), 4, rule=by_first_feature)
+    assert sorted(caller.show()["cluster_sizes"]) == sorted(expected.cluster_sizes)
+    del RULES["mine"]
+    caller.http = run_app(str(tmp_path / "kfed.db"))
+    assert caller.show()["state"] == "aggregated"
+    asked = {"name": "other", "n_features": 2, "rule": "yours"}
+    refused = caller.http.post("/v1/federations", json=asked, headers=caller.admin)
+    assert (refused.status_code, "rule must be one of" in refused.text) == (422, True)
 
 
 def test_regions_join_as_devices_and_pass_their_answer_on(caller):

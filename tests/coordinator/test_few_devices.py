@@ -7,7 +7,7 @@ from test_table_federations import table
 
 import kfed
 from kfed.coordinator.core import Clusters
-from kfed.wire import Column, FeatureSchema, clusters_fingerprint, second_message
+from kfed.wire import Column, FeatureSchema, clusters_fingerprint, from_parts, second_message, to_parts
 
 # Of four clusters, the first is that of four devices, the others those of three, two and one.
 GROUPS = {"a": (0, 1), "b": (0, 1), "c": (0, 2), "d": (0, 2), "e": (1, 3)}
@@ -53,6 +53,15 @@ def test_no_answer_shows_a_center_that_rests_on_fewer_devices(store_address, run
     caller.http = run_app(store_address)
     for centers in answers(caller, "a"):
         assert n_devices_behind(caller, centers) == [3, 4]
+
+
+def test_shares_are_told_of_the_clusters_that_are_shown_and_of_no_others(store_caller):
+    join_all(store_caller)
+    told = store_caller.identity("e")
+    is_shown = np.array([center is not None for center in told["cluster_centers"]])
+    shares = np.array(told["cluster_shares"])
+    assert ((shares > 0) == is_shown).all()
+    assert shares.sum() == pytest.approx(1, abs=0.05)
 
 
 def test_three_is_the_number_unless_the_federation_says_otherwise(store_caller):
@@ -104,9 +113,9 @@ def test_clusters_are_told_whether_or_not_their_centers_are_shown(caller):
 def test_of_clusters_of_an_older_version_those_with_few_devices_are_not_shown_either(caller):
     join_all(caller)
     clusters = caller.http.app.state.desk.coordinator.find("clinics").clusters
-    tensors, facts = clusters.to_parts()
+    tensors, facts = to_parts(clusters)
     del tensors["devices_in_cluster"]
-    np.testing.assert_array_equal(Clusters.from_parts(tensors, facts).devices_in_cluster, clusters.devices_in_cluster)
+    np.testing.assert_array_equal(from_parts(Clusters, tensors, facts).devices_in_cluster, clusters.devices_in_cluster)
 
 
 def test_a_stray_that_is_in_no_mean_lends_its_cluster_no_company():

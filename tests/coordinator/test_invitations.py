@@ -148,7 +148,10 @@ def test_of_devices_that_come_with_one_invitation_in_whatever_batches_one_joins(
     store = Store(str(tmp_path_factory.mktemp("store") / "kfed.db"))
     store.invitations.add(FEDERATION.id, Invitation("north", hashed("the token"), 0.0))
     sent = [arrival("north", seed=seed, invitation="the token") for seed in range(4)]
-    receipts = [*store.put([sent[i] for i in order[:n_first]]), *store.put([sent[i] for i in order[n_first:]])]
+    receipts = [
+        *store.change_devices([sent[i] for i in order[:n_first]]),
+        *store.change_devices([sent[i] for i in order[n_first:]]),
+    ]
     admissions = [receipt.admission for receipt in receipts]
     assert admissions == [Admission.JOINED] + [Admission.CONFLICT] * 3
     store.close()
@@ -202,7 +205,7 @@ def test_a_message_on_its_way_to_a_federation_that_is_deleted_is_not_kept(store_
     store = Store(store_address)
     store.add_federation(FEDERATION)
     store.delete_federation(1)
-    assert store.put([arrival("a")])[0].admission is Admission.GONE
+    assert store.change_devices([arrival("a")])[0].admission is Admission.GONE
     assert store.device(1, "a") is None
     store.close()
 

@@ -10,15 +10,16 @@ import stat
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from coordinators import ADMIN, KFED, MEANS, SECRET, Caller, message, messages
+from coordinators import ADMIN, MEANS, SECRET, Caller, message, messages
 
 import kfed
-from consoles import SITES, run, write_sites
+from consoles import SITES, exit_code, run, write_sites
 from kfed.coordinator.client import CoordinatorError, DeviceClient, Line, StillGathering
 
 
@@ -50,12 +51,13 @@ def labels_of(path):
 
 
 def test_three_sites_join_and_wait_a_fourth_comes_late_and_all_agree(url):
-    waiting = [
-        subprocess.Popen([KFED, *map(str, join_arguments(url, site, "-o", f"{site}-labels.csv"))])
-        for site in ("north", "south")
-    ]
-    run(*join_arguments(url, "east", "--no-wait"))
-    assert [process.wait(60) for process in waiting] == [0, 0]
+    with ThreadPoolExecutor() as terminals:
+        waiting = [
+            terminals.submit(exit_code, *join_arguments(url, site, "-o", f"{site}-labels.csv"))
+            for site in ("north", "south")
+        ]
+        run(*join_arguments(url, "east", "--no-wait"))
+    assert [one.result() for one in waiting] == [0, 0]
     run(*join_arguments(url, "west", "-o", "west-labels.csv"))
     run("label", "east.local", "--clusters", "east.ticket", "-o", "east-labels.csv")
     found = {}
@@ -494,3 +496,42 @@ def test_a_private_site_sends_the_same_release_again_and_pays_for_it_once(url):
     assert len(Path("north.csv.ledger").read_text().splitlines()) == 1
     shown = json.loads(run("federation", "show", "sites", "--url", url, "--json"))
     assert shown["n_devices"] == 1
+
+
+def one_cloud(run_server, *more):
+    """The address of a coordinator that waits for three sites, whose rows are of one cloud."""
+    url = str(run_server("kfed.db").base_url)
+    run("federation", "create", "sites", "--columns", "x,y", "--quorum", 3, *more, "--url", url)
+    rng = np.random.default_rng(0)
+    for site in ("north", "south", "east"):
+        rows = "".join(f"{x:.4f},{y:.4f}\n" for x, y in rng.normal(size=(200, 2)))
+        Path(f"{site}.csv").write_text(f"x,y\n{rows}")
+    return url
+
+
+def join_cloud(url, site, *more):
+    return ["join", url, "--federation", "sites", "--token-file", "sites.token", "--data", f"{site}.csv", *more]
+
+
+def test_sites_of_one_cloud_get_clusters_without_a_number_and_hear_that_none_stands_out(run_server, folder):
+    url = one_cloud(run_server)
+    for site in ("north", "south"):
+        run(*join_cloud(url, site, "--no-wait"))
+    said = json.loads(run(*join_cloud(url, "east", "-o", "labels.csv", "--timeout", 60, "--json")))
+    assert "unsure k" in [notice["code"] for notice in said["warnings"]]
+    assert len(Path("labels.csv").read_text().splitlines()) == 201
+    assert "the best number of clusters" in run("federation", "show", "sites", "--url", url)
+
+
+def test_where_only_a_clear_number_is_taken_a_site_says_once_who_has_to_choose_it_and_waits_as_long_as_asked(
+    run_server, folder
+):
+    url = one_cloud(run_server, "-k", "auto")
+    for site in ("north", "south"):
+        run(*join_cloud(url, site, "--no-wait"))
+    said = run(*join_cloud(url, "east", "-o", "labels.csv", "--timeout", 4), code=1)
+    told = "the administrator has to choose a number: kfed federation aggregate sites -k N"
+    said = " ".join(said.split())
+    assert said.count("sent; 3 devices joined (quorum 3); the clusters are not ready yet; no reliable") == 1
+    assert told in said
+    assert "run the same command again later" in said

@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 from coordinators import Caller, message
@@ -128,26 +129,23 @@ def test_an_idle_connection_makes_room_and_one_that_works_does_not(hasty):
     ],
 )
 @pytest.mark.parametrize("token", ["", "Authorization: Bearer not-the-token-of-anything\r\n"])
-def test_the_token_is_looked_at_before_the_body_is_read(socket_caller, method, path, token):
-    socket_caller.create()
+def test_the_token_is_looked_at_before_the_body_is_read(socket_standing, method, path, token):
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{token}Content-Type: application/json\r\n"
-    with connected(socket_caller.http.base_url.port, 1) as (one,):
+    with connected(socket_standing.http.base_url.port, 1) as (one,):
         one.sendall(f"{head}Content-Length: {2**24}\r\n\r\n".encode())
         assert one.recv(20).startswith(b"HTTP/1.1 403" if token else b"HTTP/1.1 401")
 
 
 @pytest.mark.parametrize("digits", ["9" * 4401, "0" * 4400 + "5", "-5", "5 5", "x"])
-def test_a_content_length_that_is_none_is_a_4xx(socket_caller, digits):
-    socket_caller.create()
-    with connected(socket_caller.http.base_url.port, 1) as (one,):
-        one.sendall(put_head(socket_caller, f"Content-Length: {digits}\r\nConnection: close") + b"12345")
+def test_a_content_length_that_is_none_is_a_4xx(socket_standing, digits):
+    with connected(socket_standing.http.base_url.port, 1) as (one,):
+        one.sendall(put_head(socket_standing, f"Content-Length: {digits}\r\nConnection: close") + b"12345")
         assert answer_of(one)[:10] == b"HTTP/1.1 4"
 
 
 @pytest.mark.parametrize("digits", ["9" * 4401, "0" * 4400 + "5", "-5", "²"])
-def test_a_content_length_that_is_none_is_a_4xx_whatever_the_server_lets_through(caller, digits):
-    caller.create()
-    answer = caller.put(b"12345", device_id="a", headers={"Content-Length": digits.encode()})
+def test_a_content_length_that_is_none_is_a_4xx_whatever_the_server_lets_through(standing, digits):
+    answer = standing.put(b"12345", device_id="a", headers={"Content-Length": digits.encode()})
     assert 400 <= answer.status_code < 500
 
 
@@ -205,19 +203,22 @@ def test_health_waits_for_no_store_and_readiness_says_so_in_time(caller, monkeyp
 
 
 def test_readiness_tests_a_write_once_a_second_at_most(caller, monkeypatch):
+    from kfed.coordinator.http import readiness
     from kfed.coordinator.store import Store
 
     written = []
     monkeypatch.setattr(Store, "set_key", lambda _, *key: written.append(key))
-    for _ in range(20):
-        assert caller.http.get("/readyz").status_code == 200
-    assert len(written) == 1
+    for seconds, n_written in ((100.0, 1), (100.9, 1), (101.0, 2)):
+        monkeypatch.setattr(readiness, "time", SimpleNamespace(monotonic=lambda now=seconds: now))
+        for _ in range(10):
+            assert caller.http.get("/readyz").status_code == 200
+        assert len(written) == n_written
 
 
 def test_a_picture_is_drawn_once_for_a_version_however_many_ask(caller, monkeypatch):
     from kfed.coordinator.http import pictures
 
-    drawn, draw = [], pictures.draw
+    drawn, draw = [], pictures.picture_of
     under_way = threading.Semaphore(1)
 
     def slowly(*arguments):
@@ -227,7 +228,7 @@ def test_a_picture_is_drawn_once_for_a_version_however_many_ask(caller, monkeypa
         under_way.release()
         return draw(*arguments)
 
-    monkeypatch.setattr(pictures, "draw", slowly)
+    monkeypatch.setattr(pictures, "picture_of", slowly)
     for name in ("clinics", "other"):
         caller.create(name)
     caller.put(message("a"))

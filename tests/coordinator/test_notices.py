@@ -14,7 +14,7 @@ from consoles import run, said
 from kfed.coordinator.client import DeviceClient, Line
 from kfed.coordinator.core import notices as core_notices
 from kfed.device import cluster_columns
-from kfed.server import Aggregation, column_advice
+from kfed.server import aggregate_batch, column_advice
 from kfed.wire import FeatureSchema, MessageBatch
 
 
@@ -151,11 +151,21 @@ def test_the_columns_of_many_devices_are_compared_without_looking_at_every_pair(
     looked, look = [], column_advice._ranges
     monkeypatch.setattr(column_advice, "_ranges", lambda one: looked.append(one) or look(one))
     sent, odd = table("a"), in_another_unit("odd")
-    result = Aggregation.of(MessageBatch.of([odd, *(renamed(sent, f"{i:03}") for i in range(150))]), 2, "paper")
+    result = aggregate_batch(MessageBatch.of([odd, *(renamed(sent, f"{i:03}") for i in range(150))]), 2, "paper")
     assert [notice.text for notice in result.notices if notice.code == "other unit"] == [
         "column 'dose' of 'odd' lies far from that of the other devices: is it in the same unit?"
     ]
     assert len(looked) == 151
+
+
+def test_a_late_device_without_columns_is_told_that_it_is_on_another_scale(caller):
+    sent = [kfed.DeviceMessage(name, [[-1.0, 0.0], [1.0, 0.5]], [9, 9]) for name in "abc"]
+    caller.create_aggregated(sent, n_clusters=2)
+    caller.put(kfed.DeviceMessage("late", [[-1.1, 0.0]], [9]))
+    assert "other scale" not in codes_for(caller, "late")
+    caller.put(kfed.DeviceMessage("raw", [[60.0, 120.0]], [9]))
+    assert "other scale" in codes_for(caller, "raw")
+    assert "all centers of 'raw' lie" in str(caller.show()["notices"])
 
 
 def test_a_late_message_is_compared_once_however_often_its_device_asks(caller, monkeypatch):

@@ -13,14 +13,35 @@ from test_parts import arrival
 
 from kfed.coordinator.core import aggregator
 from kfed.coordinator.problems import StoreUnavailableError
-from kfed.coordinator.store import SavedClustering, Store, ownership
+from kfed.coordinator.store import Departure, SavedClustering, Store, ownership
+from kfed.coordinator.store.transactions import Transactions
 
 
-def open_elsewhere(path):
+@pytest.fixture(scope="module")
+def open_elsewhere():
     """What another process is told that opens a store: nothing if it may."""
-    program = "import sys; from kfed.coordinator.store import Store; Store(sys.argv[1]).close()"
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
-    return done.stderr
+    program = """
+import sys
+from kfed.coordinator.store import Store
+for path in sys.stdin:
+    try:
+        Store(path.rstrip()).close()
+    except Exception as error:
+        print(error, end="", flush=True)
+    print(flush=True)
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as elsewhere:
+
+        def ask(path):
+            elsewhere.stdin.write(f"{path}\n")
+            elsewhere.stdin.flush()
+            answer = elsewhere.stdout.readline()
+            assert answer, "the other process has ended"
+            return answer.rstrip()
+
+        yield ask
+        elsewhere.stdin.close()
 
 
 # Locks ----------------------------------------------------------------------------------------------------------------
@@ -35,7 +56,7 @@ def held(tmp_path):
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
-def test_a_link_to_a_store_in_use_is_the_store_in_use(held, tmp_path, link):
+def test_a_link_to_a_store_in_use_is_the_store_in_use(open_elsewhere, held, tmp_path, link):
     if link is os.link and sys.platform != "linux":
         pytest.skip("only Linux locks the file itself")
     other = tmp_path / "other.db"
@@ -44,17 +65,17 @@ def test_a_link_to_a_store_in_use_is_the_store_in_use(held, tmp_path, link):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux locks the file itself")
-def test_a_deleted_lock_file_lets_nobody_in(held):
+def test_a_deleted_lock_file_lets_nobody_in(open_elsewhere, held):
     os.unlink(f"{held}.lock")
     assert "in use by another coordinator" in open_elsewhere(held)
 
 
-def test_a_store_is_free_as_soon_as_its_owner_has_closed_it(tmp_path):
+def test_a_store_is_free_as_soon_as_its_owner_has_closed_it(open_elsewhere, tmp_path):
     store = Store(str(tmp_path / "kfed.db"))
     store.close()
     assert not open_elsewhere(tmp_path / "kfed.db")
     with pytest.raises(StoreUnavailableError, match="closed"):
-        store.put([arrival("a")])
+        store.change_devices([arrival("a")])
 
 
 def test_a_database_is_free_as_soon_as_its_owner_has_closed_it(postgres_address):
@@ -89,14 +110,14 @@ class NoLock:
 
 
 def test_an_owner_that_another_one_succeeded_writes_nothing(store_address, monkeypatch, caplog):
-    monkeypatch.setattr(ownership, "claim", lambda _: NoLock())
+    monkeypatch.setattr(ownership, "take_ownership", lambda _: NoLock())
     first = Store(store_address)
-    first.put([arrival("a")])
+    first.change_devices([arrival("a")])
     second = Store(store_address)
-    second.put([arrival("b")])
+    second.change_devices([arrival("b")])
     writes = [
-        lambda: first.put([arrival("c")]),
-        lambda: first.remove(1, "a"),
+        lambda: first.change_devices([arrival("c")]),
+        lambda: first.change_devices([Departure(1, "a")]),
         lambda: first.set_key("admin", b"another"),
         lambda: first.save_clustering(SavedClustering(1, 1, b"", None), first.epoch),
         first.read_back,
@@ -105,7 +126,7 @@ def test_an_owner_that_another_one_succeeded_writes_nothing(store_address, monke
         with pytest.raises(StoreUnavailableError, match=r"another coordinator has taken it over|has to be read back"):
             write()
     assert "another coordinator has taken it over" in caplog.text
-    assert second.put([arrival("c")])[0].sequence == 3
+    assert second.change_devices([arrival("c")])[0].sequence == 3
     assert second.key("admin") is None
     first.close()
     second.close()
@@ -187,7 +208,7 @@ def test_a_message_that_was_committed_while_the_file_was_deleted_is_not_acknowle
 
     monkeypatch.setattr(store.engine.dialect, "do_commit", deleted_meanwhile)
     with pytest.raises(StoreUnavailableError, match=r"deleted or moved.*may have been kept"):
-        store.put([arrival("a")])
+        store.change_devices([arrival("a")])
     store.close()
 
 
@@ -223,7 +244,7 @@ def test_a_coordinator_that_lost_its_database_for_a_while_shows_what_the_one_in_
     sessions_ended(postgres, postgres_address)
     between = Store(postgres_address)
     federation = between.read_back().federations[0]
-    between.put([arrival("b")])
+    between.change_devices([arrival("b")])
     between.change_federation(federation.id, closed=True)
     assert "in use by another coordinator" in caller.put(message("c")).json()["detail"]
     between.close()
@@ -231,3 +252,12 @@ def test_a_coordinator_that_lost_its_database_for_a_while_shows_what_the_one_in_
     assert (refused.status_code, "closed" in refused.json()["detail"]) == (409, True)
     assert (caller.show()["n_devices"], caller.show()["closed"]) == (2, True)
     assert caller.put(message("a")).status_code == 200
+
+
+def test_a_look_that_finds_no_backup_leaves_alone_what_another_thread_may_come_to_doubt(tmp_path, monkeypatch):
+    store, written = Store(str(tmp_path / "kfed.db")), []
+    doubt = property(lambda _: False, lambda _, is_in_doubt: written.append(is_in_doubt))
+    monkeypatch.setattr(Transactions, "is_in_doubt", doubt, raising=False)
+    store.look()
+    assert written == []
+    store.close()

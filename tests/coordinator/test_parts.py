@@ -160,10 +160,27 @@ def test_messages_that_wait_together_are_committed_together_and_judged_in_order(
     assert len(sizes) < 10
 
 
+def test_totals_that_another_thread_reads_are_replaced_and_never_changed(store):
+    def held():
+        return store._tallies, store._names, store.second._counts
+
+    for change in (
+        lambda: store.change_devices([arrival("a", feature_names=("x", "y"))]),
+        lambda: store.change_devices([arrival("b"), Departure(1, "a")]),
+        lambda: store.tally(99),
+        lambda: store.delete_federation(1),
+    ):
+        before = held()
+        copies = [dict(totals) for totals in before]
+        change()
+        assert list(before) == copies
+    assert (store.tally(1).n_devices, store.feature_names(1)) == (0, None)
+
+
 def test_a_batch_knows_what_came_before_in_the_same_batch(store):
     secret = new_token()
     own = {"secret": secret, "secret_hash": hashed(secret)}
-    receipts = store.put(
+    receipts = store.change_devices(
         [
             arrival("a", **own),
             arrival("a", 1),
@@ -180,7 +197,7 @@ def test_a_batch_knows_what_came_before_in_the_same_batch(store):
 
 
 def test_devices_that_come_and_go_together_are_committed_together_and_judged_in_order(store):
-    store.put([arrival("a"), arrival("b")])
+    store.change_devices([arrival("a"), arrival("b")])
     changes = [
         Departure(1, "a"),
         Departure(1, "a"),

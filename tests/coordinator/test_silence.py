@@ -130,18 +130,18 @@ def test_while_postgresql_is_frozen_requests_get_503_within_5_seconds_and_then_a
 @pytest.mark.slow
 def test_a_store_that_was_stuck_in_a_frozen_database_writes_again_without_a_restart(postgres, postgres_address):
     store = Store(postgres_address)
-    store.put([arrival("a")])
+    store.change_devices([arrival("a")])
     with postgres.frozen():
         started = time.monotonic()
         with pytest.raises(StoreUnavailableError):
-            store.put([arrival("b")])
+            store.change_devices([arrival("b")])
         assert time.monotonic() - started < 10
     until = time.monotonic() + 10
     while store.tally(1).n_devices < 2:
         assert time.monotonic() < until
         try:
             store.read_back()
-            store.put([arrival("b")])
+            store.change_devices([arrival("b")])
         except StoreUnavailableError:
             time.sleep(0.1)
     assert store.tally(1).n_devices == 2

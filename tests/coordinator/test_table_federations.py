@@ -75,7 +75,7 @@ def test_plain_numbers_and_other_columns_are_turned_away(caller):
     plain = kfed.DeviceMessage("e", [[1.0, 2.0, 3.0]], [9], feature_names=["dose", "ward", "age"])
     assert "leave out --as-is" in caller.put(plain).json()["detail"]
     fewer = table("e", columns=(0, 1))
-    assert "has 'ward'" in caller.put(fewer).json()["detail"]
+    assert "'ward' of federation clinics is missing at 'e'" in caller.put(fewer).json()["detail"]
 
 
 def test_tables_are_turned_away_where_numbers_are_taken_as_they_are(caller):
@@ -113,5 +113,6 @@ def test_a_device_may_ask_what_its_message_must_hold(caller):
     assert terms.pop("min_devices_shown") == 1
     assert terms.pop("rounds") == 1
     assert terms.pop("closed") is False
+    assert terms.pop("agreed_schema") is None
     assert terms == {"by_column": True, "n_features": 3, "feature_names": ["dose", "ward", "age"], "max_epsilon": None}
     assert caller.http.get(path).status_code == 401

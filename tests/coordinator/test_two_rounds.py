@@ -1,5 +1,7 @@
 """Federations of two rounds: the second messages of devices refine the clusters, and nothing else changes."""
 
+import contextlib
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -82,6 +84,24 @@ def test_a_store_that_fails_after_the_last_second_message_is_a_503_and_sending_i
 
 def _fail(*_):
     raise StoreUnavailableError("on purpose")
+
+
+@pytest.mark.parametrize("table", ["kfed_devices", "kfed_second_messages"])
+def test_a_damaged_message_disables_the_federation_in_the_second_round_too_until_it_is_aggregated_anew(
+    aggregated, local, rows, tmp_path, table
+):
+    sent = [refined(aggregated, local, rows, site) for site in SITES]
+    for message in sent[:2]:
+        put_second(aggregated, message)
+    with contextlib.closing(sqlite3.connect(tmp_path / "kfed.db")) as store:
+        store.execute(f"UPDATE {table} SET message = 'junk' WHERE device_id = 'east'")
+        store.commit()
+    answer = put_second(aggregated, sent[2])
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
+    assert "1 stored message cannot be read, of 'east'" in answer.json()["detail"]
+    assert (aggregated.show()["state"], "of 'east'" in aggregated.show()["remark"]) == ("damaged", True)
+    assert aggregated.remove("east").status_code == 200
+    assert aggregated.aggregate().json()["state"] == "aggregated"
 
 
 @pytest.mark.slow

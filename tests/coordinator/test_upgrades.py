@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from coordinators import Caller, message, messages
+from coordinators import Caller, InProcess, made_settings, message, messages
 from sqlalchemy import create_engine, inspect, text
 from test_parts import arrival
 from test_table_federations import table
@@ -20,7 +20,7 @@ from kfed.errors import InvalidInputError
 DATA = Path(__file__).parent / "data"
 ADDED_LATER = (
     *("invited_only", "max_count", "max_value", "min_devices", "max_epsilon", "by_column"),
-    *("min_devices_shown", "rounds"),
+    *("min_devices_shown", "rounds", "agreed_schema"),
 )
 OLD_STORES = sorted(DATA.glob("store-version-*.sqlite"))
 
@@ -116,6 +116,22 @@ def test_a_store_of_a_newer_version_is_refused_in_plain_words_and_left_alone(sto
         Store(store_address)
 
 
+def test_a_number_that_is_to_be_found_keeps_its_meaning_in_the_store_where_null_has_always_been_auto(
+    run_app, store_address
+):
+    caller = Caller(run_app(store_address))
+    caller.create("sure", n_clusters="auto")
+    caller.create("any", n_clusters=None)
+    caller.create("old", n_clusters=7)
+    execute(store_address, "UPDATE kfed_federations SET n_clusters = NULL WHERE name = 'old'")
+    caller.http = run_app(store_address)
+    assert {name: caller.show(name)["n_clusters"] for name in ("sure", "any", "old")} == {
+        "sure": "auto",
+        "any": None,
+        "old": "auto",
+    }
+
+
 def test_a_column_that_another_version_added_does_no_harm(run_app, store_address):
     caller = Caller(run_app(store_address))
     caller.create()
@@ -158,13 +174,29 @@ def test_damaged_clusters_disable_their_federation_alone_until_it_is_aggregated_
     assert caller.show("bad")["state"] == "aggregated"
 
 
+@pytest.fixture(scope="module")
+def store_of_two(tmp_path_factory):
+    """A store with two federations that nobody has open; to be copied."""
+    path = tmp_path_factory.mktemp("two") / "kfed.db"
+    running = InProcess(made_settings(str(path)))
+    two_federations(lambda _: running.client, path)
+    running.stop()
+    return path
+
+
 @pytest.mark.parametrize(
     "damage",
-    ["rule = 'unheard of'", "n_features = -3", "feature_names = 'no json'", "n_clusters = 0", "deadline = -1"],
+    [
+        "rule = 'unheard of'",
+        "n_features = -3",
+        "feature_names = 'no json'",
+        "n_clusters = -1",
+        "deadline = -1",
+        "agreed_schema = '5'",
+    ],
 )
-def test_terms_that_cannot_be_read_disable_their_federation_alone(run_app, tmp_path, damage):
-    path = str(tmp_path / "kfed.db")
-    two_federations(run_app, path)
+def test_terms_that_cannot_be_read_disable_their_federation_alone(run_app, store_of_two, tmp_path, damage):
+    path = str(shutil.copy(store_of_two, tmp_path / "kfed.db"))
     execute(path, f"UPDATE kfed_federations SET {damage} WHERE name = 'bad'")
     caller = Caller(run_app(path))
     states = {one["name"]: one["state"] for one in caller.http.get("/v1/federations", headers=caller.admin).json()}
@@ -227,12 +259,12 @@ def test_a_coordinator_that_is_running_follows_a_backup_that_is_restored(run_app
 
 def test_places_in_the_order_of_arrivals_are_not_used_again_after_a_restore(store_address, tmp_path):
     store = Store(store_address)
-    store.put([arrival("a")])
+    store.change_devices([arrival("a")])
     backup(store_address, tmp_path / "one.backup")
-    assert store.put([arrival("b")])[0].sequence == 2
+    assert store.change_devices([arrival("b")])[0].sequence == 2
     restore(tmp_path / "one.backup", store_address, overwrite=True)
     store.read_back()
-    assert store.put([arrival("c")])[0].sequence == 3
+    assert store.change_devices([arrival("c")])[0].sequence == 3
     store.close()
 
 

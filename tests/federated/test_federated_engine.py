@@ -215,7 +215,8 @@ def pretended(times):
 @pytest.mark.slow
 def test_a_model_that_cannot_be_batched_is_trained_all_the_same_by_default(two_kinds):
     models = fit_global(two_kinds, Recurrent, replace(SETTINGS, batched="auto"))
-    assert_same(models, fit_global(two_kinds, Recurrent, replace(SETTINGS, batched=False)))
+    plain = fit_global(two_kinds, Recurrent, replace(SETTINGS, batched=False))
+    assert_same(models, plain, tolerance=1e-6)  # the sums of an LSTM depend on where its memory lies, by the last bit
 
 
 @pytest.mark.slow

@@ -26,6 +26,18 @@ def linear():
     return torch.nn.Linear(3, 2)
 
 
+@pytest.fixture(scope="module")
+def ifca():
+    """Trained on two kinds of devices."""
+    return fit_ifca(fleet(8), 2, linear, TRAINING, n_starts=4, start_rounds=5)
+
+
+@pytest.fixture(scope="module")
+def personal():
+    """Trained for a few rounds on devices with rows of both kinds."""
+    return fit_personalized(fleet(8, kinds_of=lambda i: [0, 1]), 2, linear, SHORT, n_local_clusters=2)
+
+
 def test_one_model_for_each_cluster_serves_kinds_that_one_model_cannot(two_kinds):
     tests = fleet(8, seed=1)
     personal = fit_personalized(two_kinds, 2, linear, TRAINING)
@@ -83,8 +95,7 @@ def test_kfed_sends_one_model_a_round_where_ifca_sends_all(two_kinds):
     assert ifca.communication.bytes_up == one.communication.bytes_up == SHORT.rounds * 5 * MODEL_BYTES
 
 
-def test_ifca_finds_the_two_kinds_and_says_how_many_models_are_in_use(two_kinds):
-    ifca = fit_ifca(two_kinds, 2, linear, TRAINING, n_starts=4, start_rounds=5)
+def test_ifca_finds_the_two_kinds_and_says_how_many_models_are_in_use(ifca):
     assert ifca.n_models_in_use == 2
     assert ifca.evaluate(fleet(8, seed=1)).accuracy > 0.97
     assert len({ifca.choices[f"device-{i}"] for i in range(0, 8, 2)}) == 1
@@ -99,8 +110,7 @@ def test_ifca_never_chooses_a_model_that_was_not_trained():
     assert ifca.n_models_in_use <= len(trained) < 6
 
 
-def test_ifca_chooses_by_training_data_alone(two_kinds):
-    ifca = fit_ifca(two_kinds, 2, linear, TRAINING)
+def test_ifca_chooses_by_training_data_alone(ifca, two_kinds):
     flipped = {name: (inputs, 1 - targets) for name, (inputs, targets) in two_kinds.items()}
     for name, (inputs, _) in flipped.items():
         assert (ifca.route(name, inputs) == ifca.choices[name]).all()
@@ -135,18 +145,17 @@ def test_ifca_parts_copies_of_a_shared_model_and_sends_one_model_before(two_kind
     assert ifca.communication.bytes_down == sum(sent) + 3 * sum(sent[10:15])  # three starts more
 
 
-def test_predictions_come_from_the_model_of_each_row_in_order(mixed):
-    models = fit_personalized(mixed, 2, linear, SHORT, n_local_clusters=2)
+def test_predictions_come_from_the_model_of_each_row_in_order(personal, mixed):
     inputs = mixed["device-3"][0]
-    routed = models.route("device-3", inputs)
+    routed = personal.route("device-3", inputs)
     assert set(routed) == {0, 1}
-    outputs = models.predict("device-3", inputs)
+    outputs = personal.predict("device-3", inputs)
     for row, model in enumerate(routed):
-        torch.testing.assert_close(outputs[row], models.model(model)(torch.tensor(inputs[row])))
+        torch.testing.assert_close(outputs[row], personal.model(model)(torch.tensor(inputs[row])))
 
 
-def test_an_evaluation_adds_up(mixed):
-    judged = fit_personalized(mixed, 2, linear, SHORT, n_local_clusters=2).evaluate(mixed)
+def test_an_evaluation_adds_up(personal, mixed):
+    judged = personal.evaluate(mixed)
     sizes = np.array([len(targets) for _, targets in mixed.values()])
     assert np.average(judged.device_accuracies, weights=sizes) == pytest.approx(judged.accuracy)
     assert np.average(judged.model_accuracies, weights=judged.model_rows) == pytest.approx(judged.accuracy)

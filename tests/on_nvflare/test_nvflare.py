@@ -118,6 +118,15 @@ def test_the_search_for_a_cell_finds_it_where_the_floor_is_taken_away(operator, 
     assert traces_of_the_canary(reply) >= {"age", "bmi", "systolic", "glucose", "ward"}
 
 
+def test_a_site_answers_one_question_and_notes_it_beside_its_table(operator):
+    table_with_a_canary(operator / "north.csv")
+    first, _ = replied()
+    assert (operator / "north.csv.asked").is_file()
+    other, _ = replied(options={"random_state": 1})
+    assert "has answered another question about its table" in other["kfed"]["error"]
+    assert replied()[0]["kfed"] == first["kfed"]
+
+
 def test_a_site_labels_its_rows_by_its_answer_and_says_no_more_than_that(operator, tmp_path):
     table_with_a_canary(operator / "north.csv")
     message = message_of(replied()[0])

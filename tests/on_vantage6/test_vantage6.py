@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,7 @@ def _operator(monkeypatch, tmp_path):
     """What the operator of every node sets."""
     monkeypatch.setenv("KFED_ID_COLUMN", "patient")
     monkeypatch.setenv("KFED_LABELS", str(tmp_path / "kept" / "{site}-labels.csv"))
+    monkeypatch.setenv("KFED_ASKED", str(tmp_path))
 
 
 def client_of(*tables, of=MockAlgorithmClient):
@@ -66,11 +68,18 @@ def one_site(name="north", **options):
     return client.result.from_task(client.task.create(input_=ask, organizations=[1])["id"])[0]
 
 
+def new_site(**options):
+    """What a node replies that was not asked before."""
+    for note in Path(os.environ["KFED_ASKED"]).glob("*.asked"):
+        note.unlink()
+    return one_site(**options)
+
+
 def test_the_example_gives_every_row_the_label_that_the_readme_s_commands_give(tmp_path, monkeypatch, capsys):
     expected = labels_of_the_readme(tmp_path)
     made = tmp_path / "made"
     made.mkdir()
-    for name in ("KFED_ID_COLUMN", "KFED_LABELS"):
+    for name in ("KFED_ID_COLUMN", "KFED_LABELS", "KFED_ASKED"):
         monkeypatch.delenv(name)  # the example sets them
     runpy.run_path(str(EXAMPLE / "run.py"))["main"](made)
     for site in SITES:
@@ -110,11 +119,31 @@ def test_a_task_cannot_ask_for_less_than_the_floor_of_the_node(monkeypatch):
     monkeypatch.setenv("KFED_MIN_CLUSTER_SIZE", "30")
     message = kfed.DeviceMessage.from_bytes(base64.b64decode(one_site()["message"]))
     assert message.counts.min() >= 30
-    assert "error" not in one_site(min_cluster_size=40)
+    assert "error" not in new_site(min_cluster_size=40)
 
 
 def test_the_operator_s_id_column_counts_and_not_that_of_a_task():
-    assert one_site(id_column="age") == one_site()
+    assert one_site(id_column="age") == new_site()
+
+
+def test_a_node_answers_one_question_whatever_name_a_task_gives_it():
+    first = one_site()
+    for other in (one_site("south"), one_site(random_state=1), one_site(columns=["age", "bmi"])):
+        assert "has answered another question about its table" in other["error"]
+    assert one_site() == first
+
+
+def test_a_node_without_a_place_for_notes_sends_nothing(monkeypatch):
+    monkeypatch.delenv("KFED_ASKED")
+    assert "KFED_ASKED is not set at this site" in one_site()["error"]
+
+
+@pytest.mark.parametrize("how", ["QUERY", "PREPROCESSING"])
+def test_a_task_does_not_choose_the_rows(how, monkeypatch):
+    monkeypatch.setenv(f"DEFAULT_{how}", "select * from patients where patient <> 17")
+    assert "a task may bring neither a query nor preprocessing" in one_site()["error"]
+    monkeypatch.setenv(f"DEFAULT_{how}", "")
+    assert "message" in one_site()
 
 
 @pytest.mark.parametrize("option", ["privacy", "scale", "path", "weight_column"])
@@ -126,7 +155,7 @@ def test_a_schema_that_was_agreed_on_is_given_as_json():
     columns = [{"name": "age", "kind": "number"}, {"name": "smoker", "kind": "flag"}]
     message = kfed.DeviceMessage.from_bytes(base64.b64decode(one_site(schema={"columns": columns})["message"]))
     assert [column.name for column in message.schema.columns] == ["age", "smoker"]
-    assert "a schema must have a list of columns" in one_site(schema={"columns": 3})["error"]
+    assert "a schema must have a list of columns" in new_site(schema={"columns": 3})["error"]
 
 
 def test_sites_that_cannot_take_part_are_named_with_the_reason_and_the_others_go_on():
@@ -191,7 +220,7 @@ def test_a_table_that_has_changed_is_not_labelled_by_an_old_answer():
     ask = {"method": "partial_labels", "kwargs": said}
     same, changed = pd.read_csv(HOSPITALS / "north.csv"), pd.read_csv(HOSPITALS / "north.csv")
     changed.loc[3, "age"] = "50.5"
-    for table, said in [(same, "True"), (changed, "has changed since the message was sent")]:
+    for table, said in [(same, "True"), (changed, "has changed since this site sent its message")]:
         other = client_of(table)
         task = other.task.create(input_=ask, organizations=[1])
         assert said in str(other.result.from_task(task["id"])[0])

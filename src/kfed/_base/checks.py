@@ -12,11 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kfed._base.array import Array
+from kfed._base.not_numbers import WHAT_TO_DO, column_fault
 from kfed._base.text import plural
 from kfed.errors import FeatureMismatchError, InvalidInputError
 
 MAX_NAME_LENGTH = 200
 MAX_SHOWN = 20
+
+MAX_VALUE = 1e100
+"""No value of a point or a center is larger in size."""
 
 FLOATS = FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -65,19 +69,47 @@ def is_table(points: Any) -> bool:
     )
 
 
-def finite(points: Any, name: str, weights: Array | None = None) -> None:
-    """Raise unless all values are finite and small enough to be squared and summed."""
+def clusterable(points: Any, name: str, weights: Array | None = None) -> None:
+    """Raise as `finite` does, and if all values are so small that their distances vanish; float32 is widened later."""
+    is_tiny = float(finite(points, name, weights)) < least_sum_of_squares(points.dtype)
+    if is_tiny and (points.dtype == FLOAT64 or is_sparse(points)) and (points != 0).sum() > 0:
+        raise InvalidInputError(
+            f"{name} must be large enough to be squared in {points.dtype}; all values are too close to zero: bring "
+            "features to a common scale"
+        )
+
+
+def finite(points: Any, name: str, weights: Array | None = None) -> np.floating[Any]:
+    """Return the sum of squares, or raise unless all values are finite and small enough to be squared and summed."""
     values = (points.data if is_sparse(points) else points).reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        sum_of_squares = values @ values
-    if has_headroom(sum_of_squares, weights):
-        return
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        sum_of_squares: np.floating[Any] = values @ values
+    if float(sum_of_squares) <= MAX_VALUE and has_headroom(sum_of_squares, weights):
+        return sum_of_squares
     if not np.isfinite(values).all():
         raise InvalidInputError(f"{name} must be finite; {_where_not_finite(points)}: remove or fill those rows first")
-    raise InvalidInputError(
-        f"{name} must be small enough to be squared and weighted in {points.dtype}; some values are too large: "
-        "bring features and weights to a common scale, or use float64"
-    )
+    if not has_headroom(sum_of_squares, weights):
+        raise InvalidInputError(
+            f"{name} must be small enough to be squared and weighted in {points.dtype}; some values are too large: "
+            "bring features and weights to a common scale, or use float64"
+        )
+    if float(np.abs(values).max()) > MAX_VALUE:
+        raise InvalidInputError(
+            f"{name} must be at most {MAX_VALUE:g} in size; some values are larger: bring features to a common scale"
+        )
+    return sum_of_squares
+
+
+def is_in_range(sum_of_squares: np.floating[Any], weights: Array | None = None) -> bool:
+    """Whether a sum of squares shows at once that its values are neither too large nor too small."""
+    least = least_sum_of_squares(sum_of_squares.dtype)
+    return least <= float(sum_of_squares) <= MAX_VALUE and has_headroom(sum_of_squares, weights)
+
+
+def least_sum_of_squares(dtype: np.dtype[Any]) -> float:
+    """Values with a smaller sum of squares, if it is not zero, lose their distances to underflow."""
+    limits = np.finfo(dtype)
+    return float(limits.tiny) / float(limits.eps)
 
 
 def has_headroom(sum_of_squares: np.floating[Any], weights: Array | None = None) -> bool:
@@ -186,6 +218,8 @@ def as_array(values: Any, name: str, dtype: npt.DTypeLike | None = None) -> Arra
 def _dense(points: Any, name: str) -> Array:
     array = points.to_numpy() if hasattr(points, "to_numpy") else as_array(points, name)
     _two_axes(array, name)
+    if array.dtype.kind not in "fiub" and (fault := column_fault(points)):
+        raise InvalidInputError(f"{name} must be numbers; {fault}: {WHAT_TO_DO}")
     if array.dtype == object:
         array = np.where(_is_pandas_na(array), np.nan, array)  # `finite` then says where the missing cells are
     return as_array(array, name, _float_dtype(array.dtype, name))

@@ -21,6 +21,19 @@ Loaded = TypeVar("Loaded")
 MAX_BYTES = 2**30
 """Larger files are rejected before they are read."""
 
+KINDS = (
+    "message",
+    "aggregation",
+    "identity",
+    "model",
+    "local file",
+    "local clustering",
+    "clusters of a federation",
+    "federated models",
+    "training checkpoint",
+)
+"""What kfed writes. An error names one of these, and never what a file says of itself."""
+
 _LETTERS = {"f": "F", "i": "I", "u": "U"}
 _COMPACT_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
@@ -72,12 +85,17 @@ def check_kind(facts: Mapping[str, Any], kind: str, version: int) -> None:
     """Raise unless `facts` name this kind and version."""
     found = facts.get("kind")
     if found != kind:
-        raise MessageError(f"expected a kfed {kind}; got {f'a kfed {found}' if found else 'bytes of unknown kind'}")
+        got = f"a kfed {found}" if found in KINDS else "bytes of unknown kind"
+        raise MessageError(f"expected a kfed {kind}; got {got}")
     if facts.get("version") != version:
         raise VersionError(
-            f"this {kind} has format version {facts.get('version', 'none')}; this kfed reads version {version}: "
+            f"this {kind} has {_format_version(facts.get('version'))}; this kfed reads version {version}: "
             "upgrade kfed, or use the version that wrote the file"
         )
+
+
+def _format_version(found: object) -> str:
+    return f"format version {found}" if isinstance(found, int) and 0 <= found < 1000 else "no known format version"
 
 
 def read(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
@@ -128,6 +146,21 @@ def write(path: str | os.PathLike[str], payload: bytes, *, overwrite: bool = Tru
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_both(kept: tuple[Any, bytes], sent: tuple[Any, bytes], *, overwrite: bool = True) -> None:
+    """Write two files, each given as (path, payload); the first is private. If one fails, leave both as they were."""
+    path, payload = kept
+    before = Path(path).read_bytes() if os.path.exists(path) else None
+    write(path, payload, overwrite=overwrite, private=True)
+    try:
+        write(*sent, overwrite=overwrite)
+    except BaseException:
+        if before is None:
+            Path(path).unlink(missing_ok=True)
+        else:
+            write(path, before, private=True)
         raise
 
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kfed._base import pool
+from kfed._base import checks, pool
 
 Points = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
+RowNumbers = NDArray[np.intp]
 
 _DIRECT_ELEMENTS = 2**16  # differences held at once: half a megabyte
 _TWICE_SQUARED = 4.001  # 2 ** 2, and a little for the rounding of direct distances
@@ -50,7 +50,7 @@ def squared_distances(points: Points, centers: Points) -> NDArray[np.float64]:
     return distances
 
 
-def squares_to_own(points: Points, centers: Points, labels: Rows) -> NDArray[np.float64]:
+def squares_to_own(points: Points, centers: Points, labels: RowNumbers) -> NDArray[np.float64]:
     """Squared distance of each point to the center of its label, (n_points,), in blocks that fit the cache."""
     squares = np.empty(len(points))
     for block in pool.blocks(len(points), rows_per_block(1, centers.shape[1])):
@@ -59,21 +59,27 @@ def squares_to_own(points: Points, centers: Points, labels: Rows) -> NDArray[np.
     return squares
 
 
+def squared_norm(points: Any) -> float:
+    """Sum of the squares of all numbers of a table, dense or sparse, in float64."""
+    values = np.ravel(points.data if checks.is_sparse(points) else points).astype(np.float64)
+    return float(values @ values)
+
+
 class Near(NamedTuple):
     """For each point some center, not always the nearest, and an upper bound on its distance."""
 
     labels: NDArray[np.int32]  # (n_points,)
     upper: NDArray[np.float64]  # (n_points,), bounds on the squared distance
 
-    def of(self, rows: Rows | slice) -> Near:
+    def of(self, rows: RowNumbers | slice) -> Near:
         """The same for some points."""
         return Near(self.labels[rows], self.upper[rows])
 
-    def put(self, rows: Rows | slice, known: Near) -> None:
+    def put(self, rows: RowNumbers | slice, known: Near) -> None:
         """Replace what is known of some points."""
         self.labels[rows], self.upper[rows] = known
 
-    def update(self, labels: Rows | int, upper: Points) -> None:
+    def update(self, labels: RowNumbers | int, upper: Points) -> None:
         """Take over the centers whose bounds are lower; NaN never is."""
         is_nearer = upper < self.upper
         np.copyto(self.labels, labels, where=is_nearer, casting="same_kind")
@@ -122,7 +128,7 @@ def nearest(points: Points, centers: Points, n_jobs: int | None = None, near: Ne
     return labels
 
 
-def _unknown(near: Near, centers: Moved) -> Rows:
+def _unknown(near: Near, centers: Moved) -> RowNumbers:
     """Points whose nearest center does not follow from `near`.
 
     All points, if that is most of them or if there are so many centers that finding out takes as long.

@@ -28,7 +28,7 @@ def lift(lifted: Array) -> Array:
     return lifted
 
 
-def squared_distances(lifted: Array, centers: Array) -> Array:
+def lifted_distances(lifted: Array, centers: Array) -> Array:
     """Squared distances of lifted points to `centers` (n_problems, m, n_features): (n_problems, m, n_points).
 
     Rounding may make a distance near zero slightly negative.
@@ -65,7 +65,7 @@ def greedy_seeds(lifted: Array, weights: Array, n_clusters: int, n_tries: int, u
     rest = rest.reshape(len(lifted), n_clusters - 1, n_tries, -1) if n_clusters > 1 else rest
     picks = np.empty((len(lifted), n_tries, n_clusters), np.intp)
     picks[:, :, 0] = draw(weights, stratified(first))
-    costs = squared_distances(lifted, points_at(lifted, picks[:, :, 0]))  # (n_problems, n_tries, n_points)
+    costs = lifted_distances(lifted, points_at(lifted, picks[:, :, 0]))  # (n_problems, n_tries, n_points)
     for step in range(1, n_clusters):
         np.maximum(costs, 0, out=costs)
         candidates = draw(costs * weights[:, None], rest[:, step - 1])
@@ -166,7 +166,7 @@ def _n_candidates(n_clusters: int) -> int:
 
 def _with_each(candidates: Array, lifted: Array, weights: Array, costs: Array) -> tuple[Array, Array]:
     """Cost of every point with each candidate as the next seed, (*candidates.shape, n_points), and their sums."""
-    distances = squared_distances(lifted, points_at(lifted, candidates.reshape(len(candidates), -1)))
+    distances = lifted_distances(lifted, points_at(lifted, candidates.reshape(len(candidates), -1)))
     by_try = distances.reshape(*candidates.shape, -1)
     np.minimum(by_try, costs[:, :, None], out=by_try)
     return by_try, np.matmul(distances, weights[:, :, None]).reshape(candidates.shape)

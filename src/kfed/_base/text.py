@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import Any
@@ -40,6 +43,17 @@ def quoted(names: Sequence[str], limit: int = 8) -> str:
     return listed(list(map(repr, names)), limit)
 
 
+def folded(word: str) -> str:
+    """A word without what people write in different ways: capital letters, and blanks around and between.
+
+    Examples
+    --------
+    >>> folded(" Innere  Medizin") == folded("innere medizin")
+    True
+    """
+    return " ".join(word.split()).casefold()
+
+
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Write a number with its noun.
 
@@ -49,6 +63,46 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
     ('1 row', '2,000 rows', '2 identities')
     """
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def verb(count: int, one: str, many: str) -> str:
+    """The word that goes with one thing, or the word that goes with more.
+
+    Examples
+    --------
+    >>> verb(1, "is", "are"), verb(2, "is", "are")
+    ('is', 'are')
+    """
+    return one if count == 1 else many
+
+
+def as_csv(heads: Sequence[str] | None, lines: Iterable[Sequence[Any]]) -> str:
+    r"""Lines of CSV, below their heads if there are any.
+
+    Examples
+    --------
+    >>> as_csv(["row", "cluster"], [("a,b", 0)])
+    'row,cluster\n"a,b",0\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if heads is not None:
+        writer.writerow(heads)
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def exclusion(names: Sequence[str]) -> str:
+    """The option that leaves out columns, as one types it; without their names if they are many or cannot be typed.
+
+    Examples
+    --------
+    >>> print(exclusion(["note"]), "or", exclusion(["visit date", "a,b"]))
+    --exclude note or --exclude 'visit date,"a,b"'
+    """
+    if len(names) > MOST_NAMED or not all(name and name.isprintable() for name in names):
+        return "--exclude NAME,..."
+    return f"--exclude {shlex.quote(as_csv(None, [names]).rstrip())}"
 
 
 def render(blocks: Iterable[Block]) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 
 from kfed._base import text
 from kfed._base.array import Array
+from kfed._base.arrow import arrow
 from kfed.errors import InvalidInputError
-from kfed.site import arrow
 
 
 def is_pandas(frame: Any) -> bool:

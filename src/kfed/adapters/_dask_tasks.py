@@ -17,7 +17,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise MissingExtraError("kfed.adapters.dask needs Dask: pip install 'kfed[dask]'") from error
 
-__all__ = ["Client", "active_client", "check_memory", "dask", "dd", "frozen", "run"]
+__all__ = ["Client", "active_client", "check_memory", "dask", "dd", "pinned", "run_on_parts"]
 
 _LOST = (CancelledError, FutureCancelledError, CommClosedError, TimeoutError)
 
@@ -33,7 +33,7 @@ def active_client() -> Client | None:
         return None
 
 
-def frozen(frame: Any) -> Any:
+def pinned(frame: Any) -> Any:
     """The frame with the partitions that it has now, whatever is asked of it later.
 
     Dask fuses the reading of narrow columns, so that a frame and a selection of its columns may have different
@@ -44,7 +44,9 @@ def frozen(frame: Any) -> Any:
     return dd.from_graph(graph, planned._meta, planned.divisions, keys, "kfed-rows")
 
 
-def run(function: Any, parts: Sequence[Any], client: Client | None, description: str, *arguments: Any) -> Iterator[Any]:
+def run_on_parts(
+    function: Any, parts: Sequence[Any], client: Client | None, description: str, *arguments: Any
+) -> Iterator[Any]:
     """Yield ``function(part, *arguments)`` in the order of the parts, each computed where the part lies."""
     shared = [dask.delayed(argument) for argument in arguments]
     tasks = [dask.delayed(function, pure=False)(part, *shared) for part in parts]

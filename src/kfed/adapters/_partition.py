@@ -11,13 +11,14 @@ import numpy as np
 
 from kfed._base import checks, geometry, random
 from kfed._base.array import Array
+from kfed._base.arrow import arrow
 from kfed._base.text import plural
 from kfed.adapters._arrow import as_arrow, named_codes
 from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, Privacy, cluster_columns
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.simulate import cluster_devices
-from kfed.site import arrow, cluster_table, open_table, read_columns
+from kfed.site import cluster_table, open_table, read_columns
 from kfed.wire import Column, FeatureSchema
 
 NO_DEVICE = "(no device)"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kfed.adapters._platform_words import ERROR, LABELLED, MESSAGE, SITE, WARNINGS, from_text, to_text
+from kfed.adapters._platform_words import ERROR, LABELLED, MESSAGE, SITE, WARNINGS, read_from_text, to_text
 from kfed.errors import EngineError, FeatureMismatchError, KFedError
 from kfed.server import DEFAULT, Aggregation, aggregate, late_advice
 from kfed.wire import DeviceMessage, Identity, MessageBatch, Notice
@@ -59,7 +59,7 @@ class Replies:
 
     def _take_message(self, site: str, reply: Mapping[str, Any]) -> None:
         try:
-            message = from_text(DeviceMessage, reply.get(MESSAGE))
+            message = read_from_text(DeviceMessage, reply.get(MESSAGE))
         except KFedError as error:
             self.failed[site] = f"its message cannot be used: {error}"[:MAX_TEXT]
             return
@@ -115,7 +115,7 @@ class PlatformRound:
                 continue
             if site not in clusters:
                 late.append(site)
-                notices += late_advice(clusters.messages, message)
+                notices += late_advice(clusters, clusters.messages, message)
         return cls(clusters, replies, tuple(late), tuple(notices))
 
     def answers(self) -> dict[str, tuple[Identity, str]]:

@@ -7,7 +7,7 @@ import binascii
 from typing import Any, TypeVar
 
 from kfed.errors import MessageError
-from kfed.wire import KfedFile
+from kfed.wire import KfedFile, kind_of
 
 ERROR, LABELLED, MESSAGE, SITE, WARNINGS = "error", "labelled", "message", "site", "warnings"
 """What a reply of a site may hold."""
@@ -20,12 +20,12 @@ def to_text(value: KfedFile) -> str:
     return base64.b64encode(value.to_bytes()).decode("ascii")
 
 
-def from_text(kind: type[Kind], text: Any) -> Kind:
+def read_from_text(kind: type[Kind], text: Any) -> Kind:
     """Read what `to_text` wrote, trusting nothing in it."""
     if not isinstance(text, str):
-        raise MessageError(f"expected a kfed {kind.KIND} as text; got a {type(text).__name__}")
+        raise MessageError(f"expected a kfed {kind_of(kind)} as text; got a {type(text).__name__}")
     try:
         payload = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise MessageError(f"expected a kfed {kind.KIND} as base64") from error
+        raise MessageError(f"expected a kfed {kind_of(kind)} as base64") from error
     return kind.from_bytes(payload)

@@ -69,7 +69,7 @@ def _squared_gaps(moments: RowMoments, labels: Array, n_clusters: int) -> Array:
     return np.asarray(gaps)
 
 
-def cluster_report(aggregation: Aggregation, title: str, n_unlike: int = 10) -> Report:
+def report_with_unlike(aggregation: Aggregation, title: str, n_unlike: int = 10) -> Report:
     """What the clusters are, as `kfed report` shows it, and the devices that are unlike all others.
 
     Parameters

@@ -18,7 +18,7 @@ from kfed._base import checks, text
 from kfed._base.array import Array
 from kfed._base.report import Report
 from kfed.adapters._arrow import as_arrow, check_new, check_there, named_codes, with_numbers
-from kfed.adapters._dask_tasks import Client, active_client, check_memory, dask, dd, frozen, run
+from kfed.adapters._dask_tasks import Client, active_client, check_memory, dask, dd, pinned, run_on_parts
 from kfed.adapters._partition import (
     PartitionPlan,
     PartitionWarning,
@@ -28,7 +28,7 @@ from kfed.adapters._partition import (
     labels,
     reports,
 )
-from kfed.adapters.analysis import Unlike, cluster_report, unlike_others
+from kfed.adapters.analysis import Unlike, report_with_unlike, unlike_others
 from kfed.adapters.frames import skipped_in, warn_of
 from kfed.device import MIN_CLUSTER_SIZE, Privacy
 from kfed.errors import InvalidInputError
@@ -63,7 +63,7 @@ class PartitionedAggregation(Aggregation):
 
     def report(self, title: str, n_unlike: int = 10) -> Report:
         """What the clusters are, and which devices are unlike all others; see `kfed.adapters.analysis`."""
-        return cluster_report(self, title, n_unlike)
+        return report_with_unlike(self, title, n_unlike)
 
     def unlike_others(self) -> list[Unlike]:
         """The devices, those first whose rows lie farthest from the rows of all others."""
@@ -172,7 +172,7 @@ def cluster_partitions(
     check_new(frame._meta, label_column)
     plan = _for_columns(plan, frame._meta, as_is)
     client = client or active_client()
-    frame = _with_whole_devices(frozen(frame), device_column, client)
+    frame = _with_whole_devices(pinned(frame), device_column, client)
     skipped: list[Skipped] = []
     messages = _messages(frame, plan, client, skipped)
     try:
@@ -222,7 +222,7 @@ def _devices(frame: Any, device_column: str) -> _Found:
 
 def _with_whole_devices(frame: Any, device_column: str, client: Client | None) -> Any:
     """Bring together the rows of devices that span partitions; all other rows stay where they are."""
-    found: list[_Found] = list(run(_devices, frame.to_delayed(), client, "finding devices", device_column))
+    found: list[_Found] = list(run_on_parts(_devices, frame.to_delayed(), client, "finding devices", device_column))
     n_partitions = Counter(name for part in found for name in part.n_rows)
     spanning = sorted(name for name, count in n_partitions.items() if count > 1)
     _check_memory(found, set(spanning), client)
@@ -239,7 +239,7 @@ def _with_whole_devices(frame: Any, device_column: str, client: Client | None) -
     staying = frame.map_partitions(_rows_staying, device_column, places, meta=frame._meta)
     meta = frame._meta.assign(**{ROW_NUMBER: np.int64(0), PLACE: np.int64(0)})
     moving = frame.map_partitions(_rows_moving, device_column, places, meta=meta).shuffle(on=PLACE)
-    return frozen(dd.concat([staying, moving.map_partitions(_in_order, meta=frame._meta)]))
+    return pinned(dd.concat([staying, moving.map_partitions(_in_order, meta=frame._meta)]))
 
 
 def _check_memory(found: Sequence[_Found], spanning: set[str], client: Client | None) -> None:
@@ -282,7 +282,7 @@ def _messages(
     """Messages of all devices, partition by partition; those left out are added to `skipped`."""
     if client is None:
         plan = replace(plan, n_jobs=None)  # partitions come one after the other, and get all threads
-    for found in run(reports, frame.to_delayed(), client, "clustering partitions", plan):
+    for found in run_on_parts(reports, frame.to_delayed(), client, "clustering partitions", plan):
         skipped.extend(skipped_in(found))
         yield from (DeviceMessage.from_bytes(one.message) for one in found if one.message is not None)
 

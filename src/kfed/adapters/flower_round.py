@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from kfed._base import checks
 from kfed.errors import EngineError, InvalidInputError, KFedError
-from kfed.server import Aggregation
+from kfed.server import Aggregation, aggregate_batch
 from kfed.wire import DeviceMessage, Identity, MessageBatch
 
 POLL_SECONDS = 0.5
@@ -178,7 +178,7 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: Nodes, settings: Settings
             f"{len(nodes.failed)} failed: {dict(nodes.failed)})"
         )
     rule = settings.rule or ("default" if nodes.question is None else "robust")
-    result = Aggregation.of(
+    result = aggregate_batch(
         MessageBatch.of(found.values()), settings.n_clusters, rule, min_devices=settings.min_devices
     )
     for warning in result.warnings:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from kfed._base import text
+from kfed._base.arrow import arrow
 from kfed.adapters._arrow import as_arrow, check_new, in_kind, with_numbers
 from kfed.adapters._partition import DeviceReport, PartitionPlan, PartitionWarning, Skipped, labels, reports
 from kfed.device import MIN_CLUSTER_SIZE, Privacy
 from kfed.errors import DuplicateDeviceError
 from kfed.server import Aggregation
-from kfed.site import arrow
 from kfed.wire import MessageBatch
 
 

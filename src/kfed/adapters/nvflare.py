@@ -19,7 +19,7 @@ from kfed._base import checks, files
 from kfed._base.text import plural
 from kfed.adapters._platform_server import PlatformRound, Replies
 from kfed.adapters._platform_site import labels_reply, message_reply, safe_reply, terms_here
-from kfed.adapters._platform_words import from_text, to_text
+from kfed.adapters._platform_words import read_from_text, to_text
 from kfed.errors import InvalidInputError, KFedError, MissingExtraError
 from kfed.server import DEFAULT, Aggregation
 
@@ -66,7 +66,7 @@ def kfed_job(
         As in `kfed.aggregate`; without a number, one is found.
     options : mapping, optional
         How sites cluster their tables, as the options of `kfed device`: n_local_clusters, columns, id_column, kinds,
-        missing, schema, as_is, min_cluster_size, random_state, bits.
+        missing, schema, as_is, min_cluster_size, random_state, bits. What a site answers first, it is bound to.
     clusters : path, optional
         The ``clusters.kfed`` of an earlier job. Then nothing is aggregated: `sites` are answered by these clusters.
     sites : sequence of str, optional
@@ -199,7 +199,7 @@ class KFedController(Controller):
     def _save(self, facts: dict[str, Any], fl_ctx: FLContext) -> None:
         """Write the aggregation and the facts into the folder of this job."""
         folder = Path(fl_ctx.get_engine().get_workspace().get_run_dir(fl_ctx.get_job_id()))
-        from_text(Aggregation, facts.pop("clusters")).save(folder / "clusters.kfed")
+        read_from_text(Aggregation, facts.pop("clusters")).save(folder / "clusters.kfed")
         files.write(folder / "kfed.json", json.dumps(facts, indent=2).encode())
         n_sites, n_clusters = plural(len(facts["sites"]), "site"), plural(facts["n_clusters"], "cluster")
         self.log_info(fl_ctx, f"k-FED: {n_sites} in {n_clusters}, see {folder}")
@@ -227,6 +227,7 @@ def _reply(task_name: str, site: str, said: Mapping[str, Any]) -> dict[str, Any]
     table, options = terms.path("table", site), said.get("options") or {}
     if not table.is_file():
         raise InvalidInputError("the table that KFED_TABLE names is not there")
+    note = terms.note(table.name, table.parent)
     if task_name == ASK_MESSAGE:
-        return message_reply(table, site, options, terms)
-    return labels_reply(table, site, options, terms, said.get("identity"), str(said.get("digest")))
+        return message_reply(table, site, options, terms, note)
+    return labels_reply(table, site, options, terms, note, said.get("identity"), str(said.get("digest")))

@@ -10,14 +10,16 @@ client.task.create(..., input_={"method": "central", "kwargs": {"n_clusters": 4,
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from kfed._base.text import plural
+from kfed.adapters._platform_note import AskedNote, RefusedError
 from kfed.adapters._platform_server import PlatformRound, Replies
 from kfed.adapters._platform_site import labels_reply, message_reply, safe_reply, terms_here
-from kfed.adapters._platform_words import from_text, to_text
+from kfed.adapters._platform_words import read_from_text, to_text
 from kfed.errors import EngineError, InvalidInputError, MissingExtraError
 from kfed.server import DEFAULT, Aggregation
 
@@ -33,6 +35,8 @@ except ImportError as error:
 __all__ = ["central", "partial_labels", "partial_message"]
 
 POLL_SECONDS = 2.0
+NOT_GIVEN = ("", "[]", "null", "None")
+"""What a node may say where a task brings no query and no preprocessing."""
 
 
 @algorithm_client
@@ -56,8 +60,7 @@ def central(
     n_clusters, rule, min_devices
         As in `kfed.aggregate`; without a number, one is found.
     options : mapping, optional
-        How nodes cluster their tables, as the options of `kfed device`: n_local_clusters, columns, id_column, kinds,
-        missing, schema, as_is, min_cluster_size, random_state, bits.
+        How nodes cluster their tables, see `partial_message`.
     clusters : str, optional
         The `clusters` of an earlier result. Then nothing is aggregated: organizations are answered by these.
     organizations : sequence of int, optional
@@ -84,7 +87,7 @@ def central(
     if clusters is None:
         found = PlatformRound.aggregated(replies, n_clusters, rule, min_devices)
     else:
-        found = PlatformRound.answered(replies, from_text(Aggregation, clusters))
+        found = PlatformRound.answered(replies, read_from_text(Aggregation, clusters))
     asked, into = plural(len(known), "organization"), plural(found.result.n_clusters, "cluster")
     info(f"k-FED: {len(replies.messages)} of {asked} in {into}")
     return found.facts(_labelled(client, found, known, how, patience) if label else None)
@@ -111,29 +114,41 @@ def _answering(function: Callable[..., dict[str, Any]]) -> Callable[..., dict[st
     def answering(client: Any, **given: Any) -> dict[str, Any]:
         name = given.pop("name", None) or given.pop("names", {}).get(str(client.organization_id))
         name = str(client.organization_id) if name is None else str(name)
-        return safe_reply(name, lambda: function(name, **given))
+        return safe_reply(name, lambda: function(name, _note(client), **given))
 
     return answering
+
+
+def _note(client: Any) -> AskedNote:
+    """The note of the table that a task asks about, by what a node and its token say: a task chooses names of sites."""
+    label = os.environ.get("USER_REQUESTED_DATABASE_LABELS", "default").split(",")[0].upper()
+    if any(os.environ.get(f"{label}_{how}", "") not in NOT_GIVEN for how in ("QUERY", "PREPROCESSING")):
+        raise RefusedError("the rows are for the site to choose; a task may bring neither a query nor preprocessing")
+    return terms_here().note(f"kfed-{client.organization_id}-{label}")
 
 
 @algorithm_client
 @_answering
 @data(1)
-def partial_message(frame: Any, name: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Cluster the table of this node, and reply with the message; the options are those of `central`."""
+def partial_message(frame: Any, name: str, note: AskedNote, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Cluster the table of this node, and reply with the message.
+
+    The options are those of `kfed device`: n_local_clusters, columns, id_column, kinds, missing, schema, as_is,
+    min_cluster_size, random_state, bits. What a node answers first, it is bound to.
+    """
     _check_header(list(map(str, frame.columns)))
-    return message_reply(frame, name, options or {}, terms_here())
+    return message_reply(frame, name, options or {}, terms_here(), note)
 
 
 @algorithm_client
 @_answering
 @data(1)
 def partial_labels(
-    frame: Any, name: str, identity: str, digest: str, options: Mapping[str, Any] | None = None
+    frame: Any, name: str, note: AskedNote, identity: str, digest: str, options: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Label the rows of this node by the answer to its message, in the file that its operator named (KFED_LABELS)."""
     _check_header(list(map(str, frame.columns)))
-    return labels_reply(frame, name, options or {}, terms_here(), identity, digest)
+    return labels_reply(frame, name, options or {}, terms_here(), note, identity, digest)
 
 
 def _check_header(names: Sequence[str]) -> None:

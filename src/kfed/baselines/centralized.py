@@ -30,9 +30,8 @@ def centralized(devices: Sequence[Any], n_clusters: int, seed: int = 0, *, n_ini
 
     Parameters
     ----------
-    devices : sequence of arrays or sparse matrices of shape (n_points, n_features)
-    n_clusters : int
-    seed : int
+    devices, n_clusters, seed
+        As in `Baseline`.
     n_init : int
         Number of seedings; the best is kept.
 

@@ -57,7 +57,15 @@ class Baseline(Protocol):
     """
 
     def __call__(self, devices: Sequence[Any], n_clusters: int, seed: int = 0) -> FoundClusters:
-        """Cluster the points of all devices."""
+        """Cluster the points of all devices.
+
+        Parameters
+        ----------
+        devices : sequence of arrays or sparse matrices of shape (n_points, n_features)
+        n_clusters : int
+        seed : int
+            Decides every random choice of the method.
+        """
 
 
 def k_fed(n_local_clusters: int | Literal["auto"], *, rule: str | OwnRule = "paper") -> Baseline:

@@ -24,9 +24,8 @@ def distributed_coreset(
 
     Parameters
     ----------
-    devices : sequence of arrays of shape (n_points, n_features)
-    n_clusters : int
-    seed : int
+    devices, n_clusters, seed
+        As in `Baseline`; the points must be dense.
     n_drawn : int
         Rows that are drawn from all devices together. The local centers are in the coreset besides.
     n_init : int

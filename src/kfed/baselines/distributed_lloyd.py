@@ -71,10 +71,8 @@ def distributed_lloyd(
 
     Parameters
     ----------
-    devices : sequence of arrays or sparse matrices of shape (n_points, n_features)
-    n_clusters : int
-    seed : int
-        Which rows are the first centers.
+    devices, n_clusters, seed
+        As in `Baseline`; the seed decides which rows are the first centers.
     max_rounds : int
         At most this many rounds.
 
@@ -92,7 +90,7 @@ def distributed_lloyd(
 def lloyd_rounds(devices: Sequence[Any], centers: Array, sent: Communication, max_rounds: int) -> DistributedLloyd:
     """Run Lloyd over the network from these centers, which took what was `sent`."""
     pooled, ends = pool(devices), np.cumsum([points.shape[0] for points in devices])[:-1]
-    n_clusters, norms = len(centers), _squared_norm(pooled)
+    n_clusters, norms = len(centers), geometry.squared_norm(pooled)
     steps: list[Step] = []
     before = np.empty(0)
     with one_blas_thread():
@@ -141,11 +139,6 @@ def _combine(local: Sequence[tuple[Array, Array]], centers: Array) -> tuple[Arra
     means = sums / np.maximum(counts, 1)[:, None]
     explained = float(np.einsum("k,kd,kd->", counts, means, means))
     return np.where(counts[:, None] > 0, means, centers).astype(centers.dtype), explained
-
-
-def _squared_norm(points: Any) -> float:
-    values = np.ravel(points.data if checks.is_sparse(points) else points).astype(np.float64)
-    return float(values @ values)
 
 
 def _dense(points: Any) -> Array:

@@ -21,13 +21,7 @@ def federated_kmeans(
 ) -> DistributedLloyd:
     """Draw the first centers as k-means++ does, one a round, and run Lloyd over the network.
 
-    Parameters
-    ----------
-    devices : sequence of arrays of shape (n_points, n_features)
-    n_clusters : int
-    seed : int
-    max_rounds : int
-        At most this many rounds of Lloyd.
+    It is a `Baseline` for dense points. Lloyd ends after `max_rounds` rounds at the latest.
 
     References
     ----------

@@ -21,13 +21,7 @@ def gaussian_mixture(
 ) -> CountedClusters:
     """Fit a mixture of spherical Gaussians to the messages of k-FED, and give each device center its component.
 
-    Parameters
-    ----------
-    devices : sequence of arrays or sparse matrices of shape (n_points, n_features)
-    n_clusters : int
-    seed : int
-    n_local_clusters : int, optional
-        Clusters of each device, by default `n_clusters`.
+    It is a `Baseline` whose devices look for `n_local_clusters` clusters each, by default for `n_clusters`.
 
     References
     ----------
@@ -37,9 +31,9 @@ def gaussian_mixture(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> done = gaussian_mixture([rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9], n_clusters=2)
-    >>> done.sent.rounds, sorted(np.bincount(done.labels).tolist())
-    (1, [20, 30])
+    >>> near, far = rng.normal(size=(20, 2)), rng.normal(size=(30, 2)) + 9
+    >>> sorted(gaussian_mixture([near, far], n_clusters=2).centers.round().astype(int).tolist())
+    [[0, 0], [9, 9]]
     """
 
     def rule(batch: MessageBatch, k: int) -> Array:

@@ -19,9 +19,8 @@ def weighted_centers(
 
     Parameters
     ----------
-    devices : sequence of arrays or sparse matrices of shape (n_points, n_features)
-    n_clusters : int
-    seed : int
+    devices, n_clusters, seed
+        As in `Baseline`.
     n_local_clusters : int, optional
         Clusters of each device, by default `n_clusters`.
     n_init : int

@@ -27,7 +27,7 @@ from kfed.cli import (  # noqa: F401 - to import a file is to add its commands
     site,
 )
 from kfed.cli._app import app
-from kfed.errors import AggregationWarning
+from kfed.errors import AggregationWarning, KFedWarning
 
 app.add_typer(backup.app, name="coordinator")
 app.add_typer(federation.app, name="federation")
@@ -65,8 +65,8 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="A consortium in three commands, with nothing to install but kfed:\n\n"
-    "`kfed device site7.csv -k 4`   at every site; send site7.kfed, keep site7.local\n\n"
-    "`kfed aggregate *.kfed -k 16`   wherever the files meet; send clusters.kfed back\n\n"
+    "`kfed device site7.csv`   at every site; send site7.kfed, keep site7.local\n\n"
+    "`kfed aggregate *.kfed`   wherever the files meet; send clusters.kfed back\n\n"
     "`kfed label site7.local --clusters clusters.kfed`   at every site"
 )
 def _kfed(
@@ -79,6 +79,9 @@ def _kfed(
 
 
 def main() -> None:
-    """Run the command line; it prints the warnings of an aggregation itself."""
+    """Run the command line; it prints the warnings of an aggregation, and the notices of a device, itself."""
     warnings.simplefilter("ignore", AggregationWarning)
+    warnings.filterwarnings(
+        "ignore", r"(no cluster|.* rows) of this device |this device stopped at|column .* makes up ", KFedWarning
+    )
     app()

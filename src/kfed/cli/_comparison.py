@@ -14,20 +14,27 @@ from kfed.cli._terminal import claim, note, print_json, say
 from kfed.server import Aggregation, KComparison, aggregate, compare_k
 from kfed.wire import DeviceMessage
 
+ABOUT_CLUSTERS = ("set aside", "empty clusters", "single center", "mixtures", "alike", "unsure k")
+"""Codes of notices that hold for one number of clusters."""
 
-def show_comparison(found: KComparison, plot: Path | None, *, as_json: bool) -> None:
-    """Print a comparison, and draw it."""
+
+def show_comparison(found: KComparison, result: Aggregation, plot: Path | None, *, as_json: bool) -> None:
+    """Print a comparison, and what to look at in the messages of a result; draw the comparison."""
     if plot is not None:
         found.plot(plot)
+    notices = [notice for notice in result.notices if notice.code not in ABOUT_CLUSTERS]
     if as_json:
-        print_json(found.to_dict() | {"plot": None if plot is None else str(plot)})
-        return
-    say(*on_terminal(found.blocks()))
-    if plot is not None:
-        say(f"  [green]wrote[/]  {escape(str(plot))}")
+        facts = {"plot": None if plot is None else str(plot), "warnings": [notice._asdict() for notice in notices]}
+        print_json(found.to_dict() | facts)
+    else:
+        say(*on_terminal(found.blocks()))
+        if plot is not None:
+            say(f"  [green]wrote[/]  {escape(str(plot))}")
+    for notice in notices:
+        note(f"warning: {notice.text}")
 
 
-def compare(
+def compare_and_show(
     messages: Sequence[DeviceMessage],
     values: range,
     rule: str,
@@ -41,11 +48,13 @@ def compare(
     """Compare numbers of clusters; nothing is written but the picture."""
     claim([plot] if plot else [], inputs=inputs, force=force)
     found = compare_k(messages, values, rule=rule, min_devices=min_devices)
-    show_comparison(found, plot, as_json=as_json)
+    result = aggregate(messages, found.recommended or values[0], rule=found.rule, min_devices=min_devices)
+    show_comparison(found, result, plot, as_json=as_json)
     if not as_json:
-        chosen = f"-k {found.recommended}" if found.recommended else "-k and the number that you choose"
+        chosen = f"-k {found.recommended}" if found.recommended else "-k N"
         by = "" if found.rule == "paper" else f" --rule {found.rule}"
-        note(f"no clusters were written; run this again with {chosen}{by}")
+        n = "" if found.recommended else ", N the number that you choose"
+        note(f"no clusters were written; run this again with {chosen}{by}{n}")
 
 
 def aggregate_auto(
@@ -57,12 +66,12 @@ def aggregate_auto(
     command ends with 1.
     """
     result = aggregate(messages, rule=rule, **how)
-    found = result.k_comparison
+    found = result.k_choice.comparison if result.k_choice else None
     if found is None:
         return result
     if sure and found.recommended is None:
-        show_comparison(found, plot, as_json=as_json)
-        note("no clusters were written; choose a number from the table, and give it with -k")
+        show_comparison(found, result, plot, as_json=as_json)
+        note("no clusters were written; choose a number from the table, and pass it with -k")
         raise typer.Exit(1)
     if not as_json:
         say(*on_terminal(found.blocks()))

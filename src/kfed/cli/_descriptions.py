@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
+
 from kfed._base.array import Array
 from kfed._base.text import listed
 from kfed.cli._privacy import NOT_PROMISED, cost_of, cost_text, in_a_sentence
@@ -34,12 +36,12 @@ class Description:
 
 
 @singledispatch
-def describe(document: Any) -> Description:
+def description_of(document: Any) -> Description:
     """Describe a value that was read from a file."""
     raise NotImplementedError(type(document).__name__)
 
 
-@describe.register
+@description_of.register
 def _(message: DeviceMessage) -> Description:
     counts = message.counts.tolist()
     holds = [
@@ -49,7 +51,7 @@ def _(message: DeviceMessage) -> Description:
     if counts:
         holds.append(f"how many rows each group has: {sum(counts):,} in all, {min(counts):,} in the smallest")
     if message.sums_of_squares is not None:
-        holds.append("how far the rows of each group are from its center: a sum of squares, shared out by small groups")
+        holds.append("how far the rows of each group are from its center: a sum of squares, which small groups share")
     if message.spectral_deviation is not None:
         holds.append("how far all rows are from their centers: one number, the largest singular value")
     holds += _columns_in_words(message)
@@ -126,8 +128,8 @@ def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
     if details.scatter is not None:
         yield "how all rows together spread in every direction: their scatter, as --moments asked for"
     if details.sketch is not None:
-        directions = f"{len(details.sketch)} directions in which they spread most"
-        yield f"how all rows together spread in the {directions}, as --moments asked for"
+        directions = plural(len(details.sketch), "direction")
+        yield f"how all rows together spread in the {directions} of most spread, as --moments asked for"
     if message.rounding is not None:
         most = float(message.rounding.max(initial=0))
         yield f"each center rounded to {details.bits} bits a number: it may be off by {most:.2g} at most"
@@ -143,14 +145,15 @@ def _column_in_words(column: Column) -> str:
     return f"{column.name} ({column.kind}{': ' + ', '.join(column.levels) if column.levels else ''})"
 
 
-@describe.register
+@description_of.register
 def _(kept: LocalFile) -> Description:
     clustering = kept.clustering
     n_withheld = kept.n_withheld
     holds = [
         f"the name of the device: {kept.device_id!r}",
         f"the group of each row ({plural(clustering.n_points, 'row')})",
-        f"{_centers(clustering.centers)} with their counts, {n_withheld} of them withheld from the message",
+        f"{_centers(clustering.centers[clustering.counts > 0])} with their counts, {n_withheld} of them withheld from "
+        "the message",
     ]
     if kept.row_ids is not None:
         holds.append(f"the ids of the rows, from column {kept.id_column!r}")
@@ -165,7 +168,7 @@ def _(kept: LocalFile) -> Description:
             "kind": "local file",
             "device_id": kept.device_id,
             "n_rows": clustering.n_points,
-            "n_centers": clustering.n_local_clusters,
+            "n_centers": int(np.count_nonzero(clustering.counts)),
             "n_withheld": n_withheld,
             "n_features": clustering.n_features,
             "counts": clustering.counts.tolist(),
@@ -179,7 +182,7 @@ def _(kept: LocalFile) -> Description:
     )
 
 
-@describe.register
+@description_of.register
 def _(identity: Identity) -> Description:
     return Description(
         f"the answer to device {identity.device_id!r}, meant for it alone",
@@ -187,11 +190,12 @@ def _(identity: Identity) -> Description:
             f"the name of the device: {identity.device_id!r}",
             f"the shared cluster of each group that it sent ({plural(len(identity), 'group')})",
             f"{_centers(identity.cluster_centers[identity.shown])}, those of the shared clusters",
+            *([] if identity.cluster_shares is None else ["about which share of all rows each of these clusters has"]),
         ],
         [
             "any row",
             "names or counts of other devices",
-            "their centers, except where a cluster is that of one device alone",
+            "their centers, except where a cluster comes from one device alone",
             *_not_shown(identity),
         ],
         [],
@@ -201,6 +205,7 @@ def _(identity: Identity) -> Description:
             "n_clusters": identity.n_clusters,
             "n_features": identity.n_features,
             "cluster_ids": identity.cluster_ids.tolist(),
+            "cluster_shares": None if identity.cluster_shares is None else identity.cluster_shares.tolist(),
             "shown": identity.shown.tolist(),
         },
         identity.cluster_centers,
@@ -211,17 +216,17 @@ def _(identity: Identity) -> Description:
 
 def _not_shown(identity: Identity) -> list[str]:
     n_hidden = int((~identity.shown).sum())
-    return [f"{plural(n_hidden, 'center')} of clusters that too few devices are behind"] if n_hidden else []
+    return [f"{plural(n_hidden, 'center')} of clusters with too few devices behind them"] if n_hidden else []
 
 
-@describe.register
+@description_of.register
 def _(model: ClusterModel) -> Description:
     columns = [f"the names of the columns: {_listed(names)}"] if (names := model.schema.names) else []
     holds = [f"{_centers(model.cluster_centers)}, those of the shared clusters", "how many rows each has"]
     return Description(
         f"a model of {plural(model.n_clusters, 'cluster')}, for labelling rows",
         holds + columns,
-        ["any row", "names, counts or centers of devices, except where a cluster is that of one device alone"],
+        ["any row", "names, counts or centers of devices, except where a cluster comes from one device alone"],
         [],
         {
             "kind": "model",
@@ -235,7 +240,7 @@ def _(model: ClusterModel) -> Description:
     )
 
 
-@describe.register
+@description_of.register
 def _(result: Aggregation) -> Description:
     holds = [
         f"{_centers(result.cluster_centers)}, those of the shared clusters",

@@ -12,10 +12,10 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed._base.array import Array
-from kfed.cli._terminal import note, plural, print_json, say, table
+from kfed.cli._terminal import note, plural, print_json, rich_table, say
 from kfed.errors import KFedError
 from kfed.server import Aggregation
-from kfed.site import LabelledRows, LocalFile, is_table_name
+from kfed.site import LabelledRows, LocalFile, check_same_rows, is_table_name
 from kfed.wire import Identity, Notice
 
 
@@ -25,18 +25,16 @@ def tell_of(notices: Iterable[Notice]) -> None:
         note(f"warning: {notice.text}")
 
 
-def write_labels(
+def tell_labels(
     kept: LocalFile,
     answer: Aggregation | Identity,
     labels: Array,
     output: Path,
     notices: Sequence[Notice] = (),
     *,
-    force: bool,
     as_json: bool,
 ) -> None:
-    """Write the labels to a CSV file that only its owner can read, and say how many rows are in which cluster."""
-    files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
+    """Say how many rows are in which cluster, and where their labels were written."""
     facts = label_facts(kept, answer, labels) | {"output": str(output)}
     facts["warnings"] = [notice._asdict() for notice in notices]
     print_json(facts) if as_json else say(*_label_text(facts))
@@ -60,12 +58,12 @@ def rows_again(kept: LocalFile, path: Path | None, scale: Path | None, *, must_b
     """
     if path is None:
         if kept.clustering.is_summary:
-            note("rows get the cluster of the center they are behind; add --refine TABLE to label them one by one")
+            note("each row gets the cluster of its center; add --refine TABLE to label rows one by one")
         return None
     try:
-        rows = kept.read_rows(path, scale).values
-        kept.check_same_rows(rows)
-        return rows
+        table = kept.read_rows(path, scale)
+        check_same_rows(kept.clustering, table.values, table.weights, kept.device_id)
+        return table.values
     except (KFedError, OSError) as error:
         if must_be_same:
             raise
@@ -77,6 +75,8 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
     """Write the clusters of new rows to a file, or to stdout."""
     if output is not None:
         files.write(output, text.encode(), overwrite=force)
+    if not as_json:
+        tell_of(rows.notices)
     if output is None and not as_json:
         typer.echo(text, nl=False)
         if rows.n_empty:
@@ -84,9 +84,10 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
         return
     facts = {
         "n_rows": len(rows.labels),
-        "rows_in_cluster": np.bincount(rows.labels).tolist(),
+        "rows_in_cluster": np.bincount(rows.labels, minlength=rows.n_clusters).tolist(),
         "median_distance": float(np.nanmedian(rows.distances)) if rows.n_empty < len(rows.labels) else None,
         "n_empty_rows": rows.n_empty,
+        "warnings": [notice._asdict() for notice in rows.notices],
     }
     if as_json:
         far = [None if np.isnan(distance) else distance for distance in rows.distances.tolist()]
@@ -96,7 +97,7 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
     counts = [(str(cluster), f"{count:,}") for cluster, count in enumerate(facts["rows_in_cluster"]) if count]
     say(
         f"{plural(facts['n_rows'], 'new row')} of {escape(rows.path)}",
-        table(None, ["cluster", "rows"], counts),
+        rich_table(None, ["cluster", "rows"], counts),
         *([f"  [yellow]note[/]  {_empty_text(rows.n_empty)}"] if rows.n_empty else []),
         f"  [green]wrote[/]  {escape(str(output))}",
     )
@@ -104,7 +105,7 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
 
 def _empty_text(n_rows: int) -> str:
     has = "has" if n_rows == 1 else "have"
-    return f"{plural(n_rows, 'row')} {has} no filled cell: the cluster says nothing there, and there is no distance"
+    return f"{plural(n_rows, 'row')} {has} no filled cell: there, the cluster means nothing and the distance is empty"
 
 
 def label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Array) -> dict[str, Any]:
@@ -122,6 +123,6 @@ def _label_text(facts: dict[str, Any]) -> list[Any]:
     came_late = ", which came after the aggregation" if facts.get("late") else ""
     return [
         f"{plural(facts['n_rows'], 'row')} of {escape(repr(facts['device_id']))}{came_late}",
-        table(None, ["cluster", "rows"], rows),
+        rich_table(None, ["cluster", "rows"], rows),
         f"  [green]wrote[/]  {escape(facts['output'])}",
     ]

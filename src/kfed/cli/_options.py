@@ -6,7 +6,6 @@ import csv
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -16,25 +15,25 @@ import numpy as np
 import typer
 
 from kfed._base import checks
-from kfed.cli._terminal import number_or_auto
+from kfed.cli._terminal import flag, number_or_auto, option
 from kfed.device import Privacy
-from kfed.errors import InvalidInputError, PrivacyWarning
-from kfed.site import MIN_TABLE_CLUSTER_SIZE, Ledger, LocalFile, cluster_file, read_schema
-from kfed.wire import load
+from kfed.errors import InvalidInputError
+from kfed.server import RULES, rule_name
+from kfed.site import MIN_TABLE_CLUSTER_SIZE, Ledger, LocalFile, read_schema
+from kfed.wire import FeatureSchema, load
 
 TABLE_HELP = "The rows of this site: .csv (also .gz, .zst), .parquet, .feather, .xlsx or .npy."
 
 ScaleFile = Annotated[
-    Path | None,
-    typer.Option("--scale", metavar="FILE", help="JSON with the shift and scale of each column that all sites use."),
+    Path | None, option("FILE", "JSON file with the shift and scale of each column, the same at all sites.", "--scale")
 ]
-CaFile = Annotated[
-    Path | None, typer.Option("--cafile", metavar="FILE", help="Certificates to trust, for a coordinator with TLS.")
+Sheet = Annotated[
+    str | None, option("NAME", "Sheet of an Excel file; by default the first with several columns.", "--sheet")
 ]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Allow another machine without TLS.")]
+CaFile = Annotated[Path | None, option("FILE", "Certificates (PEM) to trust, for a coordinator with TLS.", "--cafile")]
+Insecure = Annotated[bool, flag("--insecure", "Allow a coordinator on another machine without TLS.")]
 Patience = Annotated[
-    float,
-    typer.Option("--patience", metavar="SECONDS", min=0, help="How long to retry a coordinator that does not answer."),
+    float, option("SECONDS", "How long to keep trying if the coordinator does not answer.", "--patience", min=0)
 ]
 
 
@@ -46,36 +45,62 @@ def _bits(text: str) -> int:
 
 Bits = Annotated[
     Any,
-    typer.Option(
+    option(
+        "4|8|16",
+        "Round the numbers of centers to this many bits; the message is smaller, and says how far off they may be.",
         "--bits",
-        metavar="4|8|16",
         parser=_bits,
-        help="Round centers to so many bits a number, for a smaller message; it says how far they may be off.",
     ),
 ]
 
 
-def column_names(text: str) -> list[str]:
+def known_rule(text: str) -> str:
+    """Read the name of a rule."""
+    try:
+        return rule_name(text)
+    except InvalidInputError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Rule = Annotated[
+    str,
+    option(
+        "|".join(RULES),
+        "How centers are grouped: paper is Algorithm 2 of the paper, pooled is for summaries of rows, robust tolerates "
+        "stray centers, and regions is for messages of regions (`kfed aggregate --message`), which may have several "
+        "centers of one cluster. By default pooled if a site sent a summary, and else paper; numbers of clusters are "
+        "compared by pooled or robust.",
+        "--rule",
+        show_default=False,
+        parser=known_rule,
+    ),
+]
+
+
+def split_names(text: str) -> list[str]:
     """Split a list of columns at its commas; a name with a comma is in quotes."""
     return next(csv.reader([text]), [])
 
 
 def column_kinds(text: str) -> dict[str, str]:
     """Read kinds of columns, such as sex=category,code=category."""
-    pairs = [entry.rpartition("=") for entry in column_names(text)]
+    pairs = [entry.rpartition("=") for entry in split_names(text)]
     if not all(name and kind for name, _, kind in pairs):
-        raise typer.BadParameter("must look like sex=category,code=category")
+        raise typer.BadParameter(f"must look like sex=category,code=category; got {text!r}")
     return {name.strip(): kind.strip() for name, _, kind in pairs}
 
 
 Kinds = Annotated[
     Any,
-    typer.Option(
-        metavar="A=KIND,...",
+    option(
+        "A=KIND,...",
+        "The kind of some columns, where the cells do not show it: number, category, flag or date.",
         parser=column_kinds,
-        help="What columns are, where cells do not show it: number, category, flag or date.",
     ),
 ]
+
+
+Exclude = Annotated[Any, option("A,B,...", "Columns to leave out, instead of --columns.", parser=split_names)]
 
 
 def _missing(text: str) -> str:
@@ -88,97 +113,91 @@ class SiteOptions:
 
     n_local_clusters: Annotated[
         Any,
-        typer.Option(
+        option(
+            "N|auto",
+            "Number of local clusters. Without it, a fine summary of the rows is sent; auto finds a number.",
             "-k",
             "--n-local-clusters",
-            metavar="N|auto",
             parser=number_or_auto,
-            help="Clusters to look for here; auto finds how many there are. By default a fine summary of the rows is "
-            "sent, which needs no number.",
         ),
     ] = None
-    device_id: Annotated[
-        str | None, typer.Option("--id", metavar="NAME", help="Name of this site; by default that of the table.")
-    ] = None
+    device_id: Annotated[str | None, option("NAME", "Name of this site; by default the name of the table.", "--id")] = (
+        None
+    )
     columns: Annotated[
-        Any, typer.Option(metavar="A,B,...", parser=column_names, help="Columns to cluster; by default all.")
+        Any, option("A,B,...", "Columns to cluster; by default all but identifiers.", parser=split_names)
     ] = None
+    exclude: Exclude = None
     id_column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Column that says whose a row is, to label and to count by; it stays here."),
+        option("NAME", "Column that says whose each row is; rows are counted and labelled by it, and it stays here."),
     ] = None
-    weight_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column that says how much a row counts.")
-    ] = None
+    weight_column: Annotated[str | None, option("NAME", "Column with the weight of each row.")] = None
     scale: ScaleFile = None
     schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON that all sites use: columns, their kinds and their scale."),
+        Any,
+        option("FILE", "JSON file with the columns, their kinds and their scale, the same at all sites.", parser=Path),
     ] = None
     as_is: Annotated[
         bool | None,
-        typer.Option("--as-is/--by-column", help="Take numbers as they are, without any scale; or send spreads."),
+        flag("--as-is/--by-column", "Whether to use numbers as they are, or to put the columns on one scale."),
     ] = None
     kinds: Kinds = None
     missing: Annotated[
         Any,
-        typer.Option(
-            metavar="observed|drop|mean",
+        option(
+            "observed|drop|mean",
+            "What to do about missing cells: cluster by the observed ones, drop the row, or fill in the mean.",
             parser=_missing,
-            help="Missing cells: cluster by the others (the default), do not count such rows, or fill in the mean.",
         ),
     ] = "observed"
     min_cluster_size: Annotated[
         int,
-        typer.Option(
-            metavar="N",
+        option(
+            "N",
+            "Clusters with fewer different rows (or ids), or whose center equals a row, are not sent.",
             min=1,
-            help="Clusters of fewer different rows, or ids, stay here; so do those whose center is a row.",
         ),
     ] = MIN_TABLE_CLUSTER_SIZE
     small_clusters: Annotated[
         str,
-        typer.Option(
-            metavar="withhold|borrow",
-            help="What becomes of clusters with too few rows: not sent, or sent with the nearest rows of larger ones.",
+        option(
+            "withhold|borrow",
+            "What to do with clusters of too few rows: withhold them, or borrow the nearest rows of larger ones.",
         ),
     ] = "withhold"
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Decides every random choice, together with the name of the site.")
-    ] = 0
+    seed: Annotated[int, option("N", "Seed of all random choices, together with the name of the site.")] = 0
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV file holds names.")
+        bool | None, flag("--header/--no-header", "Whether a CSV file begins with the names of its columns.")
     ] = None
+    sheet: Sheet = None
     moments: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--moments",
-            help="Also send how all rows together spread in every direction: then the server can say how far its "
-            "clusters are from the best possible.",
+            "Also send the scatter of all rows, so that the server can say how far its clusters are from the best "
+            "possible.",
         ),
     ] = False
-    float32: Annotated[bool, typer.Option("--float32", help="Compute and send in single precision.")] = False
+    float32: Annotated[
+        bool, flag("--float32", "Compute and send in single precision; for numbers taken as they are (--as-is).")
+    ] = False
     bits: Bits = None
     epsilon: Annotated[
-        float | None,
-        typer.Option(metavar="E", help="Make the message differentially private; 1 is a strong promise, 0.1 stronger."),
+        float | None, option("E", "Make the message differentially private; 1 is a strong promise, 0.1 a stronger one.")
     ] = None
     delta: Annotated[
-        float | None,
-        typer.Option(metavar="D", help="With --epsilon, less than 1 over the number of rows; 1e-6 by default."),
+        float | None, option("D", "With --epsilon: less than 1 over the number of rows; by default 1e-6.")
     ] = None
     radius: Annotated[
         float | None,
-        typer.Option(
-            metavar="R",
-            help="With --epsilon, a public bound on the length of a row; 2 sqrt(columns) if a scale is agreed.",
+        option(
+            "R", "With --epsilon: a public bound on the length of a row; by default 2 sqrt(columns) on an agreed scale."
         ),
     ] = None
     budget: Annotated[
         float | None,
-        typer.Option(
-            metavar="E", help="Refuse if all private releases of this table add up to more than this epsilon."
-        ),
+        option("E", "With --epsilon: refuse if all private releases of this table add up to more than this."),
     ] = None
 
     def name(self, data: Path) -> str:
@@ -195,24 +214,30 @@ class SiteOptions:
         is_same = kept.device_id == self.name(data) and private is not None and private.promise == privacy.promise
         return kept if is_same and Ledger.beside(data).has(kept.to_message()) else None
 
-    def cluster(self, data: Path, *, as_is: bool | None = None) -> LocalFile:
-        """Read and cluster the table of the site; `as_is` holds unless an option says otherwise.
-
-        A private release is written to the ledger of the table, or refused.
-        """
-        privacy = self.privacy()
-        if privacy is None:
-            return self._clustered(data, as_is, None)
-        ledger = Ledger.beside(data)
-        ledger.check(privacy.promise, self.budget)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", PrivacyWarning)
-            try:
-                kept = self._clustered(data, True if self.schema is None else as_is, privacy)
-            except PrivacyWarning as warning:
-                raise InvalidInputError(f"{warning}; nothing was released") from None
-        ledger.spend(kept.to_message(), self.budget)
-        return kept
+    def how(self, data: Path, *, as_is: bool | None = None) -> dict[str, Any]:
+        """The same, as the arguments of `cluster_file` and `release_file`; `as_is` holds unless an option differs."""
+        return {
+            "n_local_clusters": self.n_local_clusters,
+            "device_id": self.name(data),
+            "random_state": self.seed,
+            "min_cluster_size": self.min_cluster_size,
+            "small_clusters": self.small_clusters,
+            "columns": self.columns,
+            "exclude": self.exclude,
+            "id_column": self.id_column,
+            "weight_column": self.weight_column,
+            "scale": self.scale,
+            "schema": self.schema,
+            "as_is": as_is if self.as_is is None and self.schema is None else self.as_is,
+            "kinds": self.kinds,
+            "missing": self.missing,
+            "header": self.header,
+            "sheet": self.sheet,
+            "moments": self.moments,
+            "dtype": np.float32 if self.float32 else None,
+            "privacy": self.privacy(),
+            "bits": self.bits,
+        }
 
     def privacy(self) -> Privacy | None:
         """What is promised for the rows, if anything."""
@@ -223,39 +248,19 @@ class SiteOptions:
                     raise InvalidInputError(f"--{name} applies to private messages; add --epsilon")
             return None
         if self.missing == "mean":
-            raise InvalidInputError("missing cells cannot be filled with the mean of the rows in a private message")
+            raise InvalidInputError(
+                "a private message cannot use the mean of the rows for missing cells; leave out --missing mean"
+            )
         radius, agreed = self.radius, self.schema or self.scale
         if radius is None and agreed is not None:
-            radius = 2 * math.sqrt(read_schema(agreed).n_features)
+            schema = agreed if isinstance(agreed, FeatureSchema) else read_schema(agreed)
+            radius = 2 * math.sqrt(schema.n_features)
         if radius is None:
             raise InvalidInputError(
                 "--epsilon needs --schema or --scale, agreed with the other sites and not computed from these rows; or "
                 "--radius, a bound on the length of a row as it is"
             )
         return Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
-
-    def _clustered(self, data: Path, as_is: bool | None, privacy: Privacy | None) -> LocalFile:
-        return cluster_file(
-            data,
-            self.n_local_clusters,
-            self.name(data),
-            random_state=self.seed,
-            min_cluster_size=self.min_cluster_size,
-            small_clusters=self.small_clusters,  # type: ignore[arg-type]
-            columns=self.columns,
-            id_column=self.id_column,
-            weight_column=self.weight_column,
-            scale=self.scale,
-            schema=self.schema,
-            as_is=as_is if self.as_is is None and self.schema is None else self.as_is,
-            kinds=self.kinds,
-            missing=self.missing,
-            header=self.header,
-            moments=self.moments,
-            dtype=np.float32 if self.float32 else None,
-            privacy=privacy,
-            bits=self.bits,
-        )
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

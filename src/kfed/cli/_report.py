@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kfed._base.report import Block, Conclusion, Findings, Notes, Paragraph, Report, TextTable
-from kfed.cli._terminal import table
+from kfed.cli._terminal import rich_table
 
 MOST_FOR_WORDS = 30
 """Columns of the terminal that words get where numbers need the rest."""
@@ -69,7 +69,7 @@ def _(block: TextTable) -> Iterator[Any]:
     for part in _fitting(block, Console().width) if is_wide else [block]:
         rows = (tuple(map(escape, row)) for row in part.rows)
         headings = list(map(escape, part.headings))
-        yield table(escape(part.title) or None, headings, rows, left=part.n_words, whole=is_wide)
+        yield rich_table(escape(part.title) or None, headings, rows, left=part.n_words, whole=is_wide)
 
 
 def _widths(block: TextTable, broken: Callable[[str], list[str]]) -> list[int]:
@@ -100,5 +100,5 @@ def _(block: Findings) -> Iterator[Any]:
         (*map(escape, (one.claim, one.paper, one.ours)), f"[{_VERDICT_COLORS[one.verdict]}]{one.verdict}[/]")
         for one in block.findings
     ]
-    yield table(block.basis, ["claim", "paper", "ours", "verdict"], rows, left=4)
+    yield rich_table(block.basis, ["claim", "paper", "ours", "verdict"], rows, left=4)
     yield from (f"  {escape(one.claim)}: {escape(one.reason)}" for one in block.findings if one.reason)

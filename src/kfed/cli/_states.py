@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from kfed.cli._terminal import plural, print_json, printable, say, table
+from kfed.cli._terminal import plural, print_json, printable, rich_table, say
 
 
 def print_state(state: dict[str, Any], as_json: bool) -> None:
@@ -22,9 +22,12 @@ def state_text(state: dict[str, Any]) -> list[Any]:
     lines: list[Any] = [
         f"[bold]{escape(state['name'])}[/]: {state['state']}{', closed' if state['closed'] else ''}; "
         f"{plural(state['n_devices'], 'device')}, {plural(state['n_centers'], 'center')}, {state['n_bytes']:,} bytes",
-        f"  {plural(state['n_features'], 'feature')}, n_clusters {state['n_clusters']}, rule {state['rule']}; "
+        f"  {plural(state['n_features'], _noun(state))}, {_number(state['n_clusters'])}, rule {state['rule']}; "
         f"aggregates {' or '.join(when) or 'on request'}",
     ]
+    if state.get("agreed_schema"):
+        scale = "an agreed scale" if state["agreed_schema"]["scaling"] == "agreed" else "the scale that messages tell"
+        lines.append(f"  by a schema, on {scale}: sites fetch it when they join")
     if state.get("rounds", 1) > 1:
         second = f"{state['n_second']:,} of {plural(state['n_aggregated'], 'device')} sent a second message"
         lines.append("  refined by second messages" if state["round"] > 1 else f"  two rounds: {second}")
@@ -39,8 +42,17 @@ def state_text(state: dict[str, Any]) -> list[Any]:
     lines += [f"  [yellow]warning:[/] {escape(printable(one['text']))}" for one in state.get("notices", [])]
     if state["cluster_sizes"] is not None:
         rows = [(str(cluster), f"{size:,g}") for cluster, size in enumerate(state["cluster_sizes"])]
-        lines.append(table(None, ["cluster", "points"], rows))
+        lines.append(rich_table(None, ["cluster", "points"], rows))
     return lines
+
+
+def _noun(state: dict[str, Any]) -> str:
+    return "column" if state.get("by_column") or state.get("agreed_schema") else "feature"
+
+
+def _number(n_clusters: int | str | None) -> str:
+    """How many clusters there are to be."""
+    return "the best number of clusters" if n_clusters is None else f"n_clusters {n_clusters}"
 
 
 def _resting(state: dict[str, Any]) -> str:

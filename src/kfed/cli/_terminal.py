@@ -19,14 +19,20 @@ from kfed._base.files import reason_of
 from kfed._base.text import plural as plural
 from kfed.errors import InvalidInputError, KFedError
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-
 
 def option(metavar: str, about: str, *names: str, **more: Any) -> Any:
     """An option of a command: what stands for its value in `--help`, and what it is about."""
     return typer.Option(*names, metavar=metavar, help=about, **more)
+
+
+def flag(name: str, about: str) -> Any:
+    """An option without a value: whether it is on, and what that is about."""
+    return typer.Option(name, help=about)
+
+
+Json = Annotated[bool, flag("--json", "Print the result as JSON, and nothing else.")]
+Force = Annotated[bool, flag("--force", "Overwrite files that exist.")]
+Yes = Annotated[bool, flag("--yes", "Do not ask for confirmation.")]
 
 
 def number_or_auto(text: str) -> int | Literal["auto"]:
@@ -84,7 +90,7 @@ def print_json(result: Any) -> None:
     typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
 
 
-def table(
+def rich_table(
     title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, whole: bool = False
 ) -> Table:
     """Rows under headings; the first `left` columns hold words, the others numbers, not broken if they stay `whole`."""

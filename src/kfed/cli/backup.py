@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from kfed.cli._terminal import Force, Json, claim, print_json, say
+from kfed.cli._terminal import Force, Json, claim, flag, print_json, say
 from kfed.coordinator import requiring_extra
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="The store: a file, or a postgresql:// address.")]
@@ -22,7 +22,7 @@ app = typer.Typer(help="Back up and restore the store of a coordinator.", no_arg
     "`kfed coordinator backup postgresql://kfed@db/kfed monday.backup`   the password may be in PGPASSWORD"
 )
 def backup(store: Store, file: BackupFile, force: Force = False, as_json: Json = False) -> None:
-    """Write all that a store holds at this moment to one file, while a coordinator may be using it.
+    """Write everything that a store holds to one file; a coordinator may be using it meanwhile.
 
     The file holds the messages of devices and the hashes of all tokens; it can be read by its owner only.
     """
@@ -43,10 +43,10 @@ def backup(store: Store, file: BackupFile, force: Force = False, as_json: Json =
 def restore(
     file: BackupFile,
     store: Store,
-    force: Annotated[bool, typer.Option("--force", help="Replace what the store holds.")] = False,
+    force: Annotated[bool, flag("--force", "Replace what the store holds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Put what a backup holds into a store, in place of what is there; a coordinator that is using it follows.
+    """Replace everything that a store holds by a backup; a coordinator that is using it goes on with that.
 
     What came after the backup is gone: devices that joined since then send their messages again.
     """

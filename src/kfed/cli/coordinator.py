@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from kfed.cli._app import app
-from kfed.cli._terminal import Json, note, print_json, say
+from kfed.cli._terminal import Json, flag, note, option, print_json, say
 from kfed.errors import InvalidInputError
 
 DEFAULT_STORE = "kfed.db"
@@ -24,43 +24,41 @@ ADMIN_TOKEN_FILE = Path("admin.token")
     "`kfed serve --store postgresql://kfed@db/kfed`   in PostgreSQL; the password may be in PGPASSWORD"
 )
 def serve(
-    store: Annotated[
-        str, typer.Option(metavar="FILE|URL", help="A file for SQLite, or a postgresql:// address.")
-    ] = DEFAULT_STORE,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = "127.0.0.1",
+    store: Annotated[str, option("FILE|URL", "A file for SQLite, or a postgresql:// address.")] = DEFAULT_STORE,
+    host: Annotated[str, option("ADDRESS", "Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes any free port.")] = 8765,
     host_names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--host-name", metavar="NAME", help="Name under which others reach it; may be repeated. Others are refused."
+        option(
+            "NAME",
+            "Name by which others reach it; may be repeated. Requests to other names are refused.",
+            "--host-name",
         ),
     ] = None,
-    certfile: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS certificate.")] = None,
-    keyfile: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of the certificate.")] = None,
+    certfile: Annotated[Path | None, option("FILE", "TLS certificate.")] = None,
+    keyfile: Annotated[Path | None, option("FILE", "Private key of the certificate.")] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen to other machines without TLS; tokens can be intercepted.")
+        bool, flag("--insecure", "Listen to other machines without TLS; tokens can be intercepted.")
     ] = False,
     open_on_loopback: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--open-on-loopback",
-            help="Let everybody on this machine watch without a token; requests through a proxy still need one.",
+            "Let everybody on this machine watch without a token; requests through a proxy still need one.",
         ),
     ] = False,
     admin_token_file: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="File with the admin token; written at the first start."),
+        Path, option("FILE", "File with the admin token; written at the first start.")
     ] = ADMIN_TOKEN_FILE,
     admin_token: Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True, show_envvar=False)] = None,
-    max_body_bytes: Annotated[int, typer.Option(metavar="N", min=1024, help="Largest body of a request.")] = 2**24,
+    max_body_bytes: Annotated[int, option("N", "Largest body of a request.", min=1024)] = 2**24,
     audit_log: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File to append who did what and when, in lines of JSON; - for stderr."),
+        Path | None, option("FILE", "File for a log of who did what and when, in lines of JSON; - is stderr.")
     ] = None,
     connections_per_address: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Most connections of one address; a reverse proxy needs more.")
+        int, option("N", "Largest number of connections from one address; a reverse proxy needs more.", min=1)
     ] = 256,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log more than warnings.")] = False,
+    verbose: Annotated[bool, flag("--verbose", "Log more than warnings.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run a coordinator: each device sends it one message, at any time, and learns its clusters.
@@ -74,7 +72,7 @@ def serve(
     if open_on_loopback and not address.is_loopback:
         raise InvalidInputError(f"--open-on-loopback requires a loopback address; got --host {host}")
     if address.host_names.any_address and not host_names:
-        note("it answers to IP addresses only; give the name under which others reach it with --host-name")
+        note("the coordinator answers to IP addresses only; if others reach it by a name, add --host-name NAME")
     token_hash, is_new = http.admin_token(store, admin_token, admin_token_file)
     if is_new:
         note(f"wrote a new admin token to {admin_token_file}; whoever has it can create federations")

@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.markup import escape
 
 from kfed.cli._app import app
-from kfed.cli._terminal import Force, Json, claim, note, print_json, say, table
+from kfed.cli._terminal import Force, Json, claim, note, option, print_json, rich_table, say
 from kfed.errors import MissingExtraError
 
 DEFAULT_PICTURE = Path("kfed-demo.png")
@@ -20,11 +19,9 @@ DEFAULT_PICTURE = Path("kfed-demo.png")
 def demo(
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help=f"The picture; by default {DEFAULT_PICTURE}, which is overwritten."
-        ),
+        option("FILE", f"The picture; by default {DEFAULT_PICTURE}, which is overwritten.", "-o", "--output"),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Decides the split and every random choice.")] = 0,
+    seed: Annotated[int, option("N", "Decides the split and every random choice.", min=0)] = 0,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -33,7 +30,7 @@ def demo(
     Every device holds images of two digits. It takes a few seconds and downloads nothing.
     """
     from kfed._base.figures import check_format
-    from kfed.experiments.demo import run_demo
+    from kfed.experiments import run_demo
 
     picture = DEFAULT_PICTURE if output is None else output
     check_format(picture)
@@ -86,10 +83,11 @@ def _text(facts: dict[str, Any]) -> list[Any]:
         f"{facts['n_points']:,} handwritten digits of {facts['n_features']} pixels on {facts['n_devices']} "
         "devices, two digits on each; no image leaves its device",
         "",
-        table("What was sent", ["", ""], sent, left=2),
+        rich_table("What was sent", ["", ""], sent, left=2),
         "",
-        table("How good the clusters are", _HEADINGS, [_row(q, facts["quality"][-1]) for q in facts["quality"]]),
-        "Cost is relative to the last line; lower is better. In the other columns 1.000 means exactly the true digits.",
+        rich_table("How good the clusters are", _HEADINGS, [_row(q, facts["quality"][-1]) for q in facts["quality"]]),
+        "Cost is that of all images, each at its nearest center, relative to the last line; lower is better. "
+        "In the other columns 1.000 means that the labels are exactly the true digits.",
         *([f"  [green]wrote[/]  {escape(facts['picture'])}"] if facts["picture"] else []),
     ]
 

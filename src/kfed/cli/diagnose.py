@@ -65,8 +65,9 @@ def diagnose(
         _check_pictures(plot)
     claim(outputs, inputs=given, force=force)
     if clusters is not None and not data and not labels:
+        aggregation = load(clusters, Aggregation)
         with about(clusters):
-            found = diagnose_aggregation(load(clusters, Aggregation), required_ratio)
+            found = diagnose_aggregation(aggregation, required_ratio)
     elif data and labels and clusters is None:
         found = _of_data(data, labels, device_column, columns, id_column, scale, required_ratio)
     else:
@@ -129,9 +130,8 @@ def _rows(
     path: Path, columns: list[str] | None, id_column: str | None, device_column: str | None, scale: Path | None
 ) -> Table:
     """Read a table without the columns that are not features."""
-    if columns is None and device_column is not None:
-        columns = [name for name in open_table(path).names if name not in (id_column, device_column)]
-    return read_table(path, columns=columns, id_column=id_column, scale=scale)
+    exclude = None if columns is not None or device_column is None else [device_column]
+    return read_table(path, columns=columns, exclude=exclude, id_column=id_column, scale=scale)
 
 
 def _labels(path: Path, rows: Table, data: Path) -> Any:

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from kfed._base.files import write
 from kfed.cli._app import app
-from kfed.cli._terminal import Force, Json, claim, plural, print_json, say
+from kfed.cli._terminal import Force, Json, claim, option, plural, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
 from kfed.wire import load
@@ -20,13 +20,13 @@ SKLEARN_SUFFIXES = (".joblib", ".pkl")
 
 @app.command(
     epilog="`kfed export clusters.kfed -o model.kfed`   for `kfed label new.csv --clusters model.kfed`\n\n"
-    "`kfed export clusters.kfed -o model.joblib`   a fitted scikit-learn estimator: joblib.load(...).predict(X)"
+    "`kfed export clusters.kfed -o model.joblib`   a fitted scikit-learn estimator: "
+    "joblib.load(...).predict(X), where X is a data frame with the columns of the tables, without missing cells"
 )
 def export(
     clusters: Annotated[Path, typer.Argument(metavar="CLUSTERS", help="An aggregation, from `kfed aggregate`.")],
     output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="FILE", help="A name ending in .kfed, or in .joblib for scikit-learn."),
+        Path, option("FILE", "A name ending in .kfed, or in .joblib for scikit-learn.", "-o", "--output")
     ] = Path("model.kfed"),
     force: Force = False,
     as_json: Json = False,

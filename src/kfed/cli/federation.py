@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -17,21 +15,20 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._options import CaFile, Insecure
+from kfed.cli._options import CaFile, Insecure, Rule, with_option_groups
 from kfed.cli._states import print_state, state_text
-from kfed.cli._terminal import Force, Json, claim, note, number_or_auto, option, print_json, say, table
+from kfed.cli._terminal import Force, Json, claim, flag, note, number_or_auto, option, print_json, rich_table, say
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.errors import InvalidInputError
+from kfed.server import DEFAULT
+from kfed.site import read_schema
 
 DEFAULT_URL = "http://127.0.0.1:8765"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The federation.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="Address of the coordinator.")]
+Url = Annotated[str, option("URL", "Address of the coordinator.", "--url")]
 AdminTokenFile = Annotated[
-    Path,
-    typer.Option(
-        "--admin-token-file", metavar="FILE", help="File with the admin token, unless KFED_ADMIN_TOKEN is set."
-    ),
+    Path, option("FILE", "File with the admin token, unless KFED_ADMIN_TOKEN is set.", "--admin-token-file")
 ]
 AdminToken = Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True)]
 
@@ -44,12 +41,13 @@ app = typer.Typer(
 
 @dataclass(frozen=True)
 class Ask:
-    """Sends requests to a coordinator as its administrator."""
+    """Sends requests to a coordinator as its administrator; its fields are options of every command here."""
 
-    url: str
-    token: Callable[[], str]
-    cafile: Path | None
-    insecure: bool
+    url: Url = DEFAULT_URL
+    admin_token_file: AdminTokenFile = ADMIN_TOKEN_FILE
+    admin_token: AdminToken = None
+    cafile: CaFile = None
+    insecure: Insecure = False
 
     def __call__(self, method: str, *names: str, raw: bool = False, **options: Any) -> Any:
         """The answer in JSON, or its bytes, to a request about what these names lead to."""
@@ -58,82 +56,58 @@ class Ask:
         path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
         how: dict[str, Any] = {"patience": 30, "timeout": CLUSTERING_SECONDS, "tell": note}
         with Line(self.url, cafile=self.cafile, insecure=self.insecure, **how) as line:
-            answer = line.request(method, path, token=self.token(), **options)
+            answer = line.request(method, path, token=self._token(), **options)
             return answer.content if raw else answer.json()
 
-
-def _asking(
-    url: Url = DEFAULT_URL,
-    admin_token_file: AdminTokenFile = ADMIN_TOKEN_FILE,
-    admin_token: AdminToken = None,
-    cafile: CaFile = None,
-    insecure: Insecure = False,
-) -> Ask:
-    """What sends requests to a coordinator, by the options of a command."""
-
-    def token() -> str:
-        return admin_token if admin_token is not None else admin_token_file.read_text(encoding="utf-8").strip()
-
-    return Ask(url, token, cafile, insecure)
-
-
-def administers(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `_asking` to a command, and pass it the function as `ask`."""
-    shared = signature(_asking, eval_str=True).parameters
-    own = {name: one for name, one in signature(command, eval_str=True).parameters.items() if name != "ask"}
-
-    def run(**given: Any) -> None:
-        ask = _asking(**{name: given.pop(name) for name in shared})
-        command(ask=ask, **given)
-
-    parameters = {**own, **shared}
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
-    run.__signature__ = Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    return run
+    def _token(self) -> str:
+        given = self.admin_token
+        return given if given is not None else self.admin_token_file.read_text(encoding="utf-8").strip()
 
 
 @app.command(
-    epilog="`kfed federation create clinics --columns age,glucose,ward -k 4 --quorum 3`\n\n"
+    epilog="`kfed federation create clinics --columns age,glucose,ward --quorum 3`\n\n"
+    "`kfed federation create clinics --schema schema.json --quorum 3 --max-epsilon 1`\n\n"
     "`kfed federation create sensors --features x,y,z -k 4 --quorum 3`\n\n"
     "`kfed federation create phones --n-features 64 -k auto --deadline 2026-12-01T18:00`"
 )
-@administers
+@with_option_groups
 def create(
-    ask: Ask,
     name: Name,
     features: Annotated[
         str | None, option("A,B,...", "Names of the features, in the order that all devices use.")
     ] = None,
-    columns: Annotated[
-        str | None, option("A,B,...", "Or the columns of tables, in any order: of numbers, categories, dates.")
-    ] = None,
+    columns: Annotated[str | None, option("A,B,...", "Or columns of tables, of any kind and in any order.")] = None,
     n_features: Annotated[int | None, option("N", "Or the number of features, without names.", min=1)] = None,
+    schema: Annotated[
+        Path | None,
+        option("FILE", "Or a schema from `kfed agree`: columns, kinds, levels and scale; `kfed join` fetches it."),
+    ] = None,
     n_clusters: Annotated[
-        Any, option("N|auto", "Shared clusters, or auto.", "-k", "--n-clusters", parser=number_or_auto)
-    ] = "auto",
-    rule: Annotated[
-        str,
+        Any,
         option(
-            "NAME",
-            "How centers are grouped: default is pooled if sites send summaries and else paper; robust tolerates "
-            "stray centers, and regions is for servers of regions that join.",
+            "N|auto",
+            "Number of shared clusters. Without it, the best number is used; auto: only if one clearly stands out.",
+            "-k",
+            "--n-clusters",
+            parser=number_or_auto,
         ),
-    ] = "default",
+    ] = None,
+    rule: Rule = DEFAULT,
     quorum: Annotated[int | None, option("N", "Aggregate once this many devices have joined.", min=1)] = None,
     deadline: Annotated[str | None, option("TIME", "Aggregate at this time, such as 2026-12-01T18:00.")] = None,
     max_devices: Annotated[int | None, option("N", "Largest number of devices.", min=1)] = None,
     max_centers: Annotated[int | None, option("N", "Largest number of centers of a device.", min=1)] = None,
     max_count: Annotated[float | None, option("N", "Largest number of rows behind a center of a device.")] = None,
-    max_value: Annotated[float | None, option("X", "Largest size of a number in a center of a device.")] = None,
+    max_value: Annotated[float | None, option("X", "Largest absolute value in a center of a device.")] = None,
     min_devices: Annotated[
-        int | None, option("N", "Devices that every cluster must rest on; centers of fewer are set aside.", min=1)
+        int | None,
+        option("N", "Number of devices that every cluster must rest on; centers of fewer are set aside.", min=1),
     ] = None,
     min_devices_shown: Annotated[
         int | None,
         option(
             "N",
-            "Devices that a cluster must rest on for devices to see its center; 1 shows all.",
+            "Number of devices that a cluster must rest on before devices see its center; 1 shows all.",
             min=1,
             show_default="3",
         ),
@@ -141,15 +115,15 @@ def create(
     max_epsilon: Annotated[
         float | None, option("E", "Refuse messages that are not differentially private with this epsilon.")
     ] = None,
-    invited_only: Annotated[
-        bool, typer.Option("--invited-only", help="Devices join by `kfed federation invite` alone.")
-    ] = False,
+    invited_only: Annotated[bool, flag("--invited-only", "Devices join by `kfed federation invite` alone.")] = False,
     rounds: Annotated[
         int | None, option("1|2", "2 asks devices for a second message, for better clusters.", min=1, max=2)
     ] = None,
     join_token_file: Annotated[Path | None, option("FILE", "File for the join token; default NAME.token.")] = None,
     force: Force = False,
     as_json: Json = False,
+    *,
+    ask: Ask,
 ) -> None:
     """Create a federation, and write the join token for its devices to a file.
 
@@ -157,10 +131,10 @@ def create(
     """
     token_path = Path(f"{name}.token") if join_token_file is None else join_token_file
     claim([token_path], force=force)
-    if [features, columns, n_features].count(None) != 2:
+    if [features, columns, n_features, schema].count(None) != 3:
         raise InvalidInputError(
-            "give the columns of tables (--columns a,b,...), the names of features that are taken as they are "
-            "(--features a,b,...), or --n-features N"
+            "give the columns of tables (--columns a,b,...), a schema that all sites agreed on (--schema FILE), the "
+            "names of features that are taken as they are (--features a,b,...), or --n-features N"
         )
     named = features if columns is None else columns
     names = None if named is None else [one.strip() for one in named.split(",")]
@@ -168,6 +142,7 @@ def create(
         "name": name,
         "n_features": n_features if names is None else len(names),
         "feature_names": names,
+        "agreed_schema": None if schema is None else read_schema(schema).facts(),
         "n_clusters": n_clusters,
         "rule": rule,
         "quorum": quorum,
@@ -192,11 +167,8 @@ def create(
 
 
 @app.command("list")
-@administers
-def list_federations(
-    ask: Ask,
-    as_json: Json = False,
-) -> None:
+@with_option_groups
+def list_federations(as_json: Json = False, *, ask: Ask) -> None:
     """List the federations of a coordinator."""
     found = ask("GET")
     rows = [
@@ -204,40 +176,33 @@ def list_federations(
         for one in found
     ]
     headings = ["federation", "state", "devices", "bytes", "clusterings"]
-    print_json(found) if as_json else say(table(None, headings, rows, left=2))
+    print_json(found) if as_json else say(rich_table(None, headings, rows, left=2))
 
 
 @app.command()
-@administers
-def show(
-    ask: Ask,
-    name: Name,
-    as_json: Json = False,
-) -> None:
+@with_option_groups
+def show(name: Name, as_json: Json = False, *, ask: Ask) -> None:
     """Show a federation."""
     print_state(ask("GET", name), as_json)
 
 
 @app.command()
-@administers
-def close(
-    ask: Ask,
-    name: Name,
-    as_json: Json = False,
-) -> None:
+@with_option_groups
+def close(name: Name, as_json: Json = False, *, ask: Ask) -> None:
     """Turn new devices away from a federation; those that have joined are still served."""
     print_state(ask("POST", name, "close"), as_json)
 
 
 @app.command()
-@administers
+@with_option_groups
 def aggregate(
-    ask: Ask,
     name: Name,
     n_clusters: Annotated[
-        int | None, option("N", "Shared clusters, if other than the federation's own.", "-k", "--n-clusters", min=1)
+        int | None, option("N", "Number of shared clusters, if not the federation's own.", "-k", "--n-clusters", min=1)
     ] = None,
     as_json: Json = False,
+    *,
+    ask: Ask,
 ) -> None:
     """Cluster the centers of all devices that have joined by now; clusters keep their ids."""
     print_state(ask("POST", name, "aggregate", json={"n_clusters": n_clusters}), as_json)

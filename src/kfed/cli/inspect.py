@@ -13,9 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from kfed._base.array import Array
+from kfed.cli._agreed_files import agreed_file
 from kfed.cli._app import app
-from kfed.cli._descriptions import Description, describe
-from kfed.cli._terminal import Json, about, print_json, printable, say, table
+from kfed.cli._descriptions import Description, description_of
+from kfed.cli._terminal import Json, about, flag, option, print_json, printable, rich_table, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile, read_scale, unscaled
@@ -30,21 +31,20 @@ _EPOCH = date(1970, 1, 1).toordinal()
 )
 def inspect(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A message, local file, aggregation, identity or model.")
+        Path,
+        typer.Argument(metavar="FILE", help="A message, local file, aggregation, identity, model, summary or schema."),
     ],
-    centers: Annotated[bool, typer.Option("--centers", help="Show the centers, too.")] = False,
+    centers: Annotated[bool, flag("--centers", "Show the centers, too.")] = False,
     scale: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="JSON with the shift and scale of each column, to show centers in original units."
-        ),
+        Path | None, option("FILE", "JSON with the shift and scale of each column, to show centers in original units.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a file holds, what it does not hold, and who may have it."""
     if scale is not None and not centers:
         raise InvalidInputError("--scale applies to the centers; add --centers to show them")
-    found = describe(load(file, DeviceMessage, Aggregation, Identity, ClusterModel, LocalFile))
+    agreed = agreed_file(file)
+    found = description_of(agreed or load(file, DeviceMessage, Aggregation, Identity, ClusterModel, LocalFile))
     if scale is not None:
         found = _in_units(found, scale)
     facts = {"file": str(file), "bytes": file.stat().st_size, **found.facts}
@@ -86,7 +86,7 @@ def _centers_table(found: Description) -> Table:
         (escape(printable(name)), *(_value(*pair, name in found.dates) for pair in zip(column, told, strict=True)))
         for name, column, told in zip(names, found.centers.T.tolist(), _is_told(found).T.tolist(), strict=True)
     ]
-    return table("Centers", ["", *map(str, range(n_centers))], lines)
+    return rich_table("Centers", ["", *map(str, range(n_centers))], lines)
 
 
 def _value(value: float, is_told: bool, is_date: bool) -> str:

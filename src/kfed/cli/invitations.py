@@ -11,31 +11,33 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._terminal import Force, Json, Yes, claim, option, print_json, say, table
-from kfed.cli.federation import Ask, Name, administers, app
+from kfed.cli._options import with_option_groups
+from kfed.cli._terminal import Force, Json, Yes, claim, option, print_json, rich_table, say
+from kfed.cli.federation import Ask, Name, app
 from kfed.errors import InvalidInputError
 
 Device = Annotated[str, typer.Argument(metavar="DEVICE", help="The id of the device.")]
-TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="File for the token.")]
+TokenFile = Annotated[Path | None, option("FILE", "File for the token.", "--token-file")]
 
 
 @app.command(
     epilog="`kfed federation invite clinics north`   writes clinics-north.token\n\n"
     "`kfed join URL --federation clinics --token-file clinics-north.token --id north ...`   there"
 )
-@administers
+@with_option_groups
 def invite(
-    ask: Ask,
     name: Name,
     device: Device,
     token_file: TokenFile = None,
     link_file: Annotated[
-        Path | None, option("FILE", "Also write a link, by which the site joins from a browser.")
+        Path | None, option("FILE", "Also write a link by which the site can join from a browser.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
+    *,
+    ask: Ask,
 ) -> None:
-    """Invite a device: a token that lets it join once, under its id, and nobody else.
+    """Invite a device: write a token by which it can join once, under its own id.
 
     Inviting a device again replaces its invitation.
     """
@@ -49,26 +51,26 @@ def invite(
 
 
 @app.command(epilog="`kfed federation invitations clinics`")
-@administers
-def invitations(ask: Ask, name: Name, as_json: Json = False) -> None:
+@with_option_groups
+def invitations(name: Name, as_json: Json = False, *, ask: Ask) -> None:
     """List the invitations to a federation, and when each was used."""
     found = ask("GET", name, "invitations")
     rows = [(one["device_id"], _when(one["created_at"]), _when(one["used_at"])) for one in found]
-    print_json(found) if as_json else say(table(None, ["device", "invited", "joined"], rows, left=3))
+    print_json(found) if as_json else say(rich_table(None, ["device", "invited", "joined"], rows, left=3))
 
 
 @app.command(epilog="`kfed federation revoke clinics north`")
-@administers
-def revoke(ask: Ask, name: Name, device: Device, as_json: Json = False) -> None:
+@with_option_groups
+def revoke(name: Name, device: Device, as_json: Json = False, *, ask: Ask) -> None:
     """Revoke an invitation; a device that has joined by it stays until it is removed."""
     answer = ask("DELETE", name, "invitations", device)
     print_json(answer) if as_json else say(f"{escape(device)} is no longer invited to {escape(name)}")
 
 
 @app.command(epilog="`kfed federation rotate clinics --force`   writes clinics.token anew")
-@administers
-def rotate(ask: Ask, name: Name, token_file: TokenFile = None, force: Force = False, as_json: Json = False) -> None:
-    """Give a federation a new join token; the one before stops working at once, and devices that joined stay."""
+@with_option_groups
+def rotate(name: Name, token_file: TokenFile = None, force: Force = False, as_json: Json = False, *, ask: Ask) -> None:
+    """Give a federation a new join token; the old one stops working at once, and devices that have joined stay."""
     path = _path(token_file, f"{name}.token")
     claim([path], force=force)
     answer = ask("POST", name, "join-token")
@@ -76,8 +78,8 @@ def rotate(ask: Ask, name: Name, token_file: TokenFile = None, force: Force = Fa
 
 
 @app.command(epilog="`kfed federation delete clinics --yes`")
-@administers
-def delete(ask: Ask, name: Name, yes: Yes = False, as_json: Json = False) -> None:
+@with_option_groups
+def delete(name: Name, yes: Yes = False, as_json: Json = False, *, ask: Ask) -> None:
     """Delete a federation with its devices, clusters and invitations; this cannot be undone."""
     if not yes:
         typer.confirm(f"Delete {name} with all its devices and clusters?", abort=True)
@@ -87,7 +89,7 @@ def delete(ask: Ask, name: Name, yes: Yes = False, as_json: Json = False) -> Non
 
 def _path(given: Path | None, default: str) -> Path:
     if given is None and Path(default).name != default:
-        raise InvalidInputError("the id of this device is no name for a file; give one with --token-file")
+        raise InvalidInputError("the id of this device cannot be a file name; give one with --token-file")
     return Path(default) if given is None else given
 
 

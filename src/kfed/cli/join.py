@@ -13,21 +13,21 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed.cli._agreed import by_schema_of
 from kfed.cli._app import app
-from kfed.cli._labels import rows_again, tell_of, write_labels
+from kfed.cli._labels import rows_again, tell_labels, tell_of
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._second import send_second
-from kfed.cli._terminal import Force, Json, claim, note, print_json, say
+from kfed.cli._terminal import Force, Json, claim, flag, note, option, print_json, say
 from kfed.errors import InvalidInputError
-from kfed.site import LocalFile
+from kfed.site import LocalFile, cluster_file, release_file
 from kfed.wire import Identity, Notice
 
 if TYPE_CHECKING:
-    from kfed.coordinator.client import DeviceClient, StillGathering
+    from kfed.coordinator.client import DeviceClient, StillGathering, Terms
 
 TokenFile = Annotated[
-    Path | None,
-    typer.Option("--token-file", metavar="FILE", help="File with the join token; by default it is in KFED_JOIN_TOKEN."),
+    Path | None, option("FILE", "File with the join token; by default it is in KFED_JOIN_TOKEN.", "--token-file")
 ]
 
 
@@ -38,33 +38,27 @@ TokenFile = Annotated[
 @with_option_groups
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the coordinator is.")],
-    federation: Annotated[str, typer.Option(metavar="NAME", help="The federation to join.")],
-    data: Annotated[Path, typer.Option(metavar="TABLE", help=TABLE_HELP)],
+    federation: Annotated[str, option("NAME", "The federation to join.")],
+    data: Annotated[Path, option("TABLE", TABLE_HELP)],
     site: SiteOptions,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="CSV file to write: the cluster of each row.")
+        Path | None, option("FILE", "CSV file to write: the cluster of each row.", "-o", "--output")
     ] = None,
     token_file: TokenFile = None,
     token: Annotated[str | None, typer.Option(envvar="KFED_JOIN_TOKEN", hidden=True)] = None,
     ticket_file: Annotated[
         Path | None,
-        typer.Option(
-            "--ticket",
-            metavar="FILE",
-            help="Where to keep the proof that this site joined; by default named like the table.",
-        ),
+        option("FILE", "Where to keep the proof that this site joined; by default named like the table.", "--ticket"),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for the clusters.")] = True,
+    wait: Annotated[bool, flag("--wait/--no-wait", "Whether to wait for the clusters.")] = True,
     timeout: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=0, help="How long to wait for the clusters; by default for ever."),
+        float | None, option("SECONDS", "How long to wait for the clusters; by default without limit.", min=0)
     ] = None,
     patience: Patience = 300.0,
     replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Replace what this site sent before; the difference can reveal single rows."),
+        bool, flag("--replace", "Replace what this site sent before; the difference can reveal single rows.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --replace, do not ask.")] = False,
+    yes: Annotated[bool, flag("--yes", "With --replace: do not ask for confirmation.")] = False,
     cafile: CaFile = None,
     insecure: Insecure = False,
     force: Force = False,
@@ -72,37 +66,35 @@ def join(
 ) -> None:
     """Cluster the rows of this site, send a few centers to a coordinator, wait, and label the rows.
 
-    No row is sent as such. What is sent says something about groups of rows, each of at least --min-cluster-size: their
-    mean and how many they are; `kfed device` and `kfed inspect` show it first. The command may be stopped and run again
-    at any time: nothing is sent twice.
+    No row is sent as such: the message holds the mean, the size and the spread of groups of rows, each of at least
+    --min-cluster-size; `kfed device` and `kfed inspect` show it beforehand. The command may be stopped and run again at
+    any time: nothing is sent twice.
     """
     from kfed.coordinator.client import DeviceClient, Ticket
 
     ticket_path = Path(f"{data.stem}.ticket") if ticket_file is None else ticket_file
     local_path = ticket_path.with_suffix(".local")
     if wait and output is None:
-        raise InvalidInputError("give a file for the labels with -o, or do not wait for them (--no-wait)")
+        raise InvalidInputError("waiting for the labels needs a file for them: add -o FILE, or --no-wait")
     if replace and not yes:
         _ask_to_replace()
     inputs = [path for path in (data, site.scale, token_file, cafile) if path is not None]
     claim([output] if output is not None else [], inputs=inputs, force=force)
     claim([ticket_path], inputs=inputs, force=True)
-    before = None if replace else site.released_before(data, local_path)
-    keeps_local = not wait or site.epsilon is not None
-    is_again = force or ticket_path.exists() or before is not None
-    claim([local_path] if keeps_local else [], inputs=inputs, force=is_again)
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience, tell=note) as line:
         device = DeviceClient(line, federation, site.name(data), "")
         terms = device.terms(join_token)
-        if terms.rounds > 1 and site.epsilon is not None:
-            raise InvalidInputError(
-                "this federation asks for a second message, which is never private; leave out --epsilon"
-            )
-        kept = before or site.cluster(data, as_is=None if terms.takes_tables else True)
-        if site.epsilon is not None:  # before it is sent: if that fails, the same release is sent the next time
-            files.write(local_path, kept.to_bytes(), private=True)
+        _check_promise(terms, site.epsilon)
+        if terms.schema is not None:
+            site = by_schema_of(federation, terms.schema, site)
+        before = None if replace else site.released_before(data, local_path)
+        keeps_local = not wait or site.epsilon is not None
+        is_again = force or ticket_path.exists() or before is not None
+        claim([local_path] if keeps_local else [], inputs=inputs, force=is_again)
+        how = site.how(data, as_is=None if terms.takes_tables else True)
+        kept = cluster_file(data, **how) if site.epsilon is None else before or _released(data, site, how, local_path)
         with Ticket.for_device(ticket_path, asked, force=force) as ticket:
             client = ticket.client(line)
             answer = client.send(kept.to_message(), join_token, replace=replace)
@@ -119,7 +111,9 @@ def join(
         rows = None if again is None else again.values
         if kept.clustering.is_summary and rows is None:
             rows = rows_again(kept, data, site.scale)
-        write_labels(kept, answer, kept.labels(answer, rows), output, notices, force=force, as_json=as_json)
+        labels = kept.labels(answer, rows)
+        files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
+        tell_labels(kept, answer, labels, output, notices, as_json=as_json)
     else:
         _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)
 
@@ -130,7 +124,7 @@ def leave(
     patience: Patience = 300.0,
     as_json: Json = False,
 ) -> None:
-    """Leave a federation: the clusters become what they would be had this site never joined."""
+    """Leave a federation: the clusters become what they would be if this site had never joined."""
     from kfed.coordinator.client import CLUSTERING_SECONDS, Ticket
 
     kept = Ticket.load(ticket)
@@ -138,6 +132,25 @@ def leave(
         kept.leave(ticket, line)
     facts = {"device_id": kept.device_id, "federation": kept.federation, "left": True}
     print_json(facts) if as_json else say(f"{escape(kept.device_id)} has left {escape(kept.federation)}")
+
+
+def _check_promise(terms: Terms, epsilon: float | None) -> None:
+    """Raise before a message is made that would promise too little, or something that it cannot promise."""
+    if terms.rounds > 1 and epsilon is not None:
+        raise InvalidInputError(
+            "this federation asks for a second message, which is never private; leave out --epsilon"
+        )
+    if terms.max_epsilon is not None and (epsilon is None or epsilon > terms.max_epsilon):
+        raise InvalidInputError(
+            f"this federation takes differentially private messages alone; add --epsilon {terms.max_epsilon:g}, or less"
+        )
+
+
+def _released(data: Path, site: SiteOptions, how: dict[str, Any], local_path: Path) -> LocalFile:
+    """A private release, kept before it is sent: if sending fails, the same release is sent the next time."""
+    kept = release_file(data, budget=site.budget, **how)
+    files.write(local_path, kept.to_bytes(), private=True)
+    return kept
 
 
 def _ask_to_replace() -> None:
@@ -167,11 +180,11 @@ def _wait(client: DeviceClient, answer: StillGathering, timeout: float | None) -
     from kfed.coordinator.client import CoordinatorError
 
     given_up_at = None if timeout is None else time.monotonic() + timeout
-    said = ""
+    so_far = remark = ""
     while True:
-        if answer.in_words != said:
-            said = answer.in_words
-            note(f"sent; {said}")
+        if (answer.so_far, answer.remark) != (so_far, remark):
+            note(f"sent; {answer.so_far if answer.remark == remark else answer.in_words}")
+            so_far, remark = answer.so_far, answer.remark
         if given_up_at is not None and time.monotonic() > given_up_at:
             raise CoordinatorError(f"{answer.in_words}; the message has arrived, so run the same command again later")
         time.sleep(max(0.5, answer.retry_after) * random.uniform(0.8, 1.2))

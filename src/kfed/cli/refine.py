@@ -29,18 +29,18 @@ def refine(
         Path, option("FILE", "What came back: the aggregation, or this site's identity.", "--clusters")
     ],
     output: Annotated[
-        Path | None, option("FILE", "The message to send; by default LOCAL, as .refined.", "-o", "--output")
+        Path | None, option("FILE", "The message to send; by default LOCAL with the ending .refined.", "-o", "--output")
     ] = None,
-    scale: Annotated[Path | None, option("FILE", "The scale that rows were clustered on, if they were.")] = None,
+    scale: Annotated[Path | None, option("FILE", "The scale file that the rows were clustered with, if any.")] = None,
     bits: Bits = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Count the rows of this site by shared cluster, for a second message that makes the clusters better.
 
-    It holds the mean and the size of each shared cluster here, of the same rows as the first message. Rows change their
-    cluster in groups of at least --min-cluster-size of the first message, so that the difference of the two messages
-    tells of no fewer rows than either. A site that does not send one counts as before.
+    It holds the mean and the size of each shared cluster at this site, over the same rows as the first message. Rows
+    change their cluster only in groups of at least the --min-cluster-size of the first message, so that the difference
+    between the two messages is about no fewer rows than either of them. A site that sends none counts as before.
     """
     message_path = local.with_suffix(".refined") if output is None else output
     second_path = message_path.with_name(f"{message_path.name}.local")
@@ -68,7 +68,7 @@ def _facts(second: LocalFile) -> dict[str, Any]:
 
 def _text(facts: dict[str, Any]) -> list[str]:
     return [
-        f"{facts['n_rows']:,} rows of {escape(repr(facts['device_id']))} in "
+        f"{plural(facts['n_rows'], 'row')} of {escape(repr(facts['device_id']))} in "
         f"{facts['n_centers_sent']:,} of {plural(facts['n_clusters'], 'shared cluster')}",
         f"  [green]send[/]  {escape(facts['message'])}  ({facts['message_bytes']:,} bytes)",
         f"  [yellow]keep[/]  {escape(facts['local_file'])}  (labels the rows when the refined clusters come)",

@@ -13,7 +13,7 @@ from rich.markup import escape
 from kfed._base import files
 from kfed.cli._app import app
 from kfed.cli._report import on_terminal, sections_on_terminal
-from kfed.cli._terminal import Force, Json, about, claim, print_json, say
+from kfed.cli._terminal import Force, Json, about, claim, option, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.insight import cluster_report, profile_csv, to_html
 from kfed.server import Aggregation, Profile
@@ -39,18 +39,15 @@ def image_shape(text: str) -> tuple[int, int]:
 def report(
     clusters: Annotated[Path, typer.Argument(metavar="CLUSTERS", help="An aggregation, from `kfed aggregate`.")],
     page: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page: one file, which loads nothing else.")
+        Path | None, option("FILE", "Also write a page: one file that loads nothing else.", "--html")
     ] = None,
     table: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write centers and profiles, a line for each column.")
+        Path | None, option("FILE", "Also write centers and profiles, a line for each column.", "--csv")
     ] = None,
-    names: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON with names of clusters.")] = None,
-    image: Annotated[
-        Any, typer.Option(metavar="HxW", parser=image_shape, help="The features are the pixels of such an image.")
-    ] = None,
+    names: Annotated[Path | None, option("FILE", "JSON with names of clusters.")] = None,
+    image: Annotated[Any, option("HxW", "The features are the pixels of such an image.", parser=image_shape)] = None,
     scale: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The scale that rows were clustered on, to show columns in original units."),
+        Path | None, option("FILE", "The scale that rows were clustered on, to show columns in original units.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     force: Force = False,

@@ -14,7 +14,7 @@ from rich.markup import escape
 from kfed._base.report import Findings, Paragraph, TextTable
 from kfed.cli._app import app
 from kfed.cli._report import on_terminal
-from kfed.cli._terminal import Json, claim, note, print_json, say
+from kfed.cli._terminal import Json, claim, flag, note, option, print_json, say
 from kfed.errors import InvalidInputError
 
 DEFAULT_FOLDER = Path("kfed-reproduction")
@@ -29,19 +29,16 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="NAME...", help="Experiments, `all`, or Python files with experiments of your own."),
     ] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs, for a first look.")] = False,
-    report: Annotated[bool, typer.Option("--report", help="Also write report.html, one file with everything.")] = False,
+    list_all: Annotated[bool, flag("--list", "List the experiments and exit.")] = False,
+    quick: Annotated[bool, flag("--quick", "Fewer and smaller runs, for a first look.")] = False,
+    report: Annotated[bool, flag("--report", "Also write report.html, one file with everything.")] = False,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for results; finished runs there are reused.")
+        Path, option("DIR", "Folder for results; finished runs there are reused.", "-o", "--output")
     ] = DEFAULT_FOLDER,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write a Markdown page, with its pictures beside it."),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished runs.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Also write NAME.csv: one line for each run.")] = False,
+    markdown: Annotated[Path | None, option("FILE", "Also write a Markdown page, with its pictures beside it.")] = None,
+    seed: Annotated[int, option("N", "Random seed.", min=0)] = 0,
+    fresh: Annotated[bool, flag("--fresh", "Repeat finished runs.")] = False,
+    csv: Annotated[bool, flag("--csv", "Also write NAME.csv: one line for each run.")] = False,
     as_json: Json = False,
 ) -> None:
     """Reproduce tables and figures of the paper, with its numbers beside ours.
@@ -106,7 +103,7 @@ def _duration(minutes: tuple[float, float] | None) -> str:
 
 def _text(outcome: Any) -> Iterator[Any]:
     """Render one experiment: its tables, then its claims."""
-    from kfed.experiments.pages import section_of
+    from kfed.experiments import section_of
 
     experiment, section = outcome.experiment, section_of(outcome)
     yield f"[bold]{experiment.name}[/]: {escape(experiment.title)} ({escape(experiment.paper)})"
@@ -124,12 +121,12 @@ def _text(outcome: Any) -> Iterator[Any]:
 
 def _write_pages(outcomes: list[Any], folder: Path, report: bool, markdown: Path | None) -> list[Path]:
     """Write the pages that are asked for; they keep what earlier commands left in the folder."""
-    from kfed.experiments.pages import with_earlier, write_html, write_markdown
+    from kfed.experiments import with_earlier, write_documentation, write_html
 
     page = folder / "report.html" if report else None
     every = with_earlier(outcomes, folder) if report or markdown else outcomes
     if page is not None:
         write_html(every, page)
     if markdown is not None:
-        write_markdown(every, markdown)
+        write_documentation(every, markdown)
     return [path for path in (page, markdown) if path]

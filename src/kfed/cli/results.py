@@ -9,55 +9,59 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed.cli._options import with_option_groups
 from kfed.cli._states import print_state
-from kfed.cli._terminal import Force, Json, Yes, claim, number_range_or_auto, print_json, say, table
-from kfed.cli.federation import Ask, Name, administers, app
+from kfed.cli._terminal import Force, Json, Yes, claim, number_range_or_auto, option, print_json, rich_table, say
+from kfed.cli.federation import Ask, Name, app
 from kfed.cli.invitations import Device
 from kfed.errors import InvalidInputError
 
-Output = Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write it.")]
+Output = Annotated[Path | None, option("FILE", "Where to write it.")]
 
 
 @app.command(epilog="`kfed federation compare clinics -k 2-12`")
-@administers
+@with_option_groups
 def compare(
-    ask: Ask,
     name: Name,
     n_clusters: Annotated[
-        Any, typer.Option("-k", "--n-clusters", metavar="A-B", parser=number_range_or_auto, help="Numbers to compare.")
+        Any, option("A-B", "Numbers to compare.", "-k", "--n-clusters", parser=number_range_or_auto)
     ] = "2-12",
     as_json: Json = False,
+    *,
+    ask: Ask,
 ) -> None:
     """Compare numbers of clusters by what devices have sent: how stable clusters are, and which number stands out."""
     if not isinstance(n_clusters, range):
-        raise InvalidInputError("give the numbers to compare as 2-12")
+        raise InvalidInputError("the numbers to compare must be a range such as 2-12")
     which = {"first": n_clusters[0], "last": n_clusters[-1]}
     found = ask("POST", name, "comparison", json=which)
     print_json(found) if as_json else say(*_compared(found))
 
 
 @app.command(epilog="`kfed federation rename clinics 0=young 1=retired`   and `0=` takes the name away")
-@administers
+@with_option_groups
 def rename(
-    ask: Ask,
     name: Name,
     names: Annotated[list[str], typer.Argument(metavar="NUMBER=NAME", help="Names of clusters by their numbers.")],
     as_json: Json = False,
+    *,
+    ask: Ask,
 ) -> None:
     """Name clusters; a cluster keeps its name as long as its number."""
     print_state(ask("PUT", name, "cluster-names", json={"names": dict(map(_named, names))}), as_json)
 
 
 @app.command(epilog="`kfed federation download clinics --report report.html --aggregation clusters.kfed`")
-@administers
+@with_option_groups
 def download(
-    ask: Ask,
     name: Name,
     aggregation: Output = None,
     report: Output = None,
     centers: Output = None,
     force: Force = False,
     as_json: Json = False,
+    *,
+    ask: Ask,
 ) -> None:
     """Download what was found: the aggregation (.kfed), a report (.html), or centers and profiles (.csv)."""
     wanted = {"aggregation": aggregation, "report": report, "centers": centers}
@@ -72,8 +76,8 @@ def download(
 
 
 @app.command(epilog="`kfed federation remove clinics north --yes`")
-@administers
-def remove(ask: Ask, name: Name, device: Device, yes: Yes = False, as_json: Json = False) -> None:
+@with_option_groups
+def remove(name: Name, device: Device, yes: Yes = False, as_json: Json = False, *, ask: Ask) -> None:
     """Remove a device; the others are clustered as if it had never joined, under the same numbers."""
     if not yes:
         typer.confirm(f"Remove {device} from {name}, with all that it sent?", abort=True)
@@ -82,9 +86,9 @@ def remove(ask: Ask, name: Name, device: Device, yes: Yes = False, as_json: Json
 
 
 @app.command(epilog="`kfed federation refine clinics`")
-@administers
-def refine(ask: Ask, name: Name, as_json: Json = False) -> None:
-    """Refine the clusters by the second messages that have arrived, and wait for no others."""
+@with_option_groups
+def refine(name: Name, as_json: Json = False, *, ask: Ask) -> None:
+    """Refine the clusters by the second messages that have arrived, without waiting for more."""
     print_state(ask("POST", name, "refine"), as_json)
 
 
@@ -110,4 +114,4 @@ def _compared(found: dict[str, Any]) -> list[Any]:
             )
         )
     headings = ["k", "cost", "explained", "silhouette", "stability", "weakest"]
-    return [escape(found["conclusion"]), table(None, headings, rows)]
+    return [escape(found["conclusion"]), rich_table(None, headings, rows)]

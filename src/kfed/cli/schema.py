@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,46 +10,55 @@ import typer
 from rich.markup import escape
 
 from kfed.cli._app import app
-from kfed.cli._options import TABLE_HELP, Kinds, column_names
-from kfed.cli._terminal import Force, Json, claim, plural, print_json, say
-from kfed.site import MIN_TABLE_CLUSTER_SIZE, TableSummary, agree, read_columns, write_schema
+from kfed.cli._options import TABLE_HELP, Exclude, Kinds, Sheet, split_names
+from kfed.cli._terminal import Force, Json, claim, option, plural, print_json, say
+from kfed.device import POOLED
+from kfed.site import MIN_TABLE_CLUSTER_SIZE, TableSummary, agree, read_columns, units_that_differ, write_schema
+from kfed.wire import Notice
 
 
 @app.command(
     epilog="`kfed summarize site7.csv --id-column patient`   writes site7.summary, to look at and to send\n\n"
-    "Only needed where all sites must use one scale; otherwise the scale travels in the messages. It is no private "
-    "release: no noise is added."
+    "Only needed where all sites must use one scale; otherwise the scale travels in the messages. A summary is not "
+    "differentially private: no noise is added."
 )
 def summarize(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help=TABLE_HELP)],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="By default named like the table.")
+        Path | None, option("FILE", "The summary to send; by default named like the table.", "-o", "--output")
     ] = None,
-    columns: Annotated[
-        Any, typer.Option(metavar="A,B,...", parser=column_names, help="Columns to use; by default all.")
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column that identifies the rows; it stays here.")
-    ] = None,
+    columns: Annotated[Any, option("A,B,...", "Columns to use; by default all of them.", parser=split_names)] = None,
+    exclude: Exclude = None,
+    id_column: Annotated[str | None, option("NAME", "Column that identifies the rows; it stays here.")] = None,
     kinds: Kinds = None,
+    sheet: Sheet = None,
     min_cluster_size: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Levels and columns with fewer filled cells are not told.")
+        int, option("N", "Levels and columns with fewer filled cells are left out.", min=1)
     ] = MIN_TABLE_CLUSTER_SIZE,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Tell how many cells each column has, their mean and spread, and its levels: for `kfed agree`."""
+    """Write the levels of each column, and the number, mean and spread of its cells, for `kfed agree`."""
     path = Path(f"{data.stem}.summary") if output is None else output
     claim([path], inputs=[data], force=force)
-    how: dict[str, Any] = {"columns": columns, "id_column": id_column, "kinds": kinds}
-    table = read_columns(data, min_cluster_size=min_cluster_size, **how)
+    how: dict[str, Any] = {"columns": columns, "exclude": exclude, "id_column": id_column}
+    table = read_columns(data, min_cluster_size=min_cluster_size, kinds=kinds, sheet=sheet, **how)
     summary = TableSummary.of(table, min_cluster_size)
     summary.save(path, overwrite=force)
     facts: dict[str, Any] = {"summary": str(path), "columns": [one.column.facts() for one in summary.columns]}
     facts["warnings"] = [notice._asdict() for notice in table.notices]
-    notes = [f"  [yellow]note[/]  {escape(notice.text)}" for notice in table.notices]
-    text = f"{plural(len(summary.columns), 'column')}: counts, means and spreads, no row"
-    print_json(facts) if as_json else say(text, f"  [green]send[/]  {escape(str(path))}", *notes)
+    n_told = sum(one.count > 0 for one in summary.columns)
+    text = f"{plural(len(summary.columns), 'column')}: {_told(n_told, len(summary.columns), POOLED * min_cluster_size)}"
+    print_json(facts) if as_json else say(text, f"  [green]send[/]  {escape(str(path))}", *_notes(table.notices))
+
+
+def _told(n_told: int, n_columns: int, least: int) -> str:
+    """What a summary says, and why it does not say more."""
+    names = f"names and kinds alone, since they have fewer than {least} filled cells"
+    if n_told == 0:
+        return f"{names}: no count, mean or spread is told"
+    others = f"; {plural(n_columns - n_told, 'other')} by {names}" if n_told < n_columns else ""
+    return f"counts, means and spreads{f' of {n_told}' if others else ''}, no row{others}"
 
 
 @app.command(
@@ -56,14 +66,21 @@ def summarize(
 )
 def agree_on_schema(
     files: Annotated[list[Path], typer.Argument(metavar="SUMMARY", help="The .summary files of all sites.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The schema.")] = Path("schema.json"),
+    output: Annotated[Path, option("FILE", "The schema.", "-o", "--output")] = Path("schema.json"),
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Make one schema of the summaries of all sites: their columns, all levels, and one scale."""
+    """Make one schema for all sites of their summaries: the columns, all levels, and one scale."""
     claim([output], inputs=files, force=force)
-    schema = agree({path.stem: TableSummary.load(path) for path in files})
+    summaries = {path.stem: TableSummary.load(path) for path in files}
+    schema, notices = agree(summaries), units_that_differ(summaries)
     write_schema(output, schema, overwrite=force)
-    facts = {"schema": str(output), "fingerprint": schema.fingerprint, "n_features": schema.n_features}
+    facts: dict[str, Any] = {"schema": str(output), "fingerprint": schema.fingerprint, "n_features": schema.n_features}
+    facts["warnings"] = [notice._asdict() for notice in notices]
     text = f"{plural(len(schema.columns or ()), 'column')} of {plural(len(files), 'site')}, on one scale"
-    print_json(facts) if as_json else say(text, f"  wrote  {escape(str(output))}  (for `kfed device --schema`)")
+    wrote = f"  wrote  {escape(str(output))}  (for `kfed device --schema`)"
+    print_json(facts) if as_json else say(text, wrote, *_notes(notices))
+
+
+def _notes(notices: Iterable[Notice]) -> list[str]:
+    return [f"  [yellow]note[/]  {escape(notice.text)}" for notice in notices]

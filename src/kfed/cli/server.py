@@ -13,37 +13,29 @@ from rich.markup import escape
 
 from kfed._base.files import write
 from kfed.cli._app import app
-from kfed.cli._comparison import aggregate_auto, compare
+from kfed.cli._comparison import aggregate_auto, compare_and_show
+from kfed.cli._options import Rule
 from kfed.cli._terminal import (
     Force,
     Json,
     about,
     claim,
+    flag,
     note,
     number_range_or_auto,
     option,
     plural,
     print_json,
+    rich_table,
     say,
-    table,
 )
 from kfed.errors import InvalidInputError
-from kfed.server import DEFAULT, RULES, Aggregation, Inbox, aggregate_refined, late_advice, read_messages
+from kfed.server import DEFAULT, Aggregation, Inbox, aggregate_refined, late_advice, read_messages
 from kfed.server import aggregate as aggregate_messages
 from kfed.wire import DeviceMessage, Identity, load
 
-
-def rule_name(text: str) -> str:
-    """Read the name of a rule."""
-    if text not in (DEFAULT, *RULES):
-        raise typer.BadParameter(f"must be one of {', '.join(RULES)}; got {text!r}")
-    return text
-
-
-Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw the device centers, or the comparison.")]
-IdentityFile = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write the identity of this site.")
-]
+Plot = Annotated[Path | None, option("FILE", "Also draw the device centers, or the comparison.")]
+IdentityFile = Annotated[Path | None, option("FILE", "Where to write the identity of this site.", "-o", "--output")]
 
 MAX_NAME = 120
 
@@ -67,8 +59,8 @@ def aggregate(
         Any,
         option(
             "N|A-B|auto",
-            "Number of shared clusters; 2-12 compares these numbers and says which one stands out; auto takes the "
-            "one that does, or shows the comparison if none does. By default the best of the comparison is taken.",
+            "Number of shared clusters. Without it, the best number is used; auto: only if one clearly stands out; "
+            "2-12: compare these numbers.",
             "-k",
             "--n-clusters",
             parser=number_range_or_auto,
@@ -78,24 +70,14 @@ def aggregate(
         Path | None,
         option(
             "FILE",
-            "The messages are second ones, from `kfed refine`, about these clusters: instead of -k.",
+            "Refine these clusters by second messages, from `kfed refine`; instead of -k.",
             "--clusters",
         ),
     ] = None,
     output: Annotated[Path, option("FILE", "Where to write the aggregation.", "-o", "--output")] = Path(
         "clusters.kfed"
     ),
-    rule: Annotated[
-        str,
-        option(
-            "|".join(RULES),
-            "How centers are grouped: paper is Algorithm 2 of the paper, pooled is for summaries of rows, robust "
-            "tolerates stray centers, and regions is for messages of regions (--message), which may have several "
-            "centers of one cluster. By default pooled if a site sent a summary, and else paper; numbers are compared "
-            "by pooled or robust.",
-            parser=rule_name,
-        ),
-    ] = DEFAULT,
+    rule: Rule = DEFAULT,
     first_device: Annotated[
         str | None, option("NAME", "The device to start from; by default the one with the most rows.")
     ] = None,
@@ -103,21 +85,18 @@ def aggregate(
         int | None,
         option(
             "N",
-            "Sites that every cluster must rest on; centers of fewer sites are set aside, and named. By default "
-            "1, or 2 if 30 sites or more sent centers and the rule is robust or k is auto.",
+            "Number of sites that every cluster must rest on; centers of fewer sites are set aside, and named. By "
+            "default 1, or 2 with the robust and the pooled rule if 30 sites or more sent centers.",
             min=1,
         ),
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out files that are not valid, and name them.")
-    ] = False,
-    identities: Annotated[
-        Path | None, option("DIR", "Also write the identity of each device, a file for each.")
-    ] = None,
+    skip_bad: Annotated[bool, flag("--skip-bad", "Skip files that are not valid, and name them.")] = False,
+    identities: Annotated[Path | None, option("DIR", "Also write the identity of each site, in its own file.")] = None,
     message: Annotated[
         Path | None,
         option(
-            "FILE", "Also write a message that summarises these sites for a parent server; its name is the device id."
+            "FILE",
+            "Also write a message that summarises these sites for a parent server; its file name is the device id.",
         ),
     ] = None,
     require_epsilon: Annotated[
@@ -132,14 +111,14 @@ def aggregate(
     The order of the files does not matter. The same message twice counts once.
     """
     if n_clusters is not None and clusters is not None:
-        raise InvalidInputError("--clusters is for second messages, about clusters that are there; use it without -k")
+        raise InvalidInputError("--clusters refines clusters that exist, and -k makes new ones; use only one of them")
     if plot is not None:
         _check_plot(plot)
     inbox = read_messages(files, skip_bad=skip_bad, max_epsilon=require_epsilon)
     _report(inbox)
     if isinstance(n_clusters, range):
         options: dict[str, Any] = {"min_devices": min_devices, "force": force, "as_json": as_json}
-        compare(inbox.messages, n_clusters, rule, plot, files, **options)
+        compare_and_show(inbox.messages, n_clusters, rule, plot, files, **options)
         return
     answers = {
         message.device_id: _answer_path(identities, message.device_id) for message in inbox.messages if identities
@@ -181,12 +160,12 @@ def aggregate(
 )
 def assign(
     message: Annotated[Path, typer.Argument(metavar="MESSAGE", help="The .kfed file that a late site sent.")],
-    clusters: Annotated[Path, option("FILE", "The aggregation.", "--clusters")],
+    clusters: Annotated[Path, option("FILE", "The aggregation, from `kfed aggregate`.", "--clusters")],
     output: IdentityFile = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Assign the clusters of a site that came after the aggregation; nothing changes for the others."""
+    """Find the shared clusters of a site that came after the aggregation; nothing changes for the others."""
     claim([output] if output else [], inputs=[message, clusters], force=force)
     late: DeviceMessage = load(message, DeviceMessage)
     result: Aggregation = load(clusters, Aggregation)
@@ -233,10 +212,10 @@ def _claim_all(outputs: list[Path], folder: Path | None, answers: list[Path], in
 
 
 def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
-    owners_of = [np.unique(result.messages.owners[result.center_labels == r]) for r in range(result.n_clusters)]
     return {
         "n_clusters": result.n_clusters,
         "n_devices": result.messages.n_devices,
+        "n_devices_without_centers": result.messages.n_devices - len(np.unique(result.messages.owners)),
         "n_device_centers": len(result.messages.centers),
         "rule": result.rule,
         "rounds": result.rounds,
@@ -245,20 +224,29 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
         "warnings": [notice._asdict() for notice in result.notices],
         "cluster_sizes": result.cluster_sizes.tolist(),
         "centers_in_cluster": np.bincount(result.center_labels, minlength=result.n_clusters).tolist(),
-        "devices_in_cluster": list(map(len, owners_of)),
+        "devices_in_cluster": result.devices_in_cluster.tolist(),
+        "devices_with_center": _devices_with_center(result),
         "skipped": [{"file": str(path), "reason": reason} for path, reason in inbox.skipped],
         "repeated": list(map(str, inbox.repeated)),
     }
 
 
+def _devices_with_center(result: Aggregation) -> list[int]:
+    """How many devices have a center in each cluster, as `kfed report` counts them."""
+    pairs = np.unique(np.stack([result.center_labels, result.messages.owners]), axis=1)
+    counts: list[int] = np.bincount(pairs[0], minlength=result.n_clusters).tolist()
+    return counts
+
+
 def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
-    columns = zip(facts["cluster_sizes"], facts["centers_in_cluster"], facts["devices_in_cluster"], strict=True)
+    columns = zip(facts["cluster_sizes"], facts["centers_in_cluster"], facts["devices_with_center"], strict=True)
     rows = [(str(cluster), *(f"{value:,}" for value in values)) for cluster, values in enumerate(columns)]
     again = ", refined by second messages" if facts["rounds"] == 2 else ""
+    n_silent = facts["n_devices_without_centers"]
     lines: list[Any] = [
-        f"{plural(facts['n_device_centers'], 'center')} of {plural(facts['n_devices'], 'device')} in "
+        f"{plural(facts['n_device_centers'], 'center')} of {plural(facts['n_devices'] - n_silent, 'device')} in "
         f"{plural(facts['n_clusters'], 'cluster')} (rule: {facts['rule']}{again})",
-        table(None, ["cluster", "rows", "device centers", "devices"], rows),
+        rich_table(None, ["cluster", "rows", "device centers", "devices"], rows),
         f"  [green]wrote[/]  {escape(facts['output'])}  (for `kfed label` and `kfed assign`)",
     ]
     if facts["k_choice"]:
@@ -277,13 +265,15 @@ def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
 
 
 def _assign_facts(late: DeviceMessage, result: Aggregation, identity: Identity, output: Path | None) -> dict[str, Any]:
+    is_late = late.device_id not in result
+    notices = late_advice(result, result.messages, late) if is_late else []
     return {
         "device_id": late.device_id,
-        "late": late.device_id not in result,
+        "late": is_late,
         "cluster_ids": identity.cluster_ids.tolist(),
         "counts": late.counts.tolist(),
         "output": None if output is None else str(output),
-        "warnings": [] if late.device_id in result else [one._asdict() for one in late_advice(result.messages, late)],
+        "warnings": [notice._asdict() for notice in notices],
     }
 
 
@@ -293,7 +283,7 @@ def _assign_text(facts: dict[str, Any]) -> list[Any]:
     came = "came after the aggregation" if facts["late"] else "was aggregated"
     lines: list[Any] = [
         f"{escape(repr(facts['device_id']))} {came}; its local clusters, in the order it sent them:",
-        table(None, ["local cluster", "rows", "shared cluster"], rows),
+        rich_table(None, ["local cluster", "rows", "shared cluster"], rows),
     ]
     if facts["output"]:
         lines.append(f"  [green]wrote[/]  {escape(facts['output'])}  (send it back, for `kfed label`)")

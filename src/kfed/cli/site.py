@@ -9,19 +9,20 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from kfed._base.files import write
 from kfed._base.text import listed
 from kfed.cli._app import app
-from kfed.cli._labels import label_facts, rows_again, table_beside, tell_of, write_labels, write_new_labels
-from kfed.cli._options import TABLE_HELP, SiteOptions, with_option_groups
+from kfed.cli._labels import label_facts, rows_again, table_beside, tell_labels, tell_of, write_new_labels
+from kfed.cli._options import TABLE_HELP, Sheet, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
-from kfed.cli._terminal import Force, Json, about, claim, note, plural, print_json, printable, say
+from kfed.cli._terminal import Force, Json, about, claim, flag, note, option, plural, print_json, printable, say
 from kfed.errors import InvalidInputError
-from kfed.server import Aggregation, ClusterModel
-from kfed.site import Ledger, LocalFile, is_table_name, label_rows
-from kfed.wire import Identity, load
+from kfed.server import Aggregation, ClusterModel, late_advice
+from kfed.site import Ledger, LocalFile, cluster_file, is_table_name, label_rows, release_file
+from kfed.wire import Identity, Notice, load
 
 RefineScale = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="With --refine or new rows, the scale that rows were clustered on.")
+    Path | None, option("FILE", "With --refine or new rows: the scale file that the rows were clustered with.")
 ]
 
 
@@ -38,8 +39,7 @@ def device(
     data: Annotated[Path, typer.Argument(metavar="TABLE", help=TABLE_HELP)],
     site: SiteOptions,
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="The message to send; by default named like the table."),
+        Path | None, option("FILE", "The message to send; by default named like the table.", "-o", "--output")
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -52,7 +52,8 @@ def device(
     message_path = Path(f"{data.stem}.kfed") if output is None else output
     local_path = message_path.with_name(f"{message_path.name.removesuffix('.kfed')}.local")
     claim([message_path, local_path], inputs=[data] if site.scale is None else [data, site.scale], force=force)
-    kept = site.cluster(data)
+    how = site.how(data)
+    kept = cluster_file(data, **how) if site.epsilon is None else release_file(data, budget=site.budget, **how)
     n_bytes = kept.save_with_message(local_path, message_path, overwrite=force)
     facts = _device_facts(kept, Ledger.beside(data)) | {
         "message": str(message_path),
@@ -71,40 +72,39 @@ def device(
 )
 def label(
     local: Annotated[
-        Path,
-        typer.Argument(metavar="LOCAL|TABLE", help="The .local file that this site kept, or a table of new rows."),
+        Path, typer.Argument(metavar="LOCAL|TABLE", help="The .local file that this site kept, or a table of new rows.")
     ],
     clusters: Annotated[
         Path,
-        typer.Option(
+        option(
+            "FILE",
+            "What came back: the aggregation or the identity of this site; or the .ticket from `kfed join`, to ask "
+            "for it. New rows can also be labelled by a model from `kfed export`.",
             "--clusters",
-            metavar="FILE",
-            help="What came back: the aggregation, or the identity of this site; or a .ticket, to ask for it. For new "
-            "rows also a model, from `kfed export`.",
         ),
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="CSV file to write; by default stdout."),
+        Path | None, option("FILE", "CSV file to write; by default the labels are printed.", "-o", "--output")
     ] = None,
     refine: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help="The rows again: each may move to a better cluster that this site holds."),
+        option(
+            "TABLE",
+            "The table that was clustered: each row may then move to a better cluster among those of this site.",
+        ),
     ] = None,
     scale: RefineScale = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Write the whole table of new rows, with the cluster as a further column.")
+        bool, flag("--append", "Write all columns of the new rows, and the cluster as the last one.")
     ] = False,
     with_distances: Annotated[
-        bool,
-        typer.Option("--distances", help="Also write how far each new row is from its cluster, and from the next."),
+        bool, flag("--distances", "Also write how far each new row is from its cluster, and from the next nearest.")
     ] = False,
-    id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of the new rows that identifies them.")
-    ] = None,
+    id_column: Annotated[str | None, option("NAME", "Column that identifies the new rows.")] = None,
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line of new rows holds names.")
+        bool | None, flag("--header/--no-header", "Whether the new rows begin with the names of the columns.")
     ] = None,
+    sheet: Sheet = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -119,9 +119,8 @@ def label(
     if is_table_name(local):
         if refine is not None:
             raise InvalidInputError("--refine is for a .local file; new rows get the nearest cluster anyway")
-        rows = label_rows(
-            local, load(clusters, Aggregation, ClusterModel, Identity), id_column=id_column, scale=scale, header=header
-        )
+        found = load(clusters, Aggregation, ClusterModel, Identity)
+        rows = label_rows(local, found, id_column=id_column, scale=scale, header=header, sheet=sheet)
         text = (
             rows.appended_csv(header=header, with_distances=with_distances)
             if append
@@ -129,17 +128,26 @@ def label(
         )
         write_new_labels(rows, text, output, force=force, as_json=as_json)
         return
-    if append or with_distances or id_column:
-        raise InvalidInputError("--append, --distances and --id-column are for a table of new rows; got a .local file")
+    if append or with_distances or id_column or sheet or header is not None:
+        raise InvalidInputError(
+            "--append, --distances, --id-column, --header and --sheet are for a table of new rows; got a .local file"
+        )
     kept: LocalFile = load(local, LocalFile)
     again = rows_again(kept, refine or table_beside(kept, local), scale, must_be_same=refine is not None)
     answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)
+    notices: list[Notice] = []
+    if isinstance(answer, Aggregation) and kept.device_id not in answer:
+        notices = late_advice(answer, answer.messages, kept.to_message())
+    if not as_json:
+        tell_of(notices)
     if output is not None:
-        write_labels(kept, answer, labels, output, force=force, as_json=as_json)
+        write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
+        tell_labels(kept, answer, labels, output, notices, as_json=as_json)
     elif as_json:
-        print_json(label_facts(kept, answer, labels) | {"rows": list(kept.row_names), "labels": labels.tolist()})
+        each = {"rows": list(kept.row_names), "labels": labels.tolist()}
+        print_json(label_facts(kept, answer, labels) | each | {"warnings": [notice._asdict() for notice in notices]})
     else:
         typer.echo(kept.labels_csv(labels), nl=False)
 
@@ -191,7 +199,7 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
         lines.insert(
             1,
             f"  {plural(withheld, 'cluster')} of {plural(facts['n_rows_left_out'], 'row')} withheld, as too small or "
-            "too near to one row; the rows get labels, too",
+            "too close to a single row; the rows get labels all the same",
         )
     lines[1:1] = [f"  {escape(line)}" for line in private_text(facts["privacy"])] if "privacy" in facts else []
     return [*lines, *(f"  [yellow]note[/]  {escape(warning['text'])}" for warning in facts["warnings"])]

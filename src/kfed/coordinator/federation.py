@@ -13,13 +13,15 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
-from kfed.server import DEFAULT, RULES
-from kfed.wire import DeviceMessage, FeatureSchema, check_promise
+from kfed.server import rule_name
+from kfed.wire import DeviceMessage, FeatureSchema, check_promise, column_difference
 
 MAX_FEATURES = 100_000
 MAX_CENTERS = 1_024
 MAX_DEVICES = 1_000_000
 HEADER_BYTES = 2**16
+COLUMN_BYTES = 2**12
+"""For the name, kind, unit, shift and scale of a column."""
 MIN_DEVICES_SHOWN = 3
 """A center of one device is that device's own, and of two, each can tell the other's from it."""
 LEVELS_OF_A_COLUMN = 8
@@ -35,9 +37,11 @@ class Federation:
     Attributes
     ----------
     schema : FeatureSchema
-        The features that every device must have. If it has no names, the first message with names adds them.
-    n_clusters : int or "auto"
-        Global clusters, k.
+        The features that every device must have. If it has no names, the first message with names adds them. If it
+        has columns, sites agreed on it beforehand, and every message must use it as it is.
+    n_clusters : int or "auto" or None
+        Global clusters, k. "auto" takes the number that stands out, and aggregates nothing if none does; None takes
+        the best then.
     quorum : int, optional
         Aggregate as soon as this many devices have joined.
     deadline : float, optional
@@ -54,8 +58,8 @@ class Federation:
     max_epsilon : float, optional
         Messages must be differentially private, with at most this epsilon.
     by_column : bool
-        Whether devices send tables: the names of `schema` are those of columns, in any order, and centers are in the
-        units of the tables, with the spread of each column.
+        Whether devices send tables: centers are in the units of the tables, with the spread of each column. Unless
+        `schema` has columns, its names are those of columns, in any order.
     closed : bool
         Whether new devices are turned away.
     invited_only : bool
@@ -67,7 +71,7 @@ class Federation:
     id: int
     name: str
     schema: FeatureSchema
-    n_clusters: int | Literal["auto"]
+    n_clusters: int | Literal["auto"] | None
     rule: str
     join_token_hash: bytes
     created_at: float
@@ -92,12 +96,17 @@ class Federation:
                 "and begin with a letter or digit"
             )
         checks.positive_integer(self.schema.n_features, "n_features")
-        checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
-        checks.one_of(self.rule, [DEFAULT, *RULES], "rule")
+        if self.n_clusters is not None:
+            checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
+        rule_name(self.rule)  # raises if it is not known
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
         if self.rounds not in (1, 2) or (self.rounds == 2 and self.max_epsilon is not None):
             raise InvalidInputError("rounds must be 1 or 2, and 1 if messages must be private: a second one is not")
+        if self.max_epsilon is not None and self.schema.scaling == "by message":
+            raise InvalidInputError(
+                "messages that must be private need a schema with a shift and scale of every column"
+            )
         checks.positive_integer(self.min_devices_shown, "min_devices_shown")
         for name in ("deadline", "max_count", "max_value", "max_epsilon"):
             if getattr(self, name) is not None:
@@ -106,11 +115,11 @@ class Federation:
     @property
     def max_bytes(self) -> int:
         """Size that no message with as many centers and features as allowed exceeds."""
-        n_features = self.schema.n_features
-        if self.by_column:
-            n_features = 3 * n_features * LEVELS_OF_A_COLUMN  # values, cells and spreads
+        n_features, n_columns = self.schema.n_features, len(self.schema.columns or ())
+        if self.by_column or n_columns:
+            n_features *= 3 * (1 if n_columns else LEVELS_OF_A_COLUMN)  # values, cells and spreads
         names = sum(6 * len(name) + 8 for name in self.schema.names or ()) or 64 * n_features
-        return HEADER_BYTES + 8 * self.max_centers * (n_features + 3) + 2 * names
+        return HEADER_BYTES + 8 * self.max_centers * (n_features + 3) + 2 * names + COLUMN_BYTES * n_columns
 
 
 def have_same_terms(known: Federation, asked: Federation) -> bool:
@@ -192,6 +201,9 @@ def check_message(federation: Federation, device_id: str, message: DeviceMessage
 
 def _check_features(federation: Federation, own: FeatureSchema, device_id: str) -> None:
     party = f"federation {federation.name}"
+    if federation.schema.columns is not None:
+        federation.schema.check_agreed(own, party, repr(device_id))
+        return
     if not federation.by_column:
         if own.scaling == "by message":
             raise InvalidInputError(f"{party} takes numbers as they are; add --as-is, or --scale with a scale for all")
@@ -199,19 +211,17 @@ def _check_features(federation: Federation, own: FeatureSchema, device_id: str) 
         return
     if own.scaling != "by message":
         raise InvalidInputError(f"{party} takes tables with the spread of each column; leave out --as-is and --scale")
-    names, known = column_names(own), federation.schema.names
-    if known is not None and set(names) != set(known):
-        differing = ", ".join(map(repr, sorted(set(names) ^ set(known))[:5]))
-        raise InvalidInputError(
-            f"{party} and {device_id!r} must have the same columns; only one of them has {differing}"
-        )
+    names, known = names_in_order(own), federation.schema.names
+    differing = "" if known is None else column_difference(known, names, party, repr(device_id))
+    if differing:
+        raise InvalidInputError(f"{party} and {device_id!r} must have the same columns; {differing}")
     if len(names) != federation.schema.n_features:
         raise InvalidInputError(
             f"{party} has {plural(federation.schema.n_features, 'column')}; {device_id!r} has {len(names):,}"
         )
 
 
-def column_names(schema: FeatureSchema) -> tuple[str, ...]:
+def names_in_order(schema: FeatureSchema) -> tuple[str, ...]:
     """Names of the columns of a table, sorted."""
     return tuple(sorted(column.name for column in schema.columns or ()))
 
@@ -220,7 +230,7 @@ def names_to_keep(federation: Federation, message: DeviceMessage) -> tuple[str, 
     """What the federation of a message calls its features: of tables, the columns."""
     if not federation.by_column:
         return message.feature_names
-    return federation.schema.names or column_names(message.schema)
+    return federation.schema.names or names_in_order(message.schema)
 
 
 def _check_size(what: str, values: Array, limit: float | None) -> None:
@@ -230,7 +240,7 @@ def _check_size(what: str, values: Array, limit: float | None) -> None:
 
 def is_due(federation: Federation, tally: Tally, now: float) -> bool:
     """Whether the quorum or the deadline is reached, with enough centers to aggregate."""
-    enough = tally.n_centers >= (1 if federation.n_clusters == "auto" else federation.n_clusters)
+    enough = tally.n_centers >= (federation.n_clusters if isinstance(federation.n_clusters, int) else 1)
     quorum = federation.quorum is not None and tally.n_devices >= federation.quorum
     deadline = federation.deadline is not None and now >= federation.deadline
     return enough and (quorum or deadline)

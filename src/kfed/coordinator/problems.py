@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from kfed._base.text import plural
 from kfed.errors import KFedError
 
 MEDIA_TYPE = "application/problem+json"
@@ -71,3 +72,12 @@ class DamagedMessagesError(ProblemError):
     def __init__(self, damage: str) -> None:
         super().__init__(503, damage, {"Retry-After": "60"})
         self.damage = damage
+
+    @classmethod
+    def of(cls, device_ids: Collection[str]) -> DamagedMessagesError:
+        """The error for messages of these devices."""
+        some = ", ".join(map(repr, sorted(device_ids)[:5])) + (" and more" if len(device_ids) > 5 else "")
+        return cls(
+            f"{plural(len(device_ids), 'stored message')} cannot be read, of {some}; restore a backup, or remove what "
+            "is damaged and aggregate anew"
+        )

@@ -16,7 +16,9 @@ from kfed.datasets.leaf import femnist, leaf_shakespeare, stream_femnist
 from kfed.datasets.mixtures import Mixture, mixture
 from kfed.datasets.partition import Partition
 from kfed.datasets.shakespeare import shakespeare, shakespeare_lines, shakespeare_roles
+from kfed.datasets.sources import digits_files as digits_files  # for experiments
 from kfed.datasets.sources import locate
+from kfed.datasets.sources import shakespeare_files as shakespeare_files
 from kfed.datasets.table import Dataset
 from kfed.datasets.text import character_features, letter_features, windows
 

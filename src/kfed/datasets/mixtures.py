@@ -8,7 +8,7 @@ from math import isqrt
 import numpy as np
 
 from kfed._base import checks, geometry
-from kfed._base.array import Array, frozen
+from kfed._base.array import Array, Length, frozen
 from kfed.errors import InvalidInputError
 
 LAYOUTS = ("equidistant", "random")
@@ -46,10 +46,7 @@ class Mixture:
     separation: float
     required_separation: float
 
-    @property
-    def n_clusters(self) -> int:
-        """Components, k."""
-        return len(self.means)
+    n_clusters = Length("means", 0, "Components, k.")
 
     @property
     def n_local_clusters(self) -> int:

@@ -17,13 +17,10 @@ def dirichlet(classes: Any, n_devices: int, alpha: float, seed: int = 0) -> Part
 
     Parameters
     ----------
-    classes : array of shape (n_points,)
-        Class or target cluster of each row.
-    n_devices : int
-        Z.
+    classes, n_devices, seed
+        As in `structured`.
     alpha : float
         The concentration: near 0, each class is on one device; the larger, the more devices are alike.
-    seed : int
 
     Notes
     -----

@@ -36,7 +36,7 @@ def clients(path: Path, split: str) -> Iterator[tuple[str, list[dict[str, Any]]]
     split : str
         A ``split_name``.
     """
-    path = unpacked(path)
+    path = unpacked_archive(path)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             rows = database.execute(
@@ -50,7 +50,7 @@ def clients(path: Path, split: str) -> Iterator[tuple[str, list[dict[str, Any]]]
         raise CorruptFileError(f"{path} is not a SQLite file of tf.train.Example records ({error})") from error
 
 
-def unpacked(path: Path) -> Path:
+def unpacked_archive(path: Path) -> Path:
     """Unpack an ``.lzma`` archive into the cache folder, in a stream and once; any other file is taken as it is."""
     if path.suffix != ".lzma":
         return path

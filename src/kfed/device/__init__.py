@@ -4,10 +4,12 @@ Only `LocalClustering.to_message` may leave a device. What it withholds is decid
 what it sends is differentially private.
 """
 
+from kfed.device.advice import column_of_all
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
-from kfed.device.columns import cluster_columns, own_scale
+from kfed.device.columns import SAME_MEAN, are_rows_of_table, cluster_columns, own_scale
+from kfed.device.convergence import caller_tells_convergence
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
@@ -24,6 +26,7 @@ __all__ = [
     "MAX_ITERATIONS",
     "MIN_CLUSTER_SIZE",
     "POOLED",
+    "SAME_MEAN",
     "BlockedRows",
     "ColumnFacts",
     "LocalClustering",
@@ -31,9 +34,12 @@ __all__ = [
     "Rows",
     "SentClusters",
     "SparseRows",
+    "are_rows_of_table",
+    "caller_tells_convergence",
     "cluster_columns",
     "cluster_device",
     "cluster_fleet",
+    "column_of_all",
     "nearest_centers",
     "own_scale",
     "refine_device",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kfed._base import random, seeding
 from kfed._base.array import Array
-from kfed._base.seeding import squared_distances
+from kfed._base.seeding import lifted_distances
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.bounded_lloyd import bounded_lloyd
 from kfed.device.lloyd import Solution, batch_lloyd
@@ -20,7 +20,7 @@ from kfed.device.lloyd_step import (
     FEW_CENTERS,
     means,
     memberships,
-    nearest,
+    smallest_of,
     sums_by_label,
     two_nearest,
     two_nearest_of_many,
@@ -76,7 +76,7 @@ def approximate_centers(rows: Rows, projected: Array, n_clusters: int, draws: Dr
 
 
 def n_tries(n_clusters: int) -> int:
-    """Seedings to try: with many clusters a good one is one that is polished, not one of several."""
+    """How many seedings to try; with many clusters, polishing one does more than trying several."""
     return N_TRIES if n_clusters <= FEW_CENTERS else 1
 
 
@@ -102,11 +102,11 @@ def cheapest_try(
     by_try = (len(picks) * n_tries, n_clusters, -1)
     try_weights = np.repeat(weights, n_tries, axis=0)
     for _ in range(n_steps):
-        labels, _ = nearest(squared_distances(projected, tries).reshape(by_try))
+        labels, _ = smallest_of(lifted_distances(projected, tries).reshape(by_try))
         members = memberships(labels, try_weights, n_clusters).reshape(*tries.shape[:2], -1)
         sums = np.matmul(members, projected.transpose(0, 2, 1))  # the last of a lifted point is 1: sums to the size
         tries = means(sums[:, :, :-2], sums[:, :, -1], tries)
-    costs = squared_distances(projected, tries).reshape(by_try).min(axis=1)
+    costs = lifted_distances(projected, tries).reshape(by_try).min(axis=1)
     cheapest = np.einsum("tn,tn->t", costs, try_weights).reshape(-1, n_tries).argmin(axis=1)
     return np.asarray(tries.reshape(len(picks), n_tries, n_clusters, -1)[np.arange(len(picks)), cheapest])
 
@@ -137,8 +137,8 @@ def core_means(rows: Rows, projected: Array, seeds: Array) -> Array:
 
 def _two_nearest_seeds(rows: Rows, projected: Array, seeds: Array) -> tuple[Array, Array, Array]:
     if seeds.shape[1] <= FEW_CENTERS or not isinstance(rows, BlockedRows):
-        return two_nearest(squared_distances(projected, seeds))
-    return two_nearest_of_many(projected[0].T, seeding.query_of(seeds)[0].T, np.zeros(1, seeds.dtype))
+        return two_nearest(lifted_distances(projected, seeds))
+    return two_nearest_of_many(projected[0].T, seeding.query_of(seeds)[0].T)
 
 
 def _sizes(labels: Array, weights: Array, n_clusters: int) -> Array:

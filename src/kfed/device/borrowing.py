@@ -17,7 +17,7 @@ from kfed.device.rows import Rows
 
 
 def with_borrowed(rows: Rows, solution: Solution, least: int) -> Solution:
-    """The partition of which a device speaks: its clusters, where the small ones have borrowed up to `least` rows."""
+    """The clusters as the message tells of them: small ones have borrowed rows, up to `least` in all."""
     n_clusters = solution.centers.shape[1]
     labels, centers, settled = solution.labels.copy(), solution.centers.copy(), solution.settled.copy()
     for device in range(rows.n_devices):

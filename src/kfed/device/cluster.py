@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,19 +15,21 @@ from kfed._base import checks, pool, random
 from kfed._base.array import Array, readonly
 from kfed._base.indexed import index_of
 from kfed._base.random import RandomState
+from kfed.device.advice import column_of_all, rows_not_sent
 from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
 from kfed.device.borrowing import with_borrowed
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS, choose_local_k
 from kfed.device.clustering import LocalClustering
+from kfed.device.convergence import warn_unless_converged
 from kfed.device.facts import SentClusters
-from kfed.device.far_rows import are_far, in_double, rounded
+from kfed.device.far_rows import are_far, are_tiny, in_double
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
-from kfed.device.summary import merged, n_summary_centers, n_zero_features
+from kfed.device.summary import merged_and_split, n_summary_centers, n_zero_features
 from kfed.device.withholding import is_withheld, measure
-from kfed.errors import InvalidInputError
+from kfed.errors import InvalidInputError, KFedWarning
 
 
 def cluster_device(
@@ -50,7 +54,7 @@ def cluster_device(
     ----------
     points : array, sparse matrix or data frame of shape (n_points, n_features)
         A^(z). float32 is computed in float32, unless the points lie so far from the origin that it cannot resolve
-        their spread; anything else is computed in float64. Sparse rows stay sparse.
+        their spread; then, as for anything else, centers are computed and sent in float64. Sparse rows stay sparse.
     n_local_clusters : int or "auto", optional
         k^(z). It may exceed the number of distinct points: then some clusters stay empty. ``"auto"`` takes the
         largest number of clusters that lie at least four standard deviations apart. Without a number the points are
@@ -60,7 +64,8 @@ def cluster_device(
     sample_weight : array of shape (n_points,), optional
         Weights of the points; a weight of N equals N copies of the point.
     ids : array of shape (n_points,), optional
-        The person, or other owner, of each point: numbers or text. Only used to count; neither sent nor kept.
+        The person, or other owner, of each point: numbers or text. Only used to count; neither sent nor kept. With
+        `privacy`, which protects single points, none may occur twice.
     random_state : int, Generator, RandomState or None
         The seed. Together with `device_id` it determines every random choice.
     device_id : str
@@ -76,11 +81,13 @@ def cluster_device(
         that can spare them, and what is sent is the mean of all these. Labels, centers and counts here stay as they
         are. It helps where many clusters are small; a single point far from all others is better withheld.
     max_iterations : int
-        The largest number of Lloyd steps; they end earlier once nothing changes.
+        The largest number of Lloyd steps; they end earlier once nothing changes. A `KFedWarning` says if there were too
+        few, but not of a summary.
     measure_deviation : bool
         Also measure the spectral deviation, which the server's certificate needs. With up to 32 features, or points,
         it is exact; otherwise it is an upper estimate, at most 4 % too high. With more
-        than 32 of both, a random start is used: with a chance of at most 1 in 1000, the estimate is too low.
+        than 32 of both, a random start is used: with a chance of at most 1 in 1000, the estimate is too low. A
+        `KFedWarning` names a column that outweighs all others.
     n_jobs : int, optional
         Number of threads for a large device, by default one per core. It does not change the answer.
     privacy : Privacy, optional
@@ -94,11 +101,11 @@ def cluster_device(
 
     Notes
     -----
-    With ``"auto"`` the points are clustered for every number of clusters up to 16 (`max_local_clusters`, and a fifth of
-    the points), in the directions in which they spread wider than noise does, and once for up to 64 clusters, of which
-    those that are not apart are merged. The largest number is taken for which every two clusters lie four standard
-    deviations apart, or more if they have few points, along the line through their centers; parts of one cluster do
-    not, whatever its shape. The answer is what that number would give.
+    With ``"auto"`` the points are clustered in the directions in which they spread wider than noise: for every number
+    of clusters up to 16 (`max_local_clusters`, and a fifth of the points), and once for up to 64 clusters, of which
+    those that are not apart are merged. The largest number is taken for which every two clusters lie at least four
+    standard deviations apart along the line through their centers, or more if they have few points. Parts of one
+    cluster do not lie that far apart, whatever its shape. The result is what that number would give.
 
     If no two clusters are apart, yet the points fill a region more evenly than one Gaussian does, there may be many
     clusters that cannot be told: ``is_summary`` is then True, and there are as many local clusters as the points allow.
@@ -127,8 +134,9 @@ def cluster_device(
     summarises = n_local_clusters is None
     if n_local_clusters is not None:
         n_local_clusters = checks.positive_integer_or_auto(n_local_clusters, "n_local_clusters")
+    was_asked = isinstance(n_local_clusters, int)
     weights = checks.sample_weight(sample_weight, points)
-    checks.finite(points, "points", weights)
+    checks.clusterable(points, "points", weights)
     whose = None if ids is None else _numbered(ids, points.shape[0])
     checks.device_ids([device_id])
     settings = DeviceSettings.checked(
@@ -144,12 +152,21 @@ def cluster_device(
     if n_local_clusters is None:
         n_local_clusters = "auto" if privacy else summary_size(points, settings)
     if privacy is not None:
+        if whose is not None and whose.max() + 1 < len(whose):
+            raise InvalidInputError(
+                "privacy protects single points, not all points of one owner, but some ids occur more than once: keep "
+                "or average one point for each id, or leave out ids if points are what is to be protected"
+            )
         with pool.one_blas_thread():
             private = cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
         return replace(private, index=index)
     with pool.one_blas_thread():
         rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
         found = cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+    columns = column_of_all(points, found.labels, names) if measure_deviation and min_cluster_size > 1 else ()
+    for notice in (*rows_not_sent(found, min_cluster_size, was_asked=was_asked), *columns):
+        warnings.warn(KFedWarning(notice.text, notice.code), stacklevel=2)
+    warn_unless_converged([found], max_iterations)
     return replace(found, index=index)
 
 
@@ -178,8 +195,8 @@ def cluster_rows(
     ids: Array | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on a batch, one result per device; `sizes` are their numbers of points without padding."""
-    devices = _Devices(keys, sizes, names, rows.dtype, ids)
-    far = are_far(rows)
+    devices = _Devices(keys, sizes, names, ids)
+    far = are_far(rows) | are_tiny(rows)
     if not far.any():
         return _cluster(rows, n_clusters, settings, devices)
     parts = []
@@ -197,13 +214,12 @@ class _Devices:
     keys: npt.NDArray[np.uint64]
     sizes: Sequence[int]  # numbers of points without padding
     names: Sequence[tuple[str, ...] | None]
-    dtype: np.dtype[Any]  # of what is reported
     ids: Array | None = None  # whose each row is, of a single device
 
     def select(self, some: npt.NDArray[np.intp]) -> _Devices:
         """Only these devices."""
         sizes, names = ([of[device] for device in some.tolist()] for of in (self.sizes, self.names))
-        return _Devices(self.keys[some], sizes, names, self.dtype, self.ids)
+        return _Devices(self.keys[some], sizes, names, self.ids)
 
 
 def _cluster(
@@ -211,36 +227,42 @@ def _cluster(
 ) -> list[LocalClustering]:
     if n_clusters == "auto":
         return _cluster_by_choice(rows, settings, devices)
+    rows.needs_moments = settings.measure_deviation
     solution = local_kmeans(rows, n_clusters, devices.keys, settings.max_iterations)
     converged = solution.settled
-    if rows.dtype != devices.dtype:
-        solution = rounded(rows, solution, devices.dtype)
     if settings.summarises:
-        solution = merged(rows, solution, lambda own: is_withheld(rows, own, settings, devices.ids))
-    spoken = with_borrowed(rows, solution, settings.min_cluster_size) if settings.borrows else solution
-    told = measure(rows, spoken, n_clusters, settings, devices.keys, devices.ids)
-    own = told
+        withheld = partial(is_withheld, rows, settings=settings, ids=devices.ids)
+        solution = merged_and_split(rows, solution, withheld)
+    sent_solution = with_borrowed(rows, solution, settings.min_cluster_size) if settings.borrows else solution
+    sent_facts = measure(rows, sent_solution, n_clusters, settings, devices.keys, devices.ids)
+    local_facts = sent_facts
     if settings.borrows:
-        own = measure(rows, solution, n_clusters, replace(settings, measure_deviation=False), devices.keys, devices.ids)
+        without = replace(settings, measure_deviation=False)
+        local_facts = measure(rows, solution, n_clusters, without, devices.keys, devices.ids)
     labels = readonly(solution.labels.astype(np.int32))
-    centers, sums, told_centers, told_sums = (
-        readonly(of.astype(devices.dtype, copy=False))
-        for of in (solution.centers, own.sums_of_squares, spoken.centers, told.sent_sums_of_squares)
+    centers, sums, sent_centers, sent_sums = (
+        readonly(of.astype(rows.dtype, copy=False))
+        for of in (
+            solution.centers,
+            local_facts.sums_of_squares,
+            sent_solution.centers,
+            sent_facts.sent_sums_of_squares,
+        )
     )
-    differ = (sums != told_sums).any(axis=1) | (own.counts != told.counts).any(axis=1)
+    differ = (sums != sent_sums).any(axis=1) | (local_facts.counts != sent_facts.counts).any(axis=1)
     return [
         LocalClustering(
             labels=labels[device, :size],
             centers=centers[device],
-            counts=own.counts[device],
+            counts=local_facts.counts[device],
             sums_of_squares=sums[device],
-            withheld=told.withheld[device],
-            spectral_deviation=told.deviations[device],
+            withheld=sent_facts.withheld[device],
+            spectral_deviation=sent_facts.deviations[device],
             n_iterations=int(solution.n_iterations[device]),
             feature_names=devices.names[device],
             converged=bool(converged[device]),
             is_summary=settings.summarises,
-            sent=SentClusters(told_centers[device], told.counts[device], told_sums[device]) if differs else None,
+            sent=SentClusters(sent_centers[device], sent_facts.counts[device], sent_sums[device]) if differs else None,
         )
         for device, (size, differs) in enumerate(zip(devices.sizes, differ.tolist(), strict=True))
     ]

@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed._base import seeding
 from kfed._base.array import Array
-from kfed.device.lloyd_step import memberships, nearest
+from kfed.device.lloyd_step import memberships, smallest_of
 
 APART = 4.0
 """Standard deviations between two clusters of many points."""
@@ -34,7 +34,7 @@ class SignalClusters(NamedTuple):
 def clusters_at(signal: Array, weights: Array, centers: Array) -> SignalClusters:
     """Give every point to its nearest center; `signal` is lifted."""
     coordinates = signal[:, :-2]
-    labels, _ = nearest(seeding.squared_distances(signal, centers))
+    labels, _ = smallest_of(seeding.lifted_distances(signal, centers))
     members = memberships(labels, weights, centers.shape[1])
     sizes = members.sum(axis=2)
     means = np.matmul(members, coordinates.transpose(0, 2, 1)) / np.maximum(sizes, 1e-300)[:, :, None]
@@ -68,7 +68,8 @@ def _shares_of_asked(clusters: SignalClusters, rounding: Array) -> Array:
     # each spread is still times the squared gap, for want of dividing the line by its length
     spreads = (own + own.transpose(0, 2, 1) + BORROWED * every / n_all) / (np.maximum(n_pair - 2, 0) + BORROWED)
     asked = (APART * (1 + CAUTION / np.maximum(n_pair, 1))) ** 2 * spreads
-    return np.where(gaps > rounding[:, None, None], gaps**2 / np.maximum(asked, 1e-300), 0)
+    with np.errstate(over="ignore"):  # clusters without any spread lie infinitely far apart
+        return np.where(gaps > rounding[:, None, None], gaps**2 / np.maximum(asked, 1e-300), 0)
 
 
 def n_left_apart(clusters: SignalClusters, rounding: Array) -> Array:

@@ -60,16 +60,16 @@ class LocalClustering(KfedFile):
     columns : ColumnFacts or None
         What is known of the columns, if the points are the rows of a table.
     sent : SentClusters or None
-        What `to_message` says of the clusters, where that is not as they are: sums of squares of small clusters are
-        shared out or left out, and small clusters may have borrowed points; see `cluster_device`.
+        What `to_message` says of the clusters, where that differs from what they are: sums of squares of small clusters
+        are shared out or left out, and small clusters may have borrowed points; see `cluster_device`.
     private : PrivateFacts or None
-        With privacy, the noise and the promise; then `centers` and `counts` are what the noise left of them.
+        With privacy, the noise and the promise; then `centers` and `counts` are noisy.
     scatter : array of shape (n_rows, n_features) or None
         How the points spread in every direction, if that is to be sent; see `with_moments`.
     refines : str or None
         The fingerprint of the global clusters that these are the rows of, in a second message; see `refine_device`.
     index : pandas.Index or None
-        That of the data frame that the points came from. It is not kept in a file.
+        The index of the data frame that the points came from. It is not kept in a file.
 
     Examples
     --------
@@ -79,8 +79,8 @@ class LocalClustering(KfedFile):
     ([30, 30], 2)
     """
 
-    KIND: ClassVar[str] = "local clustering"
-    IS_PRIVATE: ClassVar[bool] = True
+    _kind: ClassVar[str] = "local clustering"
+    _is_private: ClassVar[bool] = True
 
     labels: Array
     centers: Array
@@ -152,7 +152,7 @@ class LocalClustering(KfedFile):
         return DeviceMessage(device_id, self.centers[sent], self.counts[sent], **about)
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
-        """The message about a table: of values with too few cells behind them it says nothing."""
+        """The message about a table, without values that have too few cells behind them."""
         centers, details = columns.told(self.centers)[sent], columns.details(sent, self.scatter)
         details = replace(details, is_summary=self.is_summary)
         assert details.squares is not None
@@ -165,8 +165,8 @@ class LocalClustering(KfedFile):
         Points of a pandas data frame get a series with its index, others an array.
 
         A point gets the global cluster of its local cluster's center. A local cluster that was withheld gets the
-        nearest of the global centers, which the identity contains; where it does not show one, the device's own stand
-        for those of its clusters.
+        nearest of the global centers, which the identity contains; where it does not show one, the device uses
+        its own centers of that cluster.
 
         Parameters
         ----------
@@ -176,8 +176,7 @@ class LocalClustering(KfedFile):
             The points that were clustered, since they are not kept here. Each then gets the nearest of the global
             clusters that the device plausibly holds: those of its local clusters, and those that are nearest to at
             least three points, and a quarter, of one local cluster. This goes beyond the paper. It splits a local
-            cluster that covers two global ones. On a device that sent a summary, each point gets the nearest global
-            cluster among those that the device is likely to hold, see `kfed.device.shares`.
+            cluster that covers two global ones. On a device that sent a summary, see `kfed.device.shares`.
         """
         labels = self.global_clusters(identity)[self.labels] if refine is None else self._refined(identity, refine)
         return with_index(labels, self.index)
@@ -189,13 +188,14 @@ class LocalClustering(KfedFile):
         shown = np.flatnonzero(known.shown)  # all clusters of its own are among them
         centers = known.scaled_centers[shown]
         if self.is_summary:
-            return np.asarray(shown[labels_by_share(points, centers, by_size=self.columns is None)])
+            shares = None if known.cluster_shares is None else known.cluster_shares[shown]
+            return np.asarray(shown[labels_by_share(points, centers, shares, by_size=self.columns is None)])
         return np.asarray(shown[refined_labels(points, self.labels, np.searchsorted(shown, own), centers)])
 
     def _scaled_cells(self, cells: Array, identity: Identity) -> Array:
         """The cells of a table on the scale of the answer; missing ones are at the mean of all devices."""
         assert self.columns is not None
-        schema = self.columns.schema
+        cells, schema = self._of_shape(cells), self.columns.schema
         own = agreed_scale(schema).apply(cells) if schema.scaling == "agreed" else cells
         return np.nan_to_num(identity.scaled(own, schema))
 
@@ -204,7 +204,9 @@ class LocalClustering(KfedFile):
             raise InvalidInputError(f"refine must be the points that were clustered; got {points}: pass refine=points")
         if self.private is not None and self.private.schema is not None:
             raise InvalidInputError("refine must be None for a private table with a schema; it has plain labels only")
-        points = checks.finite_table(points, "refine")
+        return self._of_shape(checks.finite_table(points, "refine"))
+
+    def _of_shape(self, points: Any) -> Any:
         if points.shape != (self.n_points, self.n_features):
             raise InvalidInputError(
                 f"refine must be the points that were clustered, of shape ({self.n_points}, {self.n_features}); "

@@ -17,15 +17,16 @@ from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
 from kfed.device.cell_floor import (
     LEAST_OBSERVED,
+    CellSupport,
     counted_rows,
     is_dominated,
     numbers_of,
     share_filled,
     squares_to_send,
-    support,
     told,
     too_few,
 )
+from kfed.device.choosing import MAX_LOCAL_CLUSTERS
 from kfed.device.cluster import cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
@@ -39,6 +40,9 @@ from kfed.wire import MAX_VALUE, CommonScale, FeatureSchema, agreed_scale, featu
 FAR_CELLS = 3.0
 """Cells farther from the median than this many interquartile ranges do not stretch the scale of their column."""
 
+
+SAME_MEAN = 1e-3
+"""Means that differ by less than this share of size and spread are the same, but for rounding."""
 
 SAMPLED_ROWS = 10_000
 """Quartiles are those of about so many rows: they only have to tell which cells are far away."""
@@ -76,9 +80,11 @@ def cluster_columns(
         other rows have there must not matter.
     """
     if privacy is not None:
-        how: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state, "device_id": device_id}
-        return _cluster_privately(values, schema, n_local_clusters, privacy, **how)
+        how: dict[str, Any] = {"sample_weight": sample_weight, "ids": ids, "random_state": random_state}
+        return _cluster_privately(values, schema, n_local_clusters, privacy, device_id=device_id, **how)
     rows = TableRows.of(values, schema, sample_weight, ids)
+    if n_local_clusters is None:
+        options["max_local_clusters"] = _most_centers(rows, min_cluster_size, **options)
     found = cluster_device(
         rows.cells.select(rows.counted).filled,
         n_local_clusters,
@@ -104,6 +110,14 @@ def cluster_columns(
         sent=None,
         columns=columns,
     )
+
+
+def _most_centers(
+    rows: TableRows, min_cluster_size: int, max_local_clusters: int = MAX_LOCAL_CLUSTERS, **_options: Any
+) -> int:
+    """How many centers a summary has: each needs enough cells in a column, of which some are missing."""
+    n_cells = rows.cells.is_there[rows.counted].sum() / rows.schema.n_features  # of a column on average
+    return max(1, min(max_local_clusters, int(n_cells) // min_cluster_size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,18 +155,19 @@ def _floored(
 ) -> tuple[ColumnFacts, Array]:
     """Apply the floor cell by cell: what may be sent of each column, and which clusters are withheld altogether."""
     cells, schema, whose, own = rows.cells, rows.schema, rows.whose, rows.own(labels)
-    behind = np.broadcast_to(sums.rows[:, None], sums.means.shape)
+    support = CellSupport(np.broadcast_to(sums.rows[:, None], sums.means.shape), np.zeros(sums.means.shape, bool))
     if not cells.are_complete:
-        behind = support(cells, own, len(sums.means), whose)
-        withheld = too_few(cells, rows.counted, labels, sums.counts, min_cluster_size, whose)
+        centers = cells.means(own, np.zeros(sums.means.shape))
+        support = CellSupport.of(cells, own, centers, min_cluster_size, whose)
+        withheld = too_few(cells, own, centers, sums.counts, min_cluster_size, whose)
     levels = list(levelled(schema, rows.values))
     common = with_common_levels(sums, levels, rows.values, cells, own, schema, min_cluster_size, whose)
-    numbers = np.setdiff1d(numbers_of(schema), [level.features.start for level in levels])
-    hidden = withheld[:, None] | (behind < min_cluster_size) | (common.observed == 0)
-    squares = squares_to_send(common.squares, behind, hidden, min_cluster_size, is_summary)
+    numbers = np.setdiff1d(numbers_of(schema), np.array([level.features.start for level in levels], np.intp))
+    hidden = withheld[:, None] | support.is_weak | (support.behind < min_cluster_size) | (common.observed == 0)
+    squares = squares_to_send(common.squares, support.behind, hidden, min_cluster_size, is_summary)
     hidden |= np.isnan(squares)
     if min_cluster_size > 1:
-        hidden |= is_dominated(rows.in_units, own, numbers, hidden.shape)
+        hidden |= is_dominated(rows.in_units, cells.weights, own, numbers, hidden.shape)
     withheld = withheld | (share_filled(~hidden, schema) < LEAST_OBSERVED)
     facts = ColumnFacts(
         schema=schema,
@@ -165,13 +180,33 @@ def _floored(
     return facts, withheld
 
 
+def are_rows_of_table(found: LocalClustering, values: Array, sample_weight: Array | None = None) -> bool:
+    """Whether the means of these rows are the centers of a clustered table: so they were clustered, in this order.
+
+    Parameters
+    ----------
+    found : LocalClustering
+        Made by `cluster_columns`.
+    values : array of shape (n_rows, n_features)
+    sample_weight : array of shape (n_rows,), optional
+    """
+    assert found.columns is not None
+    if values.shape != (found.n_points, found.n_features):
+        return False
+    rows = TableRows.of(values, found.columns.schema, sample_weight, None)
+    sums = tally(rows.in_units, rows.cells, rows.own(found.labels), found.n_local_clusters)
+    spread = np.sqrt(sums.squares / np.maximum(sums.observed, 1e-300)) + np.abs(sums.means)
+    is_far = np.abs(sums.means - found.centers) > SAME_MEAN * spread
+    return not (is_far & (sums.observed > 0)).any()
+
+
 def _cluster_privately(
     values: Array, schema: FeatureSchema, n_local_clusters: Any, privacy: Privacy, **options: Any
 ) -> LocalClustering:
     if schema.scaling != "agreed":
         raise InvalidInputError(
-            "a private message needs a schema with the shift and scale of every column, agreed with the other sites: "
-            "what the rows show of their scale is not private"
+            "a private message needs a schema with the shift and scale of every column, agreed with the other sites; "
+            "a scale that is computed from the rows is not private"
         )
     filled = np.nan_to_num(own_scale(values, schema).apply(values), nan=0.0)
     found = cluster_device(filled, n_local_clusters, privacy=privacy, **options)

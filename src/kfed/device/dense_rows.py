@@ -44,9 +44,18 @@ class DenseRows(Rows):
         """See `Rows.take`."""
         return _by_device(self.points, indices)
 
+    @property
+    def shares_moments(self) -> bool:
+        """See `Rows.shares_moments`."""
+        return self.needs_moments and self.is_tall
+
     def second_moments(self) -> Array:
         """See `Rows.second_moments`."""
-        return np.asarray(np.matmul(self.points.transpose(0, 2, 1), self.points * self.weights[:, :, None]))
+        return self._own_moments
+
+    @cached_property
+    def _own_moments(self) -> Array:
+        return _moments(_weighted(self.points, self.weights))
 
     def inner_products(self) -> Array:
         """See `Rows.inner_products`."""
@@ -77,25 +86,25 @@ class DenseRows(Rows):
         """See `Rows.residual_moments`."""
         # As centers are means, sum w (x - c)(x - c)' = sum w x x' - sum n_c c c': no residual is needed. The difference
         # is off by a few eps of the first term. Where it cancels more than most of it, residuals are formed after all.
-        points = self.points * np.sqrt(weights)[:, :, None] if (weights != 1).any() else self.points
-        moments = np.matmul(points.transpose(0, 2, 1), points)
+        moments = self.second_moments()
+        others = (weights != self.weights).any(axis=1)
+        if others.any():
+            moments = moments.copy()
+            moments[others] = _moments(_weighted(self.points[others], weights[others]))
         total = np.einsum("bii->b", moments)
         sizes = np.bincount(_flat(labels, centers.shape[1]).ravel(), weights.ravel(), minlength=centers[..., 0].size)
         weighted = centers * sizes.reshape(*centers.shape[:2], 1).astype(centers.dtype)
-        moments -= np.matmul(centers.transpose(0, 2, 1), weighted)
+        moments = moments - np.matmul(centers.transpose(0, 2, 1), weighted)
         far = ~(np.einsum("bii->b", moments) >= NEAR * total)
         if far.any():
             residuals = self.select(far)._residuals(centers[far], labels[far], weights[far])
-            moments[far] = np.matmul(residuals.transpose(0, 2, 1), residuals)
+            moments[far] = _moments(residuals)
         return np.asarray(moments)
 
     def _residuals(self, centers: Array, labels: Array, weights: Array) -> Array:
         """Points minus their own centers, times sqrt(weight)."""
         residuals = np.take(centers.reshape(-1, self.n_features), _flat(labels, centers.shape[1]), axis=0)
-        np.subtract(self.points, residuals, out=residuals)
-        if (weights != 1).any():
-            residuals *= np.sqrt(weights)[:, :, None]
-        return residuals
+        return _weighted(np.subtract(self.points, residuals, out=residuals), weights)
 
     def select(self, devices: Array | slice) -> DenseRows:
         """Only these devices of the batch."""
@@ -108,7 +117,17 @@ class DenseRows(Rows):
         """Only the points at `indices`, of all devices."""
         if len(indices) == self.n_points:
             return self
-        return DenseRows(self.points[:, indices], self.weights[:, indices])
+        return DenseRows(np.take(self.points, indices, axis=1), np.take(self.weights, indices, axis=1))
+
+
+def _weighted(points: Array, weights: Array) -> Array:
+    """Each point times sqrt(weight)."""
+    return points * np.sqrt(weights)[:, :, None] if (weights != 1).any() else points
+
+
+def _moments(points: Array) -> Array:
+    """Sums of the outer products of the points; NumPy sees that both factors are one array, and computes one half."""
+    return np.asarray(np.matmul(points.transpose(0, 2, 1), points))
 
 
 def _flat(labels: Array, n_clusters: int) -> Array:

@@ -1,4 +1,4 @@
-"""What a local clustering knows beside its clusters: of the columns, and of what is sent in their place."""
+"""What a local clustering knows beside its clusters: about the columns, and about what is sent instead of them."""
 
 from __future__ import annotations
 

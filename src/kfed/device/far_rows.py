@@ -1,13 +1,10 @@
-"""float32 points so far from the origin that float32 cannot resolve their spread: they are computed in float64.
+"""float32 points so far from the origin, or so near to it, that float32 cannot resolve them: computed in float64.
 
 The projection of Algorithm 1 is not centered, so centering the points would change it. In double precision the same
-steps see the same points, and the answer is rounded to float32 at the end.
+steps see the same points, and centers stay in double precision: rounded, they would be off by as much as the points.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +12,6 @@ import numpy.typing as npt
 from kfed._base.array import Array
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.dense_rows import DenseRows
-from kfed.device.lloyd import Solution
-from kfed.device.lloyd_step import comparisons, nearest
 from kfed.device.rows import Rows
 
 FAR = 128.0
@@ -26,6 +21,12 @@ The second moments then resolve the spread with eps * FAR**2, 0.1 %, of its squa
 """
 
 N_EXAMINED = 32
+
+TINY = 2.0**-50
+"""Squares of smaller values are below 8 ``tiny / eps`` of float32."""
+
+SOME = 8
+"""So many points show of most devices that they are larger."""
 
 
 def are_far(rows: Rows) -> npt.NDArray[np.bool_]:
@@ -55,18 +56,18 @@ def _may_be_far(points: Array) -> Array:
     return np.asarray(2 * lengths * points.shape[1] > FAR**2 * np.einsum("bd,bd->b", apart, apart) / 2)
 
 
+def are_tiny(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Which devices of a batch hold float32 points that are too small to be squared in float32, (n_devices,)."""
+    if rows.dtype != np.float32 or not isinstance(rows, DenseRows | BlockedRows):
+        return np.zeros(rows.n_devices, bool)
+    points = rows.points.reshape(rows.n_devices, -1)
+    found = np.abs(points[:, : SOME * rows.n_features]).max(axis=1) < TINY
+    for device in np.flatnonzero(found):
+        found[device] = 0 < max(points[device].max(), -points[device].min()) < TINY
+    return np.asarray(found)
+
+
 def in_double(rows: Rows) -> Rows:
     """The same points in double precision."""
     points, weights = rows.points.astype(np.float64), rows.weights.astype(np.float64)
     return rows.like(points, weights) if isinstance(rows, BlockedRows) else DenseRows(points, weights)
-
-
-def rounded(rows: Rows, solution: Solution, dtype: np.dtype[Any]) -> Solution:
-    """Round the centers as they will be reported, and assign every point to the nearest of those."""
-    centers = solution.centers.astype(dtype).astype(rows.dtype)
-
-    def assigned(block: slice) -> Array:
-        return nearest(comparisons(rows.part(block), centers))[0]
-
-    labels = np.concatenate(rows.map_blocks(assigned), axis=1)
-    return replace(solution, labels=labels, centers=centers, excess=None)

@@ -25,13 +25,14 @@ from kfed.device.batches import is_large, padded_size, rows_of_one, stacked
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
 from kfed.device.cluster import cluster_rows, summary_size
 from kfed.device.clustering import LocalClustering
+from kfed.device.convergence import warn_unless_converged
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
 from kfed.errors import FeatureMismatchError, InvalidInputError
 
-BATCH_BYTES = 3 * 2**22
-"""Bytes of points in a batch: few enough for the cache, and enough to make Python's overhead negligible."""
+BATCH_BYTES = 2**23
+"""Bytes of points in a batch: few enough for the workers to share the cache, enough to make Python's overhead small."""
 
 
 def cluster_fleet(
@@ -113,7 +114,9 @@ def cluster_fleet(
     _check_same_width(fleet)
     if privacy is not None:
         return list(pool.map_in_order(lambda position: _privately(fleet, position, privacy), range(n_devices), n_jobs))
-    return _cluster(fleet, settings, n_jobs, progress)
+    found = _cluster(fleet, settings, n_jobs, progress)
+    warn_unless_converged(found, max_iterations)
+    return found
 
 
 def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]:
@@ -146,7 +149,7 @@ def _name(position: int) -> str:
 
 def _privately(fleet: _Fleet, position: int, privacy: Privacy) -> LocalClustering:
     points, weights = fleet.points[position], fleet.weights[position]
-    checks.finite(points, _name(position), weights)
+    checks.clusterable(points, _name(position), weights)
     key, names = int(fleet.keys[position]), fleet.names[position]
     return cluster_privately(points, fleet.n_clusters[position], privacy, key, weights, names)
 
@@ -223,10 +226,11 @@ class _BatchWorker(threading.local):
             return _solve_alone(self._fleet, batch, self._settings)
         rows = stacked(points, [self._fleet.weights[position] for position in batch], self._allocate)
         with np.errstate(over="ignore", invalid="ignore"):
-            sum_of_squares = rows.squared_lengths.sum()
-        if not checks.has_headroom(sum_of_squares, rows.weights):
+            sums_of_squares = rows.squared_lengths.sum(axis=1)
+            extremes = sums_of_squares.min(), sums_of_squares.sum()
+        if not all(checks.is_in_range(own, rows.weights) for own in extremes):
             for position in batch:
-                checks.finite(self._fleet.points[position], _name(position), self._fleet.weights[position])
+                checks.clusterable(self._fleet.points[position], _name(position), self._fleet.weights[position])
         return _solve(self._fleet, batch, rows, self._settings)
 
     def _allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -241,7 +245,7 @@ def _solve_alone(
 ) -> list[LocalClustering]:
     """Solve a batch of one large or sparse device."""
     points, weights = fleet.points[batch[0]], fleet.weights[batch[0]]
-    checks.finite(points, _name(batch[0]), weights)
+    checks.clusterable(points, _name(batch[0]), weights)
     return _solve(fleet, batch, rows_of_one(points, weights, fleet.n_clusters[batch[0]], n_jobs), settings)
 
 

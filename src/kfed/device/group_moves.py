@@ -1,4 +1,4 @@
-"""Rows change their company in groups: what two messages of one device tell together is about enough rows.
+"""Rows change their cluster in groups, so that what two messages of one device tell together is about enough rows.
 
 The first message gives the sums of local clusters C_i, the second those of global clusters G_r, over the same rows. Any
 sum that somebody can make of the two, with factors a_i and -b_r, counts a row of C_i and G_r with a_i - b_r. Draw a

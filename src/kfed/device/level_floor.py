@@ -1,9 +1,10 @@
 """Levels and flags that few rows of a group have: the floor of decision 0001, inside a group.
 
 A center holds the share of each level among its rows, so a level that one row has would show as 1/n. What is sent are
-shares of a group in which no such level is left: its rows count as `other`, if the column has that level and enough
-rows have it then; as missing, if they are enough for that to be told; and else as the most common level. So a level
-that fewer rows have than the floor asks for looks like one that none has.
+shares of a group in which no such level is left. If no level of the group is common, all its cells count as missing:
+were they `other`, the group would be unlike every row. Else rows of rare levels count as `other`, if the column has
+that level and enough rows have it then; as missing, if they are enough for that to be told; and else as the most common
+level. So a level that fewer rows have than the floor asks for looks like one that none has.
 """
 
 from __future__ import annotations
@@ -115,9 +116,11 @@ def _common(codes: Array, whose: Array | None, least: int, other: int | None) ->
     if not is_rare.any():
         return codes
     rare = is_rare[codes]
+    if rare.all():
+        return np.full_like(codes, -1)
     if other is not None and _n_distinct(rare | (codes == other), whose) >= least:
         return np.where(rare, other, codes)
-    if rare.all() or _n_distinct(rare, whose) >= least:
+    if _n_distinct(rare, whose) >= least:
         return np.where(rare, -1, codes)
     return np.where(rare, held.argmax(), codes)
 

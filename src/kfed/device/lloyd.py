@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kfed._base.array import Array
-from kfed.device.lloyd_step import comparisons, label_dtype, means, memberships, nearest
+from kfed.device.lloyd_step import comparisons, label_dtype, means, memberships, smallest_of
 from kfed.device.rows import Rows
 
 
@@ -41,7 +41,7 @@ def batch_lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
     active = np.arange(rows.n_devices)
     labels = np.full_like(done.labels, -1)
     for _ in range(max_iterations):
-        assigned, smallest = nearest(comparisons(rows, centers))
+        assigned, smallest = smallest_of(comparisons(rows, centers))
         members = memberships(assigned, rows.weights, n_clusters)
         sizes = members.sum(axis=2)
         if (sizes == 0).any() and reseat_empty(rows, centers, assigned, n_clusters):

@@ -40,7 +40,7 @@ def scores(rows: Rows, centers: Array, origins: Array, out: Array | None = None)
     return result
 
 
-def nearest(distances: Array) -> tuple[Array, Array]:
+def smallest_of(distances: Array) -> tuple[Array, Array]:
     """Index of the smallest of `distances` (n_devices, n_clusters, n_points), ties to the lowest, and its value."""
     smallest = distances[:, 0].copy()
     labels = np.zeros(smallest.shape, label_dtype(distances.shape[1]))
@@ -58,11 +58,11 @@ def two_nearest(distances: Array) -> tuple[Array, Array, Array]:
     for cluster in range(1, distances.shape[1]):
         np.minimum(second, np.maximum(smallest, distances[:, cluster]), out=second)
         np.minimum(smallest, distances[:, cluster], out=smallest)
-    return nearest(distances)[0], smallest, second
+    return smallest_of(distances)[0], smallest, second
 
 
-def two_nearest_of_many(points: Array, queries: Array, constants: Array) -> tuple[Array, Array, Array]:
-    """What `two_nearest` gives for ``points @ queries + constants`` of one device, (n_points, n_clusters).
+def two_nearest_of_many(points: Array, queries: Array) -> tuple[Array, Array, Array]:
+    """What `two_nearest` gives for the distances ``points @ queries`` of one device, (n_points, n_clusters).
 
     With many centers it is faster to search the row of a point than to walk over the centers.
     """
@@ -71,11 +71,10 @@ def two_nearest_of_many(points: Array, queries: Array, constants: Array) -> tupl
     smallest, second = np.empty((2, 1, n_points), points.dtype)
     for block in pool.blocks(n_points, max(64, DISTANCES // n_clusters)):
         distances = np.matmul(points[block], queries)
-        distances += constants
         rows, own = np.arange(len(distances)), distances.argmin(axis=1)
         labels[0, block], smallest[0, block] = own, distances[rows, own]
         distances[rows, own] = np.inf
-        distances.min(axis=1, out=second[0, block])
+        second[0, block] = distances[rows, distances.argmin(axis=1)]  # faster than their minimum
     return labels, smallest, second
 
 

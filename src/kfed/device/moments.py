@@ -15,6 +15,9 @@ from kfed.errors import InvalidInputError
 MOST_WHOLE = 256
 """With more features the whole scatter takes too many bytes: a sketch is sent, of the directions of most spread."""
 
+EQUAL = 1e-8
+"""Directions have equal spread if their sums of squares differ by no more than this share of the largest."""
+
 N_DIRECTIONS = 128
 """How many directions a sketch has."""
 
@@ -51,11 +54,9 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
     if local.private is not None:
         raise InvalidInputError("moments cannot be sent with privacy, since no noise is added to them; leave one out")
     if local.sent is not None and not np.array_equal(local.sent.counts, local.counts):
-        raise InvalidInputError(
-            "moments are those of rows that count once; some were borrowed: withhold small clusters"
-        )
+        raise InvalidInputError("moments need rows that count once; some were borrowed: use small_clusters='withhold'")
     if _are_too_few(local):
-        raise InvalidInputError("too few rows are sent for their moments not to tell them; leave moments out")
+        raise InvalidInputError("moments of so few rows would reveal them; leave moments out")
     weights = checks.sample_weight(sample_weight, rows)
     sent = ~local.withheld[local.labels]
     dense = (rows[sent].toarray() if checks.is_sparse(rows) else rows[sent]).astype(np.float64)
@@ -84,7 +85,22 @@ def _factor(rows: Array, weights: Array) -> Array:
         return np.zeros((0, rows.shape[1]))
     centered = (rows - np.average(rows, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
     if len(rows) < rows.shape[1]:
-        _, turns = np.linalg.eigh(centered @ centered.T)  # U of the singular value decomposition: U^T X = S V^T
-        return np.asarray(turns.T @ centered)
+        squares, turns = np.linalg.eigh(centered @ centered.T)  # U of the singular value decomposition: U^T X = S V^T
+        return _turned(turns.T @ centered, squares)
     squares, vectors = np.linalg.eigh(centered.T @ centered)
     return np.asarray(np.sqrt(np.maximum(squares, 0))[:, None] * vectors.T)
+
+
+def _turned(factor: Array, squares: Array) -> Array:
+    """The same factor, with directions of equal spread turned in a way that depends on the space that they span alone.
+
+    Which of the many bases of such a space `eigh` has found depends on the rows: it may have found the rows themselves.
+    """
+    # Another basis is O F, O orthogonal. If F G = Q R with G fixed, then (O F) G = (O Q) R, and (O Q)^T (O F) = Q^T F.
+    turned = factor.copy()
+    edges = np.flatnonzero(np.diff(squares) > EQUAL * squares[-1]) + 1
+    for alike in np.split(np.arange(len(squares)), edges):
+        fixed = np.random.default_rng(0).standard_normal((factor.shape[1], len(alike)))
+        q, r = np.linalg.qr(factor[alike] @ fixed)
+        turned[alike] = (q * np.where(np.diag(r) < 0, -1.0, 1.0)).T @ factor[alike]
+    return turned

@@ -86,7 +86,7 @@ class NoisyRows:
             Sums are of differences to the centers, shortened to these radii; by default of the rows themselves.
         """
         if composed([*self._spent, mu]) > self.mu * (1 + 1e-9):
-            raise InvalidInputError("this release would pass the privacy budget")
+            raise InvalidInputError("this release would exceed the privacy budget")
         self._spent.append(mu)
         grid = np.rint(centers / self._step)
         origins = np.zeros_like(grid) if radii is None else grid
@@ -108,11 +108,6 @@ class NoisyRows:
         """The nearest center of every row, (n_points,); exact, so it must stay on the device."""
         grid = np.rint(centers / self._step)
         return np.concatenate([_nearest(rows, grid) for rows in self._blocks(len(grid))])
-
-    @property
-    def spent(self) -> float:
-        """What all releases cost together."""
-        return composed(self._spent)
 
     def _blocks(self, n_centers: int) -> Iterator[Array]:
         size = max(1, BLOCK_ELEMENTS // (n_centers + self.n_features))

@@ -132,12 +132,14 @@ def _as_clustering(
 
 
 def _look_at(points: Array, n_clusters: int, privacy: Privacy) -> None:
-    """Warn, on the device alone, of what makes a promise void or a release useless; nothing was released yet."""
+    """Warn, on the device alone, if a promise would be void or a release useless; nothing was released yet."""
     n_points, n_features = points.shape
     lengths = np.linalg.norm(points, axis=1)
     share = float((lengths > privacy.radius).mean()) if n_points else 0.0
     if share == 1:
-        raise InvalidInputError("radius is smaller than every row, so nothing is left of them; agree on a larger one")
+        raise InvalidInputError(
+            "radius is smaller than every row, so nothing would be left of them; agree on a larger one"
+        )
     if n_points * float(privacy.delta or 0) >= 1:
         raise InvalidInputError(
             f"delta must be less than 1 / {n_points}, one over the number of rows; got {privacy.delta}"

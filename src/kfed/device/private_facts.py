@@ -38,7 +38,7 @@ class PrivateFacts:
 
     @classmethod
     def restored(cls, tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> PrivateFacts | None:
-        """What a file of a private device holds; None of any other."""
+        """Read them from a file; None if the device is not private."""
         if "promise" not in facts:
             return None
         schema = facts["private_schema"]

@@ -58,18 +58,41 @@ def _iterated(rows: Rows, n_directions: int, uniforms: Array) -> Array:
 
     It starts from points of the device, so that rotating the data rotates every step.
     """
-    directions = _orthonormal(rows.take(draw(rows.weights, stratified(uniforms))))
+    start = _orthonormal(rows.take(draw(rows.weights, stratified(uniforms))))
+    if not rows.shares_moments:
+        return _by_points(rows, start, n_directions)
+    directions, is_precise = _by_moments(rows.second_moments(), start, n_directions)
+    if not is_precise.all():
+        directions[~is_precise] = _by_points(rows.select(~is_precise), start[~is_precise], n_directions)
+    return directions
+
+
+def _by_points(rows: Rows, directions: Array, n_directions: int) -> Array:
+    """Iterate with products of the points A: each step multiplies by A^T A."""
     for _ in range(N_POWER_ITERATIONS - 1):
         directions = _orthonormal(rows.total(rows.along(directions) * rows.weights[:, None]))
-    leading = _leading(rows.along(directions), rows.weights, n_directions)
-    return _orthonormal(rows.total(leading * rows.weights[:, None]))
+    coordinates = rows.along(directions)
+    vectors, _ = _leading(np.matmul(coordinates * rows.weights[:, None], coordinates.transpose(0, 2, 1)), n_directions)
+    return _orthonormal(rows.total(np.matmul(vectors, coordinates) * rows.weights[:, None]))
 
 
-def _leading(coordinates: Array, weights: Array, n_directions: int) -> Array:
-    """The coordinates along the `n_directions` of largest second moment, (n_devices, n_directions, n_points)."""
-    moments = np.matmul(coordinates * weights[:, None], coordinates.transpose(0, 2, 1))
-    _, vectors = np.linalg.eigh(moments)
-    return np.asarray(np.matmul(vectors[:, :, -n_directions:].transpose(0, 2, 1), coordinates))
+def _by_moments(moments: Array, directions: Array, n_directions: int) -> tuple[Array, Array]:
+    """Iterate with the second moments A^T A, and say for which devices that is precise, (n_devices,).
+
+    The moments are off by a few eps of their trace, and a direction by that over its own moment, which has to be small.
+    """
+    for _ in range(N_POWER_ITERATIONS - 1):
+        directions = _orthonormal(np.matmul(directions, moments))
+    products = np.matmul(directions, moments)
+    vectors, smallest = _leading(np.matmul(products, directions.transpose(0, 2, 1)), n_directions)
+    is_precise = smallest >= np.sqrt(np.finfo(moments.dtype).eps) * np.einsum("bii->b", moments)
+    return _orthonormal(np.matmul(vectors, products)), is_precise
+
+
+def _leading(moments: Array, n_directions: int) -> tuple[Array, Array]:
+    """The `n_directions` of largest second moment, (n_devices, n_directions, m), and the smallest of their moments."""
+    values, vectors = np.linalg.eigh(moments)
+    return vectors[:, :, -n_directions:].transpose(0, 2, 1), values[:, -n_directions]
 
 
 def _orthonormal(vectors: Array) -> Array:

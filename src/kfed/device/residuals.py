@@ -17,9 +17,6 @@ from kfed.device.rows import Rows
 N_STARTS = 2
 """Vectors of each device that are multiplied at once: two take two thirds of the steps of one."""
 
-MOST_FEATURES, LEAST_RATIO = 128, 4
-"""With so few features, and so many points for each, second moments are formed: a step does not look at points then."""
-
 _KEY = np.uint64(0x6C616E637A6F7300)
 """Makes the draws of a start independent of those of the clustering."""
 
@@ -74,7 +71,7 @@ class Residuals:
 
     def _second_moments(self) -> Array | None:
         """R^T R of each device, (n_devices, n_features, n_features), or None if it is not worth it."""
-        if self._rows.n_features > min(self._rows.n_points // LEAST_RATIO, MOST_FEATURES):
+        if not self._rows.is_tall:
             return None
         moments = self._rows.residual_moments(self._centers, self._labels, self._weights)
         if moments is not None:
@@ -117,7 +114,9 @@ class Residuals:
 
 
 def _uniforms(keys: npt.NDArray[np.uint64], n_points: int, dtype: np.dtype[Any]) -> Array:
-    """Numbers in [-1/2, 1/2) from each key, (n_devices, N_STARTS, n_points)."""
-    drawn = random.words(keys ^ _KEY, n_points * N_STARTS // 2).view(np.int32).astype(dtype)
-    drawn *= dtype.type(2.0**-32)
+    """Numbers in (-1/2, 1/2) from each key, (n_devices, N_STARTS, n_points)."""
+    n_words = -(-n_points * N_STARTS // 4)  # of four draws each
+    drawn = random.words(keys ^ _KEY, n_words).view(np.int16)[:, : n_points * N_STARTS].astype(dtype)
+    drawn += dtype.type(0.5)
+    drawn *= dtype.type(2.0**-16)
     return drawn.reshape(len(keys), N_STARTS, n_points)

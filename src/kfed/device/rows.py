@@ -23,6 +23,9 @@ from kfed._base.array import Array, Length
 
 Result = TypeVar("Result")
 
+FEATURES_OF_TALL, POINTS_PER_FEATURE = 128, 4
+"""Points with at most so many features, and at least so many points for each, are tall."""
+
 SMALL_BYTES = 2**18
 """Bytes of points to copy at a time, where a copy is needed."""
 
@@ -33,6 +36,7 @@ class Rows(ABC):
     points: Any
     weights: Array  # (n_devices, n_points)
     n_features: int
+    needs_moments = False  # whether the deviation is measured, which takes the second moments of tall points
 
     n_devices = Length("weights", 0, "Length of the batch axis.")
 
@@ -72,6 +76,16 @@ class Rows(ABC):
     @abstractmethod
     def take(self, indices: Array) -> Array:
         """The points at `indices` (n_devices, m), as dense (n_devices, m, n_features)."""
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether products with the second moments take far less time than products with the points."""
+        return self.n_features <= min(self.n_points // POINTS_PER_FEATURE, FEATURES_OF_TALL)
+
+    @property
+    def shares_moments(self) -> bool:
+        """Whether the second moments are needed anyway, so that one more use of them costs little."""
+        return False
 
     @abstractmethod
     def second_moments(self) -> Array:

@@ -15,9 +15,9 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array, readonly
-from kfed.device.cell_floor import is_dominated
+from kfed.device.cell_floor import is_dominated, rest_on_one
 from kfed.device.clustering import LocalClustering
-from kfed.device.distinct_rows import have_enough_ids
+from kfed.device.distinct_rows import are_outweighed, have_enough_ids
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.group_moves import move_in_groups, stay_whole
 from kfed.device.settings import MIN_CLUSTER_SIZE
@@ -124,12 +124,20 @@ def _reveal(cells: ToldCells, labels: Array, moments: CellMoments, floor: int) -
     reveal = (on_center > 0) & (on_center < floor)
     heaviest = np.zeros(n_clusters)
     np.maximum.at(heaviest, labels, cells.weights)
-    reveal |= moments.counts < (floor - min(1e-6 * floor, 0.5)) * heaviest
+    reveal |= are_outweighed(moments.counts, heaviest, floor) & (moments.counts > 0)
     if cells.is_person:
         reveal |= ~have_enough_ids(cells.whose, cells.weights, labels, n_clusters, floor) & (moments.counts > 0)
+    if cells.is_told is not None:
+        for cluster in np.flatnonzero(moments.counts > 0):
+            own = labels == cluster
+            ids = cells.whose[own] if cells.is_person else None
+            of_one = rest_on_one(cells.is_told[own], cells.weights[own], ids, floor)
+            reveal[cluster] |= (of_one & (moments.observed[cluster] > 0)).any()
     if len(cells.numbers):
         told = cells.values if cells.is_told is None else np.where(cells.is_told, cells.values, 0)
-        dominated = is_dominated(told, labels, cells.numbers, moments.means.shape) & (moments.observed > 0)
+        dominated = is_dominated(told, cells.weights, labels, cells.numbers, moments.means.shape) & (
+            moments.observed > 0
+        )
         reveal |= dominated.any(axis=1)
     return np.asarray(reveal)
 

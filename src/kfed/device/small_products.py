@@ -40,7 +40,7 @@ def along(points: Array, vectors: Array, out: Array | None = None) -> Array:
         for row in range(n_vectors):
             np.matmul(vectors[:, row, None], points.transpose(0, 2, 1), out=products[:, row, None])
     else:
-        np.copyto(products, np.matmul(points, vectors.transpose(0, 2, 1)).transpose(0, 2, 1))
+        np.matmul(vectors, points.transpose(0, 2, 1), out=products)
     return products
 
 

@@ -2,7 +2,7 @@
 
 Who does not know how many clusters a device holds sends this instead. Local clusters that are too small to be sent are
 merged with those near them, by Ward's distance, until every center stands for enough points: then no point is left out,
-and no center has fewer points behind it than the floor asks. Beyond the paper.
+and no center has fewer points behind it than the floor asks. What became large by it is split. Beyond the paper.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kfed._base.array import Array
 from kfed.device.lloyd import Solution
 from kfed.device.lloyd_step import means, sums_by_label
 from kfed.device.rows import Rows
+from kfed.device.splitting import split
 from kfed.wire import LEAST_KEPT, DeviceMessage
 
 SUMMARY_BYTES = 20_000
@@ -80,6 +81,13 @@ def within_budget(message: DeviceMessage) -> DeviceMessage:
     if n_bytes <= room:
         return message
     return message.quantised(16 if 2 * n_values <= room else 8 if n_values <= room else 4)
+
+
+def merged_and_split(rows: Rows, solution: Solution, withheld: Callable[[Solution], Array]) -> Solution:
+    """Local clusters that may all be sent, and about as many as were asked for; see `merged`."""
+    solution = merged(rows, solution, withheld)
+    parts = split(rows, solution)
+    return solution if parts is solution else merged(rows, parts, withheld)
 
 
 def merged(rows: Rows, solution: Solution, withheld: Callable[[Solution], Array]) -> Solution:

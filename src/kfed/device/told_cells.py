@@ -121,7 +121,7 @@ def _table_cells(
     values = common_values(columns, values, np.where(counted, local.labels, -1), weights, floor, whose)
     shown = [values[:, column.features] == 1 for column in columns]
     shown += [cells == 0 for column in columns if (cells := values[:, column.features]).shape[1] == 1]  # of a flag
-    numbers = np.setdiff1d(numbers_of(schema), [column.features.start for column in columns]).astype(np.intp)
+    numbers = np.setdiff1d(numbers_of(schema), np.array([column.features.start for column in columns], np.intp))
     levels = np.concatenate([np.empty((len(values), 0), bool), *shown], axis=1)
     return agreed_scale(schema).apply(values) if schema.scaling == "agreed" else values, counted, levels, numbers
 

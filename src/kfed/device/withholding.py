@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from kfed._base.array import Array, readonly
 from kfed.device.deviation import deviation_bound
-from kfed.device.distinct_rows import have_enough_ids, have_enough_rows
+from kfed.device.distinct_rows import are_outweighed, have_enough_ids, have_enough_rows
 from kfed.device.lloyd import Solution
-from kfed.device.lloyd_step import comparisons, memberships, nearest
+from kfed.device.lloyd_step import comparisons, memberships, smallest_of
 from kfed.device.pooled_sums import sent_sums
 from kfed.device.rows import Rows
 from kfed.device.settings import DeviceSettings
@@ -86,11 +86,9 @@ def _reveal_rows(tally: _Tally, min_cluster_size: int) -> Array:
     """Apply the rule of decision 0001, (n_devices, n_clusters).
 
     A cluster of fewer than m points weighs less than m times its heaviest, so one inequality covers small clusters and
-    clusters that one row dominates. Its right side is lowered a little, since a sum of m equal weights may fall short
-    of m times the weight by rounding.
+    clusters that one row dominates.
     """
-    enough = min_cluster_size - min(1e-6 * min_cluster_size, 0.5)
-    withheld = (tally.weights == 0) | (tally.weights < enough * tally.heaviest)
+    withheld = are_outweighed(tally.weights, tally.heaviest, min_cluster_size)
     for on_center in (tally.near_center, tally.equal_center):
         withheld |= (on_center > 0) & (on_center < min_cluster_size)
     return np.asarray(withheld)
@@ -132,12 +130,12 @@ def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) ->
     """How many points equal each center up to rounding, and how many exactly, (n_devices, n_clusters) each.
 
     A point that equals a center is of that center's cluster, unless Lloyd was cut short or clusters were merged. Then
-    it is looked for anew, and counts for every cluster with this center: `nearest` gives it to the first alone.
+    it is looked for anew, and counts for every cluster with this center: `smallest_of` gives it to the first alone.
     """
     centers = solution.centers
     if not solution.settled.all():
         settled = solution.settled[:, None]
-        labels = np.where(settled, labels, nearest(comparisons(part, centers))[0])
+        labels = np.where(settled, labels, smallest_of(comparisons(part, centers))[0])
         squares = np.where(settled, squares, part.squared_residuals(centers, labels))
     largest = np.einsum("bkd,bkd->bk", centers, centers).max(axis=1) + squares.max(axis=1)
     rounding = (16 * np.finfo(part.dtype).eps) ** 2 * largest

@@ -1,4 +1,4 @@
-"""`to_sklearn`: global clusters as a fitted estimator of scikit-learn's own parts, which needs no kfed to be used."""
+"""`to_sklearn`: global clusters as a fitted estimator of scikit-learn's own parts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from kfed.estimator.table_encoder import TableEncoder
 from kfed.server import Aggregation, ClusterModel
-from kfed.wire import CommonScale
+from kfed.wire import CommonScale, FeatureSchema
 
 
 def to_sklearn(clusters: Aggregation | ClusterModel) -> Any:
     """Make a fitted `KMeans` of clusters, after a fitted `StandardScaler` if rows are compared on a scale.
 
     It predicts what `Aggregation.predict` does, for rows whose features are numbers in the order of the devices. Save
-    it with joblib, or convert it with what converts scikit-learn's models.
+    it with joblib, or convert it with what converts scikit-learn's models; it needs no kfed to be used.
+
+    If devices clustered tables with categories, flags or dates, or on an agreed scale, a `TableEncoder` comes first, so
+    that it takes data frames with the columns of those tables, in their units, as `kfed label` does; that step needs
+    kfed, and ``model[1:]`` is without. Arrays hold features.
 
     Examples
     --------
@@ -30,10 +35,18 @@ def to_sklearn(clusters: Aggregation | ClusterModel) -> Any:
     """
     scale = clusters.scale
     centers = clusters.cluster_centers.astype(np.float64)
-    names = clusters.schema.names
-    if scale is None:
-        return _k_means(centers, names)
-    return make_pipeline(_scaler(scale, names), _k_means(scale.apply(centers), None))
+    encoders = [TableEncoder(clusters.schema)] if _is_encoded(clusters.schema) else []
+    names = None if encoders else clusters.schema.names
+    if scale is not None:
+        return make_pipeline(*encoders, _scaler(scale, names), _k_means(scale.apply(centers), None))
+    model = _k_means(centers, names)
+    return make_pipeline(*encoders, model) if encoders else model
+
+
+def _is_encoded(schema: FeatureSchema) -> bool:
+    """Whether the features of a schema are something else than the numbers in a table."""
+    columns = schema.columns or ()
+    return any(column.kind != "number" for column in columns) or (bool(columns) and schema.scaling == "agreed")
 
 
 def _k_means(centers: Any, names: tuple[str, ...] | None) -> KMeans:

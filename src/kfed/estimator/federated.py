@@ -16,9 +16,11 @@ from sklearn.utils._param_validation import Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kfed._base.array import Array
+from kfed._base.heavy_column import CODE
 from kfed._base.random import RandomState
-from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy
+from kfed.device import MAX_ITERATIONS, MIN_CLUSTER_SIZE, Privacy, caller_tells_convergence
 from kfed.errors import InvalidInputError
+from kfed.estimator.heavy_column import warn_of_heavy_column
 from kfed.estimator.lost_groups import refuse_groups_as_y, warn_of_lost_groups
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
 from kfed.simulate import Devices, Round, are_tables
@@ -90,7 +92,7 @@ class KFed(NearestCenter):
     `LocalKMeans`: the device looks for `n_clusters` clusters, `labels_` is what `predict` gives, and
     `n_local_clusters`, `rule`, `min_devices` and `min_cluster_size` do not apply, since nothing is sent to anyone; a
     warning says so if one of them was set. `GridSearchCV` and `cross_validate` keep `groups` for their splitter and fit
-    this special case, unless metadata routing is enabled and ``set_fit_request(groups=True)`` was called.
+    this special case, with a warning, unless metadata routing is enabled and ``set_fit_request(groups=True)`` called.
 
     References
     ----------
@@ -179,7 +181,8 @@ class KFed(NearestCenter):
             warn_of_lost_groups(self._meant_for_devices())
             return self._fit_central(self._validated(X, reset=True), sample_weight)
         devices = self._devices(X, groups)
-        done = self._round(devices, sample_weight)
+        with caller_tells_convergence():
+            done = self._round(devices, sample_weight)
         found = done.local.values()
         self.aggregation_ = done.aggregation
         self.device_ids_ = devices.ids
@@ -190,6 +193,8 @@ class KFed(NearestCenter):
         n_unsettled = sum(not local.converged for local in found)
         n_found = len(np.unique(self.cluster_centers_, axis=0))
         self._warn_unless_found(n_found, self.aggregation_.n_clusters, n_unsettled)
+        if CODE not in {notice.code for notice in self.aggregation_.notices}:
+            warn_of_heavy_column(devices, self.labels_, self._feature_names)
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Array:

@@ -1,4 +1,4 @@
-"""What `KFed` says where groups may have been lost: given as `y`, or not at all beside settings that need them."""
+"""What `KFed` says where groups may have been lost: given as `y`, kept by a search, or missing beside settings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from kfed.errors import AggregationWarning, InvalidInputError
 _OWN = ("kfed.estimator", "sklearn.base", "sklearn.utils._set_output", "sklearn.utils._param_validation")
 """Modules between a caller and `fit`, such as `fit_transform`."""
 
+_HOW_TO_PASS_GROUPS = (
+    "Cross-validation and searches pass groups on only with sklearn.set_config(enable_metadata_routing=True) and "
+    "KFed(...).set_fit_request(groups=True)"
+)
+
 
 def refuse_groups_as_y(y: Any) -> None:
     """Raise if a second argument was given, which is `y`, unless scikit-learn or another estimator passes it on.
@@ -30,15 +35,17 @@ def refuse_groups_as_y(y: Any) -> None:
 
 
 def warn_of_lost_groups(settings: Sequence[str]) -> None:
-    """Warn of `settings` that only devices use."""
+    """Warn of `settings` that only devices use, and of cross-validation and searches, which keep groups to themselves.
+
+    The latter do not say whether they have any.
+    """
     if settings:
-        warnings.warn(
-            f"{' and '.join(settings)} had no effect: without groups, all rows are on one device. Cross-validation "
-            "and searches pass groups on only with sklearn.set_config(enable_metadata_routing=True) and "
-            "KFed(...).set_fit_request(groups=True)",
-            AggregationWarning,
-            stacklevel=3,
-        )
+        what = f"{' and '.join(settings)} had no effect: without groups, all rows are on one device"
+    elif _is_model_selection(_caller(sys._getframe(1))):
+        what = "no groups came with these rows, so that all were fitted as one device (LocalKMeans does so on purpose)"
+    else:
+        return
+    warnings.warn(AggregationWarning(f"{what}. {_HOW_TO_PASS_GROUPS}", "no groups"), stacklevel=3)
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
@@ -46,6 +53,15 @@ def _caller(frame: FrameType | None) -> FrameType | None:
     while frame is not None and _module(frame).startswith(_OWN):
         frame = frame.f_back
     return frame
+
+
+def _is_model_selection(frame: FrameType | None) -> bool:
+    """Whether cross-validation or a search of scikit-learn called, itself or by way of pipelines."""
+    while frame is not None and (_is_machinery(frame) or _module(frame).startswith("joblib.")):
+        if _module(frame).startswith("sklearn.model_selection."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_machinery(frame: FrameType | None) -> bool:

@@ -18,8 +18,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from kfed._base import geometry
 from kfed._base.array import Array
 from kfed._base.text import plural
-from kfed.device import BlockedRows, LocalClustering, Privacy, SparseRows, cluster_device
+from kfed.device import BlockedRows, LocalClustering, Privacy, SparseRows, caller_tells_convergence, cluster_device
 from kfed.errors import AggregationWarning, InvalidInputError
+from kfed.estimator.refusals import refuse_without_cells
 from kfed.server import aggregate
 
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
@@ -95,10 +96,9 @@ class NearestCenter(
         """Check rows as scikit-learn does, keeping CSR and float32; `reset` to learn the features from them."""
         try:
             return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        except TypeError as error:
-            if "NAType" not in str(error):
-                raise
-            raise InvalidInputError("X must have no missing cells; got pandas.NA: remove or fill those rows") from None
+        except (TypeError, ValueError) as error:
+            refuse_without_cells(X, error)
+            raise
 
     def _checked(self, X: Any) -> Any:
         """Check new rows, and convert them to the wider dtype of rows and centers."""
@@ -116,17 +116,18 @@ class NearestCenter(
     ) -> LocalClustering:
         """Fit one checked table by Algorithm 1. Nothing is sent, so no cluster is withheld."""
         weights = weights_of_rows(sample_weight, X)
-        local = cluster_device(
-            X,
-            n_clusters,
-            sample_weight=None if sample_weight is None else weights,
-            random_state=self.random_state,
-            min_cluster_size=1,
-            max_iterations=self.max_iter,
-            measure_deviation=getattr(self, "measure_deviation", False),  # of KFed alone
-            n_jobs=self._n_threads,
-            privacy=privacy,
-        )
+        with caller_tells_convergence():
+            local = cluster_device(
+                X,
+                n_clusters,
+                sample_weight=None if sample_weight is None else weights,
+                random_state=self.random_state,
+                min_cluster_size=1,
+                max_iterations=self.max_iter,
+                measure_deviation=getattr(self, "measure_deviation", False),  # of KFed alone
+                n_jobs=self._n_threads,
+                privacy=privacy,
+            )
         if privacy is not None and local.withheld.all():
             raise InvalidInputError("no cluster can be told from the noise; see the warning for what would help")
         self.cluster_centers_ = local.centers[local.counts > 0]

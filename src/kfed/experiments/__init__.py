@@ -21,11 +21,16 @@ An experiment is a list of independent runs. What a run gives depends on its axe
 stored as it finishes and never done twice. The runner owns files, progress, resuming and data that are missing.
 """
 
+from kfed.experiments.demo import run_demo as run_demo  # for commands
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.own import load_experiment
+from kfed.experiments.pages import section_of as section_of
+from kfed.experiments.pages import with_earlier as with_earlier
+from kfed.experiments.pages import write_documentation as write_documentation
+from kfed.experiments.pages import write_html as write_html
 from kfed.experiments.registry import EXPERIMENTS, get
 from kfed.experiments.runner import ExperimentOutcome, reproduce
-from kfed.experiments.tidy import tidy
+from kfed.experiments.tidy_table import tidy
 
 __all__ = [
     "EXPERIMENTS",

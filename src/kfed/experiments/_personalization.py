@@ -13,8 +13,7 @@ from kfed.metrics import matched_accuracy
 from kfed.simulate import Round
 
 if TYPE_CHECKING:
-    from kfed.federated import FedAvg
-    from kfed.federated.evaluation import Evaluation
+    from kfed.federated import Evaluation, FedAvg
     from kfed.simulate import Communication
 
 Place = tuple[str, int]
@@ -102,18 +101,13 @@ def _by_truth(
 ) -> Fitted:
     """Train one model for each true rotation: the ceiling of what clustering can do."""
     from kfed.experiments._networks import NETWORKS
-    from kfed.federated._fleet import Fleet
-    from kfed.federated._plans import ByLabel
-    from kfed.federated._stack import Stack, cross_entropy
-    from kfed.federated.engine import Progress, Run
-    from kfed.federated.evaluation import evaluate
-    from kfed.federated.models import total
+    from kfed.federated import ByLabel, Fleet, Progress, Run, Stack, cross_entropy, evaluate, total_sent
 
     fleet = Fleet.of(train)
     start = Progress(Stack.of(NETWORKS[axes["network"]], N_ROTATIONS, training.seed))
     done = Run.of(fleet, ByLabel(fleet, rotations), training, None, None).finish(start, show_progress=False)
     judged = evaluate(done.stack, Fleet.of(test), test_rotations, cross_entropy)
-    return judged, total(done.history), {}
+    return judged, total_sent(done.history), {}
 
 
 # What the results say, for all tables of this kind -------------------------------------------------------------------
@@ -147,6 +141,6 @@ def named(place: Place) -> str:
     return f"{n_devices} devices, {layout}"
 
 
-def shown(accuracies: dict[str, float]) -> str:
+def by_method(accuracies: dict[str, float]) -> str:
     """The accuracies of the three methods."""
     return ", ".join(f"{method} {accuracies[method]:.2f}".removesuffix("0") for method in METHODS)

@@ -37,7 +37,7 @@ WAYS = {"default": "default", "no floor": "default, min_cluster_size=1", "floor"
 
 
 @lru_cache(maxsize=len(SETS))
-def load(name: str) -> Dataset:
+def load_set(name: str) -> Dataset:
     """One of the sets; columns that have units have unit variance."""
     files = locate(FOLDER)
     points, classes = (np.loadtxt(files[f"{name}.{what}.gz"]) for what in ("data", "labels0"))
@@ -50,13 +50,13 @@ def load(name: str) -> Dataset:
 @lru_cache(maxsize=len(SETS))
 def _pooled(name: str) -> tuple[float, float]:
     """Cost of k-means on all rows, the best of ten seedings, and its adjusted Rand index."""
-    data, k = load(name), _n_classes(name)
+    data, k = load_set(name), _n_classes(name)
     done = centralized([data.points], k, n_init=10)
     return kmeans_cost(data.points, done.centers), _index(data.classes, done.labels)
 
 
 def _n_classes(name: str) -> int:
-    return int(np.asarray(load(name).classes).max()) + 1
+    return int(np.asarray(load_set(name).classes).max()) + 1
 
 
 def _index(classes: Any, labels: Array) -> float:
@@ -65,7 +65,7 @@ def _index(classes: Any, labels: Array) -> float:
     return float(adjusted_rand_score(classes, labels))
 
 
-def spread(classes: Array, how: str, seed: int) -> Partition:
+def spread_set(classes: Array, how: str, seed: int) -> Partition:
     """A device for every 60 rows: at random, with about sqrt(k) classes each, or by shares of a Dirichlet draw."""
     n_devices = int(np.clip(len(classes) // ROWS_EACH, LEAST_DEVICES, MOST_DEVICES))
     if how == "IID":
@@ -92,10 +92,10 @@ def _by_groups(classes: Array, n_devices: int, per_device: int, rng: np.random.G
 def run_set(axes: Axes, seed: int) -> dict[str, Any]:
     """Cluster one set, spread in one way: costs over that of pooled k-means, and what labels agree with."""
     name = axes["set"]
-    data, k, (best, index) = load(name), _n_classes(name), _pooled(name)
+    data, k, (best, index) = load_set(name), _n_classes(name), _pooled(name)
     assert data.classes is not None
     own = seed_of(seed, set=name, spread=axes["spread"], run=axes["run"])
-    split = spread(data.classes, axes["spread"], own)
+    split = spread_set(data.classes, axes["spread"], own)
     devices, rows = split.devices(data.points), np.concatenate(split.rows)
     points, classes = data.points[rows], data.classes[rows]
     held = [len(np.unique(data.classes[mine])) for mine in split.rows]
@@ -225,7 +225,7 @@ def _index_finding(claim: str, behind: dict[Case, float], most: float) -> Findin
     return _finding(claim, not far, ours, f"below on {', '.join(far)}")
 
 
-def table(results: list[Result]) -> TextTable:
+def costs_table(results: list[Result]) -> TextTable:
     """The figures of each set and spread."""
     costs, indices = (*WAYS, "paper"), ("pooled", "default", "no floor", "paper")
     rows = [
@@ -245,7 +245,7 @@ def table(results: list[Result]) -> TextTable:
     )
 
 
-def draw(results: list[Result], ax: Any) -> None:
+def draw_costs(results: list[Result], ax: Any) -> None:
     """Draw the costs of each set, one mark a spread."""
     names, cases = values_of(results, "set"), _means(results)
     for way, marker in (("default", "o"), ("no floor", "x"), ("floor", "_")):

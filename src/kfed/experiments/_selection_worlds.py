@@ -45,7 +45,7 @@ class SelectionWorld:
 
 
 @lru_cache(maxsize=1)
-def digits(n_devices: int, seed: int) -> SelectionWorld:
+def digits_world(n_devices: int, seed: int) -> SelectionWorld:
     """MNIST, two classes on each device, sizes by a power law over devices and over the classes of each."""
     from kfed.experiments._networks import perceptron
 
@@ -66,7 +66,7 @@ def digits(n_devices: int, seed: int) -> SelectionWorld:
 
 
 @lru_cache(maxsize=1)
-def shakespeare(n_devices: int, seed: int) -> SelectionWorld:
+def shakespeare_world(n_devices: int, seed: int) -> SelectionWorld:
     """Roles with enough text: the first four fifths of it to train with, the rest to test with."""
     from kfed.experiments._networks import NextCharacter
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
-from kfed.experiments.oracle import DIGITS, needed_files, pooled_labels, separation_ratios, some_owners
+from kfed.experiments.oracle import DIGITS, largest_ratios, needed_files, pooled_labels, some_owners
 from kfed.experiments.yardstick import holds
 from kfed.separation import SeparationChoice
 
@@ -31,7 +31,7 @@ def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     data = some_owners(DIGITS, axes["n_owners"], seed)
     labels = pooled_labels(data.points, axes["k"], seed_of(seed, **axes))
     return {
-        "separation_ratios": np.sort(separation_ratios(data.points, labels)),
+        "separation_ratios": np.sort(largest_ratios(data.points, labels)),
         "n_points": data.n_points,
         "source": data.name,
     }

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed._base.report import Finding, TextTable
-from kfed.datasets.sources import shakespeare_files
+from kfed.datasets import shakespeare_files
 from kfed.experiments import _selection_worlds as worlds
 from kfed.experiments.drawing import finish, plus_minus
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.experiments.yardstick import leads, worst
-from kfed.federated.selection import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
+from kfed.federated import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 RANDOM, POWER, KFED_PAPER, KFED = "random", "pow-d", "k-FED + pow-d, paper's rule", "k-FED + pow-d, robust rule"
 METHODS = (RANDOM, POWER, KFED_PAPER, KFED)
 WORLDS: dict[str, Callable[[int, int], worlds.SelectionWorld]] = {
-    "digits": worlds.digits,
-    "Shakespeare": worlds.shakespeare,
+    "digits": worlds.digits_world,
+    "Shakespeare": worlds.shakespeare_world,
 }
 CLIENTS_PER_ROUND, N_CANDIDATES = 5, 30
 PAPER_CHANGE = {"digits": -0.35}
@@ -37,10 +37,7 @@ LAST_SHARE = 0.2
 
 def run_one(axes: Axes, seed: int) -> dict[str, Any]:
     """Train one global model with one way to select clients, and test it on all devices now and then."""
-    from kfed.federated import FedAvg, fit_global
-    from kfed.federated._fleet import Fleet
-    from kfed.federated._stack import Stack, cross_entropy
-    from kfed.federated.evaluation import evaluate
+    from kfed.federated import FedAvg, Fleet, Stack, cross_entropy, evaluate, fit_global
 
     own = seed_of(seed, data=axes["data"], devices=axes["devices"], run=axes["run"]) % 2**31
     world = WORLDS[axes["data"]](axes["devices"], own)
@@ -216,7 +213,8 @@ EXPERIMENT = Experiment.of(
     "cluster with one taken before. Claims are judged by the clusters of the paper's rule. Five devices a round out of "
     "30 candidates: five with two classes each can cover all ten. Of three settings that were tried, this is the one "
     "that favours k-FED most; with ten devices a round its curve was hardly above that of pow-d. The rate falls from "
-    "0.1 to 0.02 on digits, and from 2 to 0.5 on Shakespeare, both in 200 rounds.",
+    "0.1 to 0.02 on digits, and from 2 to 0.5 on Shakespeare, both in 200 rounds. On Shakespeare accuracy still rises "
+    "when they end, with random selection from 45.8 to 46.6 % over the last 40: nothing is said of longer training.",
     quick=_runs(
         digits={"devices": 500, "rounds": 24, "test_every": 4, "runs": 1},
         shakespeare={"devices": 109, "rounds": 4, "test_every": 2, "runs": 1},

@@ -10,7 +10,7 @@ from kfed.baselines import distributed_lloyd, rows_message
 from kfed.datasets import partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
-from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, nearest_cost, oracle
+from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, nearest_cost, oracle, source_of
 from kfed.experiments.yardstick import similar
 from kfed.metrics import partition_cost
 from kfed.simulate import Communication, Round
@@ -116,7 +116,7 @@ def _table(name: str, results: list[Result]) -> TextTable:
         )
     pooled = f"all rows would be {np.mean([r['pooled_bytes'] for r in results]):,.0f} bytes"
     return TextTable(
-        f"{name} ({results[0]['source']}): costs over the oracle's; {pooled}", headings, tuple(rows), n_words=0
+        f"{name} ({source_of(results[0])}): costs over the oracle's; {pooled}", headings, tuple(rows), n_words=0
     )
 
 

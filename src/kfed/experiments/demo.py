@@ -27,7 +27,7 @@ N_CLUSTERS = 10
 
 @dataclass(frozen=True)
 class Quality:
-    """How well one method clustered the digits."""
+    """How well one method clustered the digits: the cost is of all images, each at its nearest center."""
 
     method: str
     rounds: int | None
@@ -91,9 +91,10 @@ def run_demo(seed: int = 0) -> DemoResult:
         "k^(z) = 2, robust": Round.of(paper.local, N_CLUSTERS, rule="robust"),
     }
     qualities = [
-        _quality(f"kfed, {way}", 1, points, digits, split.gather(done.device_labels())) for way, done in ways.items()
+        _quality(f"kfed, {way}", 1, data, done.aggregation.cluster_centers, split.gather(done.device_labels()))
+        for way, done in ways.items()
     ]
-    qualities.append(_quality("k-means, pooled data", None, points, digits, _centralized(points, seed)))
+    qualities.append(_quality("k-means, pooled data", None, data, *_centralized(points, seed)))
     return DemoResult(
         n_points=len(points),
         n_features=points.shape[1],
@@ -106,20 +107,21 @@ def run_demo(seed: int = 0) -> DemoResult:
     )
 
 
-def _centralized(points: Array, seed: int) -> Array:
+def _centralized(points: Array, seed: int) -> tuple[Array, Array]:
     from sklearn.cluster import KMeans
 
-    return np.asarray(KMeans(N_CLUSTERS, n_init=10, random_state=seed).fit(points).labels_)
+    found = KMeans(N_CLUSTERS, n_init=10, random_state=seed).fit(points)
+    return found.cluster_centers_, found.labels_
 
 
-def _quality(method: str, rounds: int | None, points: Array, digits: Array, labels: Array) -> Quality:
+def _quality(method: str, rounds: int | None, data: datasets.Dataset, centers: Array, labels: Array) -> Quality:
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    means = np.array([points[labels == cluster].mean(axis=0) for cluster in np.unique(labels)])
+    digits = np.asarray(data.classes)
     return Quality(
         method,
         rounds,
-        metrics.kmeans_cost(points, means, np.unique(labels, return_inverse=True)[1]),
+        metrics.kmeans_cost(data.points, centers),
         float(adjusted_rand_score(digits, labels)),
         float(normalized_mutual_info_score(digits, labels)),
         metrics.matched_accuracy(digits, labels),

@@ -26,6 +26,9 @@ from kfed.experiments.yardstick import is_below, worst
 Verdicts = dict[str, dict[str, Verdict]]
 """By experiment and claim."""
 
+UNSEEDED = ("privacy",)
+"""Experiments whose noise comes from the operating system: no seed repeats them, so nothing is written down."""
+
 USAGE = "use: python -m kfed.experiments.expected write FILE FOLDER..., or check FILE FOLDER"
 
 
@@ -46,6 +49,8 @@ def held_by_all(found: Sequence[Verdicts]) -> Verdicts:
     first, *others = found
     held = {}
     for name, claims in first.items():
+        if name in UNSEEDED:
+            continue
         kept = {
             claim: worst([verdict, *(own.get(name, {}).get(claim, VERDICTS[0]) for own in others)])
             for claim, verdict in claims.items()
@@ -55,15 +60,18 @@ def held_by_all(found: Sequence[Verdicts]) -> Verdicts:
 
 
 def problems(expected: Verdicts, found: Verdicts) -> Iterator[str]:
-    """Say which claims of the experiments that were run are missing, or have a worse verdict than expected.
+    """Say which experiments did not run, and which claims are missing or have a worse verdict than expected.
 
     Examples
     --------
     >>> list(problems({"a": {"x": "reproduced"}, "b": {"y": "reproduced"}}, {"a": {"x": "direction only"}}))
-    ['a: x is direction only; expected reproduced']
+    ['a: x is direction only; expected reproduced', 'b did not run; expected: y']
     """
-    for name in expected.keys() & found.keys():
-        for claim, verdict in expected[name].items():
+    for name, claims in expected.items():
+        if name not in found:
+            yield f"{name} did not run; expected: {', '.join(claims)}"
+            continue
+        for claim, verdict in claims.items():
             if claim not in found[name]:
                 yield f"{name}: {claim} is not claimed any more; write the expected verdicts again"
             elif is_below(found[name][claim], verdict):
@@ -71,7 +79,7 @@ def problems(expected: Verdicts, found: Verdicts) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; the exit code is 1 if a verdict is worse than expected, and 2 if the arguments are wrong."""
+    """Run the command; the exit code is 1 if a verdict is missing or worse than expected, 2 if arguments are wrong."""
     if len(arguments) < 3 or arguments[0] not in ("write", "check") or (arguments[0] == "check" and len(arguments) > 3):
         sys.stderr.write(f"{USAGE}\n")
         return 2
@@ -84,10 +92,8 @@ def main(arguments: Sequence[str]) -> int:
     expected = json.loads(file.read_bytes())
     wrong = sorted(problems(expected, found[0]))
     n_checked = sum(len(claims) for name, claims in expected.items() if name in found[0])
-    unseen = sorted(expected.keys() - found[0].keys())
     sys.stdout.write("".join(f"{line}\n" for line in wrong))
-    sys.stdout.write(f"{plural(n_checked, 'expected verdict')} checked, {len(wrong)} worse or missing")
-    sys.stdout.write(f"; not run: {', '.join(unseen)}\n" if unseen else "\n")
+    sys.stdout.write(f"{plural(n_checked, 'expected verdict')} checked; {plural(len(wrong), 'problem')}\n")
     return 1 if wrong else 0
 
 

@@ -10,7 +10,17 @@ import numpy as np
 from kfed.datasets import Partition, partition
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
-from kfed.experiments.oracle import FULL_CASES, MIN_POINTS, QUICK_CASES, Oracle, by_case, files_of, nearest_cost, oracle
+from kfed.experiments.oracle import (
+    FULL_CASES,
+    MIN_POINTS,
+    QUICK_CASES,
+    Oracle,
+    by_case,
+    files_of,
+    nearest_cost,
+    oracle,
+    source_of,
+)
 from kfed.experiments.yardstick import leads
 from kfed.metrics import partition_cost
 from kfed.simulate import Round
@@ -139,7 +149,7 @@ def _table(name: str, results: list[Result]) -> TextTable:
     headings = ["partition"]
     for reading in READINGS.values():
         headings += [f"cost {reading}: above the oracle's, %", "(φ(k') - φ*) / (φ(k) - φ*)"]
-    about = f"{name}: {results[0]['n_points']:,} points of {results[0]['source']}"
+    about = f"{name}: {results[0]['n_points']:,} points of {source_of(results[0])}"
     return TextTable(about + (", the oracle's k" if results[0]["is_chosen"] else ""), tuple(headings), tuple(rows))
 
 

@@ -85,9 +85,13 @@ def _usual(results: list[Result]) -> list[Result]:
     return select(_drawn(results), **USUAL)
 
 
+def _mean(results: list[Result], name: str) -> float:
+    return float(np.mean([result[name] for result in results]))
+
+
 def _told_apart(usual: list[Result]) -> Finding:
     own = select(usual, distance=NEAR)
-    ours, pooled, known = (np.mean([result[name] for result in own]) for name in (KFED, POOLED, KNOWN))
+    ours, pooled, known = (_mean(own, name) for name in (KFED, POOLED, KNOWN))
     return Finding(
         claim=f"k-FED tells clusters apart that share no device and are {NEAR:g} standard deviations apart",
         paper="weaker separation for pairs that share no device, no accuracy given",
@@ -108,8 +112,8 @@ def _needed(usual: list[Result]) -> Finding:
         paper=f"k^(1/4) instead of √k: {theory:g} times less at k = {N_CLUSTERS}, constants apart",
         ours=f"{RIGHT:g} % right from {np.mean(ours):.2g} sd on, pooled from {more}{np.mean(pooled):.2g} sd on",
         verdict=leads(np.log(np.divide(pooled, ours)).tolist(), float(np.log(theory))),
-        reason=f"the theorem vouches for k-FED from {usual[0]['inactive_bound']:,.0f} sd on, and centralized theory "
-        f"for k-means from {usual[0]['centralized_bound']:,.0f} sd on: sufficient, not necessary",
+        reason=f"the theorem vouches for k-FED from {_mean(usual, 'inactive_bound'):,.0f} sd on, and centralized "
+        f"theory for k-means from {_mean(usual, 'centralized_bound'):,.0f} sd on: sufficient, not necessary",
     )
 
 
@@ -120,7 +124,7 @@ def _guaranteed(results: list[Result]) -> Finding:
         claim="where the main theorem's distances hold, every point is right",
         paper="all points are classified correctly",
         ours=f"{least:.2f} % in the worst of {len(own)} runs; pairs that share no device "
-        f"{own[0]['inactive_bound']:,.0f} sd apart, others {own[0]['active_bound']:,.0f}",
+        f"{_mean(own, 'inactive_bound'):,.0f} sd apart, others {_mean(own, 'active_bound'):,.0f}",
         verdict=holds(least == 100),
     )
 
@@ -173,7 +177,7 @@ def _needs_table(results: list[Result]) -> TextTable:
     for local, sharing in dict.fromkeys((r["local"], r["sharing"]) for r in results):
         own = select(_drawn(results), local=local, sharing=sharing)
         needs = plus_minus(_needs(own, KFED))
-        bounds = (f"{np.mean([r[name] for r in own]):,.0f}" for name in ("inactive_bound", "centralized_bound"))
+        bounds = (f"{_mean(own, name):,.0f}" for name in ("inactive_bound", "centralized_bound"))
         rows.append((str(local), str(sharing), str(CLUSTER_SIZE // sharing), needs, *bounds))
     title = f"Distance in sd from which on {RIGHT:g} % of the points are right, and what theory asks for"
     headings = ("k'", "m₀", "points of a cluster on a device", "k-FED", "main theorem", "centralized theory")
@@ -212,7 +216,7 @@ def _draw_usual(ax: Panel, usual: list[Result]) -> None:
         spread(ax, distances, runs, LABELS[method], color, **style)
         ax.text(*at, words, color=color, fontweight="bold", va="center")
     for name, (method, words) in BOUNDS.items():
-        bound, color = usual[0][name], COLORS[method]
+        bound, color = _mean(usual, name), COLORS[method]
         ax.axvline(bound, color=color, linestyle=":", linewidth=1.6)
         words = f"{words}\nfrom {bound:,.0f} sd on"
         ax.annotate(words, (bound, 6), (-5, 0), textcoords="offset points", ha="right", color=color, fontsize="small")
@@ -235,7 +239,7 @@ def _draw_varied(ax: Panel, varied: dict[int, list[Result]], letter: str, color:
     near = sorted(set.intersection(*({r["distance"] for r in own} for own in varied.values())))
     for position, (value, own) in enumerate(varied.items()):
         runs = [[r[KFED] for r in select(own, distance=distance)] for distance in near]
-        label = f"{letter} = {value} (theorem: {own[0]['inactive_bound']:,.0f} sd)"
+        label = f"{letter} = {value} (theorem: {_mean(own, 'inactive_bound'):,.0f} sd)"
         strength = 0.35 + 0.65 * position / (len(varied) - 1)
         spread(ax, near, runs, label, color, markersize=4, alpha=strength)
     ax.set_xscale("log")

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kfed._base import checks
 from kfed._base.array import Array
-from kfed.datasets import Dataset, digits_by_writer, partition, shakespeare
-from kfed.datasets.sources import digits_files, shakespeare_files
+from kfed._base.geometry import squared_norm
+from kfed.datasets import Dataset, digits_by_writer, digits_files, partition, shakespeare, shakespeare_files
 from kfed.device import cluster_device
 from kfed.experiments.experiment import Axes, Result, seed_of
 from kfed.metrics import partition_cost
@@ -80,19 +79,14 @@ def _clustered(name: str, n_owners: int, seed: int) -> tuple[Dataset, dict[int, 
     data = some_owners(name, n_owners, seed)
     own = seed_of(seed, oracle=name, n_owners=n_owners)
     candidates = {k: pooled_labels(data.points, k, own) for k in CANDIDATES}
-    choices = {k: separation_ratios(data.points, labels) for k, labels in candidates.items()}
+    choices = {k: largest_ratios(data.points, labels) for k, labels in candidates.items()}
     return data, candidates, max(choices, key=lambda k: (np.mean(choices[k] > THRESHOLD), k))
 
 
 def nearest_cost(points: Any, centers: Array) -> float:
     """The k-means cost as the authors' code takes it: of every point to its nearest center on the server."""
     squares = np.einsum("kd,kd->k", centers, centers) - 2 * (points @ centers.T)
-    return max(0.0, float(np.asarray(squares.min(axis=1), np.float64).sum()) + _squared_norm(points))
-
-
-def _squared_norm(points: Any) -> float:
-    values = np.ravel(points.data if checks.is_sparse(points) else points).astype(np.float64)
-    return float(values @ values)
+    return max(0.0, float(np.asarray(squares.min(axis=1), np.float64).sum()) + squared_norm(points))
 
 
 def pooled_labels(points: Any, n_clusters: int, seed: int) -> Array:
@@ -101,7 +95,7 @@ def pooled_labels(points: Any, n_clusters: int, seed: int) -> Array:
     return min(tries, key=lambda local: local.cost).labels
 
 
-def separation_ratios(points: Any, labels: Array) -> Array:
+def largest_ratios(points: Any, labels: Array) -> Array:
     """c_rs of all pairs where they are largest: each cluster whole on a device of its own, so that k' = m0 = 1."""
     ratios = choose_by_separation(points, [labels], groups=labels).separation_ratios
     return next(iter(ratios.values()))
@@ -114,6 +108,14 @@ def some_owners(name: str, n_owners: int, seed: int) -> Dataset:
         data.owners, seed_of(seed, owners=name, n_owners=n_owners), min_points=MIN_POINTS, n_devices=n_owners
     )
     return data.take(np.sort(np.concatenate(drawn.rows)))
+
+
+def source_of(result: Result) -> str:
+    """Where the rows are from; writers are named as such, since a structured device is made of clusters instead."""
+    source = str(result["source"])
+    if result["data"] != DIGITS:
+        return source
+    return f"{source.removesuffix(' by writer')}, images of {result['n_owners']} writers"
 
 
 def files_of(axes: Axes) -> tuple[str, ...]:

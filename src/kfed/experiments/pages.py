@@ -32,7 +32,7 @@ def write_html(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
     files.write(path, to_html(report_of(outcomes)))
 
 
-def write_markdown(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
+def write_documentation(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
     """Write a page of the documentation; pictures go to a folder beside it that has the page's name."""
     write_page(report_of(outcomes), path, PREFACE)
 
@@ -47,7 +47,7 @@ def with_earlier(outcomes: Sequence[ExperimentOutcome], folder: Path) -> list[Ex
 def report_of(outcomes: Sequence[ExperimentOutcome]) -> Report:
     """Describe what became of some experiments."""
     sections = tuple(map(section_of, outcomes))
-    return Report(TITLE, sections, (PAPER, PAPER_ADDRESS), tally(outcomes), _facts(outcomes))
+    return Report(TITLE, sections, (PAPER, PAPER_ADDRESS), verdict_counts(outcomes), _facts(outcomes))
 
 
 def section_of(outcome: ExperimentOutcome) -> Section:
@@ -72,7 +72,9 @@ def _blocks(outcome: ExperimentOutcome) -> Iterator[Block]:
     yield from outcome.summary.tables
     yield Paragraph(experiment.measure, label="Measure")
     yield Paragraph(experiment.setup_differs, label="How the setup differs")
-    yield Origin(f"{n_runs} runs, {seconds} seconds", f"kfed reproduce {experiment.name}")
+    is_quick = outcome.preset == "quick"
+    made = f"{n_runs} runs{' of the quick preset' if is_quick else ''}, {seconds} seconds"
+    yield Origin(made, f"kfed reproduce {experiment.name}{' --quick' if is_quick else ''}")
 
 
 def findings_of(outcome: ExperimentOutcome) -> tuple[Finding, ...]:
@@ -81,7 +83,7 @@ def findings_of(outcome: ExperimentOutcome) -> tuple[Finding, ...]:
     return tuple(replace(finding, is_ours=finding.is_ours or beyond) for finding in outcome.summary.findings)
 
 
-def tally(outcomes: Sequence[ExperimentOutcome]) -> str:
+def verdict_counts(outcomes: Sequence[ExperimentOutcome]) -> str:
     """Say how many claims got which verdict, the paper's and ours apart, and how many experiments were skipped."""
     findings = [finding for outcome in outcomes for finding in findings_of(outcome)]
     n_skipped = sum(bool(outcome.skipped) for outcome in outcomes)

@@ -15,7 +15,7 @@ from typing import Any
 
 from kfed._base import checks, figures, files, pool
 from kfed._version import __version__
-from kfed.datasets.sources import locate
+from kfed.datasets import locate
 from kfed.errors import MissingDataError, MissingExtraError
 from kfed.experiments.drawing import legend_below
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result

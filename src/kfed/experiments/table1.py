@@ -122,7 +122,7 @@ def _finding(results: list[Result]) -> Finding:
         claim="one round recovers the target clustering",
         paper=f"{min(mean for mean, _ in printed):.2f} to {max(mean for mean, _ in printed):.2f} at c = 100",
         ours=_range(ours),
-        verdict=reaches(ours, [mean for mean, _ in printed], noise, same_setting=True),
+        verdict=reaches(ours, [mean for mean, _ in printed], noise),
         reason=f"at 20 sd, where by the theorem's formula c is {min(c):.2g} to {max(c):.2g}, "
         f"{_range(means[others[0]])}; at 40 sd with one plain k-means++ seeding, as in the authors' code, "
         f"{_range(means[others[1]])}",

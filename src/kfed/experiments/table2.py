@@ -18,11 +18,11 @@ from kfed.experiments._personalization import (
     ROBUST,
     TRUTH,
     Place,
+    by_method,
     leads_over,
     named,
     places_of,
     printed,
-    shown,
     train_and_test,
     values,
 )
@@ -115,8 +115,8 @@ def _finding(results: list[Result], place: Place) -> Finding:
     claim = "k-FED does better than IFCA and one global model" if is_mixed else "k-FED does as well as IFCA"
     return Finding(
         claim=f"{claim}, {named(place)}",
-        paper=shown(paper),
-        ours=shown({method: float(np.mean(values(results, place, method))) for method in METHODS}),
+        paper=by_method(paper),
+        ours=by_method({method: float(np.mean(values(results, place, method))) for method in METHODS}),
         verdict=worst([against_ifca, leads(over[GLOBAL], paper[KFED] - paper[GLOBAL])]),
         reason=_reason(over[IFCA], over[GLOBAL], paper),
     )
@@ -130,8 +130,8 @@ def _shared_finding(results: list[Result], place: Place) -> Finding:
     means = {GLOBAL: GLOBAL, IFCA: better, KFED: KFED_SHARED}
     return Finding(
         claim=f"with a shared start k-FED does better than IFCA and one global model, {named(place)}",
-        paper=f"has none; without, {shown(paper)}",
-        ours=shown({name: float(np.mean(values(results, place, method))) for name, method in means.items()}),
+        paper=f"has none; without, {by_method(paper)}",
+        ours=by_method({name: float(np.mean(values(results, place, method))) for name, method in means.items()}),
         verdict=worst([leads(over_ifca), leads(over_global)]),
         reason=_reason(over_ifca, over_global, paper),
         is_ours=True,

@@ -13,7 +13,7 @@ from kfed.datasets import Partition, partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.yardstick import leads, similar, worst
-from kfed.server import aggregate
+from kfed.simulate import Round
 from kfed.site import MIN_TABLE_CLUSTER_SIZE, Table, cluster_table
 from kfed.wire import Column, FeatureSchema
 
@@ -103,13 +103,11 @@ def _round(
 ) -> Array:
     """Labels after one round as people get them who give k to the server, and no other number to anyone."""
     names = tuple(column.name for column in schema.columns or ())
-    tables = [Table(values[rows], names, schema=schema) for rows in split.rows]
+    sites = {f"site {i}": Table(values[rows], names, schema=schema) for i, rows in enumerate(split.rows)}
     how: dict[str, Any] = {"random_state": seed, "min_cluster_size": min_cluster_size}
-    kept = [cluster_table(own, None, f"site {position}", **how) for position, own in enumerate(tables)]
-    result = aggregate([own.to_message() for own in kept], n_clusters)
+    done = Round.of({name: cluster_table(own, None, name, **how).clustering for name, own in sites.items()}, n_clusters)
     labels = np.empty(len(values), int)
-    for own, table, rows in zip(kept, tables, split.rows, strict=True):
-        labels[rows] = own.labels(result, table.values)
+    labels[np.concatenate(split.rows)] = np.concatenate(done.device_labels(own.values for own in sites.values()))
     return labels
 
 

@@ -28,10 +28,18 @@ from kfed.federated.worth import useless as useless
 from kfed.simulate import Communication
 
 if TYPE_CHECKING:
+    from kfed.federated._fleet import Fleet as Fleet  # as all that is not in __all__: for experiments
+    from kfed.federated._plans import ByLabel as ByLabel
+    from kfed.federated._stack import Stack as Stack
+    from kfed.federated._stack import cross_entropy as cross_entropy
     from kfed.federated.baselines import IFCAModels, fit_global, fit_ifca
+    from kfed.federated.engine import Progress as Progress
     from kfed.federated.engine import RoundRecord
+    from kfed.federated.engine import Run as Run
     from kfed.federated.evaluation import Evaluation
+    from kfed.federated.evaluation import evaluate as evaluate
     from kfed.federated.models import FederatedModels
+    from kfed.federated.models import total_sent as total_sent
     from kfed.federated.personalization import PersonalizedModels, fit_personalized
     from kfed.federated.settings import FedAvg
 
@@ -56,15 +64,23 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ByLabel": "_plans",
     "Evaluation": "evaluation",
     "FedAvg": "settings",
     "FederatedModels": "models",
+    "Fleet": "_fleet",
     "IFCAModels": "baselines",
     "PersonalizedModels": "personalization",
+    "Progress": "engine",
     "RoundRecord": "engine",
+    "Run": "engine",
+    "Stack": "_stack",
+    "cross_entropy": "_stack",
+    "evaluate": "evaluation",
     "fit_global": "baselines",
     "fit_ifca": "baselines",
     "fit_personalized": "personalization",
+    "total_sent": "models",
 }
 
 

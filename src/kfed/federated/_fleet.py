@@ -86,7 +86,7 @@ class Fleet:
         return self.targets[self.starts[device] : self.starts[device + 1]]
 
 
-def part_of(fleet: Fleet, rows_of: Mapping[int, np.ndarray[Any, np.dtype[np.int64]]]) -> Fleet:
+def fleet_of_rows(fleet: Fleet, rows_of: Mapping[int, np.ndarray[Any, np.dtype[np.int64]]]) -> Fleet:
     """Return a fleet of some devices, with some of the rows of each."""
     rows = torch.from_numpy(np.concatenate(list(rows_of.values())))
     names = tuple(fleet.device_ids[device] for device in rows_of)
@@ -99,7 +99,7 @@ def halves_of(fleet: Fleet, devices: Iterable[int], seed: int) -> tuple[Fleet, F
     for device in devices:
         rows = np.random.default_rng([seed, device]).permutation(fleet.rows(device))
         first[device], second[device] = rows[: len(rows) // 2 or None], rows[len(rows) // 2 :]
-    return part_of(fleet, first), part_of(fleet, second)
+    return fleet_of_rows(fleet, first), fleet_of_rows(fleet, second)
 
 
 def as_inputs(values: Any, name: str) -> torch.Tensor:

@@ -32,7 +32,7 @@ KIND, VERSION = "federated models", 1
 Arrays = dict[str, Array]
 
 
-def write(path: str | os.PathLike[str], models: Any, facts: Mapping[str, Any], door: Door | None = None) -> None:
+def write_models(path: str | os.PathLike[str], models: Any, facts: Mapping[str, Any], door: Door | None = None) -> None:
     """Write models of any method; the file may be read by its owner alone, as it knows centers of devices."""
     arrays = _tensors("model", models._stack.parameters) | _route_arrays(models._route, models.device_ids)
     arrays["history"] = records_of(models.history)

@@ -23,7 +23,7 @@ from kfed.federated._plans import LowestLoss, OneModel, losses_of_models
 from kfed.federated._routes import OneEach, Route
 from kfed.federated._stack import Stack, check_fits
 from kfed.federated.engine import Observe, Progress, RoundRecord, Run
-from kfed.federated.models import FederatedModels, OnRound, total, watching
+from kfed.federated.models import FederatedModels, OnRound, total_sent, watching
 from kfed.federated.selection import Selection
 from kfed.federated.settings import FedAvg
 from kfed.simulate import Communication
@@ -59,7 +59,7 @@ def fit_global(
     route = OneEach(dict.fromkeys(fleet.device_ids, 0))
 
     def models(stack: Stack, history: tuple[RoundRecord, ...] = ()) -> FederatedModels:
-        return FederatedModels("global", stack, route, training.loss, fleet.device_ids, history, total(history))
+        return FederatedModels("global", stack, route, training.loss, fleet.device_ids, history, total_sent(history))
 
     run = Run.of(fleet, OneModel(fleet), training, selection, watching(observe, on_round, models))
     done = run.finish(Progress(stack), checkpoint=checkpoint, show_progress=progress)
@@ -125,7 +125,7 @@ def fit_ifca(
         training.loss,
         fleet.device_ids,
         done.history,
-        total(done.history + one_start * (n_starts - 1)),
+        total_sent(done.history + one_start * (n_starts - 1)),
         choices,
     )
 

@@ -15,7 +15,7 @@ from kfed._base import checks, text
 from kfed._base.array import Array
 from kfed.device import MIN_CLUSTER_SIZE, LocalClustering
 from kfed.errors import AggregationWarning, InvalidInputError, TooFewCentersError
-from kfed.federated._fleet import Fleet, halves_of, part_of
+from kfed.federated._fleet import Fleet, fleet_of_rows, halves_of
 from kfed.federated._plans import ByLabel
 from kfed.federated._routes import ByNearestCenter, OneEach, Route
 from kfed.federated._updates import FirstUpdate
@@ -194,7 +194,7 @@ class Search:
         devices = self._some_devices()
         rows = {device: self.fleet.rows(device) for device in devices.tolist()}
         taken = np.isin(self.fleet.owners, devices)
-        worth = self._judged(part_of(self.fleet, rows), labels[taken]) if self.is_judged else None
+        worth = self._judged(fleet_of_rows(self.fleet, rows), labels[taken]) if self.is_judged else None
         return Groups("given", labels, OneEach(models), None, worth, worth.communication if worth else Communication())
 
     def _clustering(self, way: Way, local: dict[str, LocalClustering], default: str = "robust") -> Clustering:

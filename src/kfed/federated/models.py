@@ -116,7 +116,7 @@ class FederatedModels:
         """
         from kfed.federated import _models_file
 
-        _models_file.write(path, self, {"class": type(self).__name__, **self._facts()}, self._way_in())
+        _models_file.write_models(path, self, {"class": type(self).__name__, **self._facts()}, self._way_in())
 
     @classmethod
     def load(
@@ -192,6 +192,6 @@ def watching(
     return both
 
 
-def total(history: tuple[RoundRecord, ...]) -> Communication:
+def total_sent(history: tuple[RoundRecord, ...]) -> Communication:
     """All that was sent in these rounds."""
     return sum((record.communication for record in history), Communication())

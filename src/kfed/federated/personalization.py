@@ -26,7 +26,7 @@ from kfed.federated._updates import FirstUpdate
 from kfed.federated._ways import Features
 from kfed.federated.engine import Observe, Progress, RoundRecord, Run
 from kfed.federated.groups import Clustering, Clusters, Door, Groups, Search
-from kfed.federated.models import FederatedModels, OnRound, total, watching
+from kfed.federated.models import FederatedModels, OnRound, total_sent, watching
 from kfed.federated.selection import Selection
 from kfed.federated.settings import FedAvg
 from kfed.federated.worth import GroupWorth
@@ -200,7 +200,7 @@ def fit_personalized(
             _loss=training.loss,
             device_ids=fleet.device_ids,
             history=history,
-            communication=groups.sent + total(history),
+            communication=groups.sent + total_sent(history),
             worth=groups.worth,
             by=groups.by,
             _clustering=known.clustering if known else None,

@@ -75,6 +75,12 @@ class Assessment:
         return min(self.without, key=lambda one: one.share_kept, default=None)
 
     @property
+    def is_unstable(self) -> bool:
+        """Whether many rows change their cluster without a single device."""
+        worst = self.worst_without
+        return worst is not None and worst.share_kept < KEPT
+
+    @property
     def has_too_few_centers(self) -> bool:
         """Whether there are so few device centers that clusters and their number cannot be told from chance."""
         return len(self.aggregation.messages.centers) < 2 * self.aggregation.n_clusters + 1
@@ -88,7 +94,7 @@ class Assessment:
             centers = text.plural(len(self.aggregation.messages.centers), "center")
             k = text.plural(self.aggregation.n_clusters, "cluster")
             return Conclusion(f"too few centers to tell: {centers} for {k}", None, tuple(self._sentences()))
-        if worst is not None and worst.share_kept < KEPT:
+        if worst is not None and self.is_unstable:
             kept = f"{1 - worst.share_kept:.0%} of the rows of others change their cluster"
             return Conclusion(f"unstable: without {worst.device_id!r}, {kept}", False, tuple(self._sentences()))
         if pair is None:
@@ -107,26 +113,27 @@ class Assessment:
         worst = self.worst_without
         if worst is not None:
             share = f"at least {worst.share_kept:.0%}" if worst.share_kept < 0.995 else "practically all"
-            yield f"Without any one device, {share} of the rows of the others keep their cluster."
+            mean = f", {np.mean([one.share_kept for one in self.without]):.0%} on average" if self.is_unstable else ""
+            yield f"Without any one device, {share} of the rows of the others keep their cluster{mean}."
         if self.optimality is not None:
             yield text.sentence(self.optimality.conclusion().text)
 
     def advice(self) -> Iterator[str]:
         """What to do, the most pressing first."""
-        worst, pair = self.worst_without, nearest_pair(self.gaps)
+        pair, was_compared = nearest_pair(self.gaps), self.aggregation.k_choice is not None
         if self.has_too_few_centers:
             yield "let devices look for more local clusters, or wait for more devices; then judge again"
-        if worst is not None and worst.share_kept < KEPT:
+        if self.is_unstable:
             pivotal = [one.device_id for one in self.without if one.share_kept < KEPT]
-            look = (
-                f", and look at {text.listed(list(map(repr, pivotal)))}" if 3 * len(pivotal) < len(self.without) else ""
-            )
-            yield f"compare numbers of clusters (kfed aggregate -k 2-12){look}"
+            named = text.listed(list(map(repr, pivotal)))
+            if was_compared:
+                yield f"the clusters depend on {named}: look at the rows there, or wait for more devices"
+            else:
+                look = f", and look at {named}" if 3 * len(pivotal) < len(self.without) else ""
+                yield f"compare numbers of clusters (kfed aggregate -k 2-12){look}"
         elif pair is not None and self.gaps[pair] < OVERLAPPING:
-            yield (
-                f"rows between clusters {pair[0]} and {pair[1]} could be in either; ask for fewer clusters, or compare "
-                "numbers (kfed aggregate -k 2-12)"
-            )
+            compare = "" if was_compared else ", or compare numbers (kfed aggregate -k 2-12)"
+            yield f"rows between clusters {pair[0]} and {pair[1]} could be in either; ask for fewer clusters{compare}"
         bad = self._bad_devices()
         if bad:
             verb = "fits" if len(bad) == 1 else "fit"
@@ -143,7 +150,8 @@ class Assessment:
         """Pairs of clusters that are nearest, and devices that fit worst or matter most."""
         rows = self._pair_rows()
         if rows:
-            yield TextTable("Nearest clusters", ("clusters", "standard deviations apart"), rows)
+            title = "Nearest clusters, by how far their rows spread along the line between them"
+            yield TextTable(title, ("clusters", "standard deviations apart"), rows)
         devices = self._device_rows()
         if devices:
             heads = ("device", "rows", "distance over the median device", "rows of others kept without it")

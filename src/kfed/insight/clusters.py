@@ -105,9 +105,9 @@ def _summary(aggregation: Aggregation, profile: Profile, called: Sequence[str], 
     moments = RowMoments.of(aggregation.messages)
     explained = moments.quality(aggregation.center_labels, aggregation.n_clusters).explained
     largest, smallest = int(profile.shares.argmax()), int(profile.shares.argmin())
-    n_rows = round(float(profile.sizes.sum()))
+    n_rows, n_devices = round(float(profile.sizes.sum())), int(np.count_nonzero(profile.rows_on_devices.any(axis=1)))
     sentences = [
-        f"{text.plural(n_rows, 'row')} of {text.plural(len(profile.device_ids), 'device')} are in "
+        f"{text.plural(n_rows, 'row')} of {text.plural(n_devices, 'device')} are in "
         f"{text.plural(profile.n_clusters, 'cluster')}."
     ]
     if profile.n_clusters > 1:

@@ -17,7 +17,7 @@ from kfed._base.report import Block, Conclusion, Notes, Plot, Report, Section, T
 from kfed._version import __version__
 from kfed.insight.assessment import Assessment
 from kfed.insight.html import to_html
-from kfed.server import Aggregation, KChoice, choose_k, plot_centers, plot_traversal
+from kfed.server import Aggregation, KChoice, choose_k, find_k, plot_centers, plot_traversal
 from kfed.theory import Certificate, Judgement
 
 if TYPE_CHECKING:
@@ -136,18 +136,19 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     (3, True)
     """
     certificate = aggregation.certificate(required_ratio)
-    choice = aggregation.k_choice or choose_k(aggregation.messages.rescaled, None, aggregation.min_devices)
-    doubts = tuple(_doubts_about_k(aggregation, choice))
+    choice = aggregation.k_choice or _shown(aggregation)
+    shows_k = choice.is_reliable or aggregation.rounds == 1  # second messages have one center for each cluster
+    doubts = tuple(_doubts_about_k(aggregation, choice)) if shows_k else ()
     assessment = Assessment.of(aggregation)
     return Diagnosis(
         certificate.verdict,
         certificate.is_guaranteed,
-        "" if doubts else f"the centers show {choice}",
+        _evidence(choice, assessment) if shows_k and not doubts else "",
         (*aggregation.warnings, *doubts),
         tuple(certificate.facts()),
         (*_pairs(certificate), _clusters(aggregation, certificate)),
         tuple(_plots(aggregation, certificate, choice)),
-        certificate.notes,
+        (*certificate.notes, *_other_measure(assessment)),
         {
             "certificate": certificate.to_dict(),
             "k_choice": text.plain({**choice.facts(), "distances": choice.distances, "ratios": choice.ratios}),
@@ -173,6 +174,30 @@ def diagnose_data(report: SeparationReport) -> Diagnosis:
     )
 
 
+def _evidence(choice: KChoice, assessment: Assessment) -> str:
+    if not (assessment.is_unstable and choice.is_reliable):
+        return f"the centers show {choice}"
+    return f"on average over devices that are left out, though, the centers show {choice}"
+
+
+def _other_measure(assessment: Assessment) -> Iterator[str]:
+    """Say why the nearest clusters of the theorem may be others than those by standard deviations."""
+    if assessment.has_squares and assessment.aggregation.n_clusters > 2:
+        yield (
+            "c_rs compares distances with how far rows spread in any direction, and standard deviations with how far "
+            "along the line between two clusters: clusters that differ by a yes or no alone are near by the first, and "
+            "far by the second"
+        )
+
+
+def _shown(aggregation: Aggregation) -> KChoice:
+    """The number of clusters that the messages show: for summaries found as `kfed.aggregate` would find it."""
+    batch, min_devices = aggregation.messages, aggregation.min_devices
+    if batch.is_summary is None:
+        return choose_k(batch.rescaled, None, min_devices)
+    return find_k(batch, aggregation.rule, None, min_devices)
+
+
 def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
     """Say where the centers themselves show another number of clusters than was asked for."""
     if choice.n_clusters == aggregation.n_clusters:
@@ -194,7 +219,7 @@ def _pairs(judged: Judgement) -> Iterator[TextTable]:
         yield replace(judged.condition_table(), title="What the proofs ask for")
     table = judged.pair_table()
     if table.rows:
-        yield replace(table, title="How far apart the clusters are")
+        yield replace(table, title="How far apart the clusters are for the theorem")
 
 
 def _clusters(aggregation: Aggregation, certificate: Certificate) -> TextTable:
@@ -212,7 +237,7 @@ def _clusters(aggregation: Aggregation, certificate: Certificate) -> TextTable:
         )
         for cluster, (size, near) in enumerate(zip(aggregation.cluster_sizes, lower.argmin(axis=1), strict=True))
     )
-    headings = ("cluster", "points", "device centers", "devices", "least apart from", "c_rs at least")
+    headings = ("cluster", "points", "device centers", "devices", "least c_rs to", "c_rs at least")
     return TextTable("The clusters", headings, rows, n_words=0)
 
 

@@ -3,17 +3,18 @@
 It knows devices by their messages alone; the import contract keeps it from everything that touches a data point.
 """
 
-from kfed.server.aggregation import Aggregation
-from kfed.server.algorithm2 import RULES
-from kfed.server.answers import Clustered, answer, assign, clusters_for
+from kfed.server.aggregation import Aggregation, aggregate_batch
+from kfed.server.algorithm2 import RULES, Clustered, clusters_for
 from kfed.server.auto_k import choose_k
-from kfed.server.column_advice import late_advice
+from kfed.server.column_advice import late_advice, unit_advice
 from kfed.server.comparing import compare_k
-from kfed.server.door import aggregate, choose_n_clusters
+from kfed.server.door import Inbox, aggregate, choose_n_clusters, read_messages
+from kfed.server.finding_k import find_k
 from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, without_each
-from kfed.server.inbox import Inbox, read_messages
+from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
+from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
 from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_traversal
@@ -29,10 +30,12 @@ from kfed.server.tree import aggregate_tree
 
 __all__ = [
     "DEFAULT",
+    "IN_ONE_WAY",
     "RULES",
     "Aggregation",
     "ClusterModel",
     "Clustered",
+    "Grouping",
     "HasCenters",
     "Inbox",
     "KChoice",
@@ -43,12 +46,11 @@ __all__ = [
     "RowMoments",
     "Without",
     "aggregate",
+    "aggregate_batch",
     "aggregate_refined",
     "aggregate_tree",
     "agreement",
-    "answer",
     "as_aggregated",
-    "assign",
     "choose_k",
     "choose_n_clusters",
     "cluster_again",
@@ -58,15 +60,18 @@ __all__ = [
     "distances",
     "dot_areas",
     "farthest_first",
+    "find_k",
     "gaps_between",
     "late_advice",
     "misfits",
     "nearest_pair",
+    "new_level_advice",
     "plot_centers",
     "plot_traversal",
     "predict",
     "read_messages",
     "register_rule",
     "rule_name",
+    "unit_advice",
     "without_each",
 ]

@@ -13,24 +13,24 @@ from kfed.server.k_choice import KChoice
 from kfed.theory import Presence
 from kfed.wire import MessageBatch, Notice
 
-FAR_OUT = 10.0
-"""A device is on another scale, it seems, if its centers lie this many times as far out as those of most devices."""
-
 MIXED_UP = 0.4
 """Standard deviation of the points about local centers, over the gap between neighbouring global centers, from which
 local clusters seem to be mixtures. On six public sets it was at most 0.35 where the cost was within half of pooled
 k-means', and at least 0.78 on devices that are alike with k^(z) = sqrt(k), where the cost was 5 to 38 times as high."""
 
-MOST_SITES = 1_000
-"""More devices than this were not set up by hand, each by somebody who could forget something."""
-
 
 def advice(
-    center_owners: Array, center_labels: Array, n_clusters: int, choice: KChoice | None, rule: str = "paper"
+    center_owners: Array,
+    center_labels: Array,
+    n_clusters: int,
+    choice: KChoice | None,
+    rule: str = "paper",
+    rounds: int = 1,
 ) -> Iterator[Notice]:
-    """Say what to look at in these clusters; nothing for a single device, which has none to differ from.
+    """Say what to look at in these clusters; nothing if there is one device only.
 
-    Regions are expected to have many clusters each: the corollary is about their devices.
+    Regions are expected to have many clusters each: the corollary is about their devices. A second message has one
+    center for each cluster, of however many rows, so that a single center says nothing then.
 
     Examples
     --------
@@ -40,8 +40,16 @@ def advice(
     """
     if np.ptp(center_owners) == 0:
         return
-    lone = np.flatnonzero(np.bincount(center_labels, minlength=n_clusters) == 1)
-    if len(lone):
+    sizes = np.bincount(center_labels, minlength=n_clusters)
+    n_empty = int(np.count_nonzero(sizes == 0))
+    if n_empty:
+        yield Notice(
+            "empty clusters",
+            f"{n_empty:,} of {n_clusters:,} clusters {'is' if n_empty == 1 else 'are'} empty, since there are fewer "
+            "different device centers: ask for fewer clusters",
+        )
+    lone = np.flatnonzero(sizes == 1)
+    if len(lone) and rounds == 1:
         rest = "clusters rests" if len(lone) == 1 else "clusters rest"
         yield Notice(
             "single center",
@@ -57,38 +65,12 @@ def advice(
             f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary",
         )
     if choice is not None and not choice.is_reliable:
-        yield Notice("unsure k", f"no number of clusters stands out, and {n_clusters} was taken: {choice.reason}")
+        what = "no number of clusters stands out"
+        if choice.comparison is not None and choice.comparison.recommended is not None:
+            what = "the number of clusters is not sure"
+        yield Notice("unsure k", f"{what}, and {n_clusters} was taken: {choice.reason}")
     elif choice is not None and not choice.agreement:
         yield Notice("unsure k", f"the number of clusters has no second opinion: {choice.reason}")
-
-
-def off_scale(batch: MessageBatch) -> Iterator[Notice]:
-    """Name the devices whose rows, it seems, were not put on the scale of the others.
-
-    Examples
-    --------
-    >>> from kfed import DeviceMessage
-    >>> sent = [DeviceMessage(name, [[0.5 * at], [at]], [9, 9]) for name, at in {"a": 1, "b": -2, "c": 170}.items()]
-    >>> [found.text for found in off_scale(MessageBatch.of(sent))]
-    ["all centers of 'c' lie more than 10 times as far out as those of most devices: are its rows on the scale ...?"]
-    """
-    present, owners = np.unique(batch.owners, return_inverse=True)
-    if not 3 <= len(present) <= MOST_SITES:
-        return
-    centers = batch.centers.astype(np.float64)
-    out = np.linalg.norm(centers - np.median(centers, axis=0), axis=1)
-    nearest, farthest = np.full(len(present), np.inf), np.zeros(len(present))
-    np.minimum.at(nearest, owners, out)
-    np.maximum.at(farthest, owners, out)
-    usual = np.median(farthest)
-    far = np.flatnonzero(nearest > FAR_OUT * usual)
-    if usual > 0 and len(far):
-        names = text.listed([repr(batch.device_ids[position]) for position in present[far]])
-        yield Notice(
-            "other scale",
-            f"all centers of {names} lie more than {FAR_OUT:g} times as far out as those of most devices: are "
-            f"{'its' if len(far) == 1 else 'their'} rows on the scale that all agreed on?",
-        )
 
 
 def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -> Iterator[Notice]:
@@ -107,6 +89,8 @@ def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -
     squares = geometry.squared_distances(cluster_centers, cluster_centers)
     np.fill_diagonal(squares, np.inf)
     gap = float(np.median(np.sqrt(squares.min(axis=1))))
+    if gap == 0:  # clusters in one place are empty ones, which `advice` names
+        return
     with np.errstate(over="ignore", invalid="ignore"):  # of sums of squares beyond reason, which warn of nothing
         deviation = _mean_deviation(batch, spread)
     if deviation > MIXED_UP * gap:

@@ -13,19 +13,18 @@ import numpy.typing as npt
 
 from kfed._base import checks
 from kfed._base.array import Array, Length, readonly, readonly_fields
-from kfed.errors import AggregationWarning, InvalidInputError
+from kfed.errors import AggregationWarning, InvalidInputError, UnknownDeviceError
 from kfed.server import aggregation_file
-from kfed.server.advice import advice, mixed_up, off_scale
-from kfed.server.algorithm2 import group
-from kfed.server.answers import answer, assign, identity_of, relayed
+from kfed.server.advice import advice, mixed_up
+from kfed.server.algorithm2 import assign, clusters_for, group, identity_of, relayed
 from kfed.server.column_advice import column_advice, late_advice
 from kfed.server.finding_k import find_k
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
-from kfed.server.k_comparison import KComparison
 from kfed.server.pooled import rule_for
 from kfed.server.questions import Questions
 from kfed.server.rules import rule_name
+from kfed.server.scale_advice import off_scale
 from kfed.server.summary import summarize, total_counts
 from kfed.server.support import devices_behind, set_aside_text
 from kfed.theory import Certificate
@@ -44,10 +43,10 @@ class Aggregation(Questions, KfedFile):
         The rule that grouped the device centers.
     first_device : str or None
         The device that the traversal was asked to start from.
+    grouping : Grouping
+        How the rule grouped the device centers, on the common scale: M, the traversal, the centers that were set aside.
     k_choice : KChoice or None
         How `n_clusters` was found, if it was not given.
-    k_comparison : KComparison or None
-        The values of k that were compared to find it, if any were; it is not kept in files.
     min_devices : int or None
         How many devices every cluster was asked to rest on, if that was asked.
     rounds : int
@@ -61,36 +60,18 @@ class Aggregation(Questions, KfedFile):
     (array([120, 180]), array([0, 1]))
     """
 
-    KIND: ClassVar[str] = "aggregation"
+    _kind: ClassVar[str] = "aggregation"
 
     messages: MessageBatch
     rule: str
     first_device: str | None
-    _grouping: Grouping
+    grouping: Grouping
     k_choice: KChoice | None = None
     min_devices: int | None = None
     rounds: int = 1
-    k_comparison: KComparison | None = None
-
-    @classmethod
-    def of(
-        cls,
-        messages: MessageBatch,
-        n_clusters: int | Literal["auto"],
-        rule: str,
-        first_device: str | None = None,
-        n_jobs: int | None = None,
-        min_devices: int | None = None,
-    ) -> Self:
-        """`kfed.aggregate` behind its checks, and without its warnings."""
-        rule = rule_for(messages, rule)
-        choice, compared = find_k(messages, rule, n_jobs, min_devices) if n_clusters == "auto" else (None, None)
-        k = choice.n_clusters if choice else int(n_clusters)
-        grouping = group(messages.rescaled, k, rule, first_device, n_jobs, min_devices)
-        return cls(messages, rule, first_device, grouping, choice, min_devices, k_comparison=compared)
 
     def __post_init__(self) -> None:
-        readonly_fields(self._grouping)
+        readonly_fields(self.grouping)
 
     n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 
@@ -107,25 +88,13 @@ class Aggregation(Questions, KfedFile):
     @property
     def center_labels(self) -> Array:
         """For each device center, its global cluster: tau."""
-        return self._grouping.center_labels
+        return self.grouping.center_labels
 
     @property
     def cluster_centers(self) -> Array:
         """Means mu(tau_r) of the global clusters, (n_clusters, n_features), in the units that devices sent."""
-        return self._in_units(self._grouping.cluster_centers)
-
-    @property
-    def initial_centers(self) -> Array:
-        """The set M after step 6, (n_clusters, n_features)."""
-        return self._in_units(self._grouping.initial_centers)
-
-    def _in_units(self, centers: Array) -> Array:
+        centers = self.grouping.cluster_centers
         return centers if self.scale is None else readonly(self.scale.undo(centers))
-
-    @property
-    def traversal(self) -> Array:
-        """How far from M each device center was when it joined M: never increasing."""
-        return self._grouping.traversal
 
     @property
     def cluster_sizes(self) -> Array:
@@ -133,24 +102,11 @@ class Aggregation(Questions, KfedFile):
         return readonly(total_counts(self.messages.counts, self.center_labels, self.n_clusters))
 
     @property
-    def set_aside(self) -> Array:
-        """Rows of the device centers that chose no cluster, since fewer than `min_devices` devices have one there."""
-        return self._grouping.set_aside
-
-    @property
     def devices_in_cluster(self) -> Array:
-        """How many devices the center of each cluster rests on, (n_clusters,); in tables, in the rarest column."""
-        unused = np.union1d(self.set_aside, self._grouping.strays)
+        """How many devices the center of each cluster rests on, (n_clusters,); in tables, in the column with fewest."""
+        unused = np.union1d(self.grouping.set_aside, self.grouping.strays)
         rows = np.setdiff1d(np.arange(len(self.center_labels)), unused, assume_unique=True)
         return readonly(devices_behind(self.messages, self.center_labels, rows, self.n_clusters))
-
-    @cached_property
-    def about_set_aside(self) -> str:
-        """The devices whose centers were set aside, in a sentence; empty if there are none."""
-        if len(self.set_aside) == 0:
-            return ""
-        kept = np.setdiff1d(np.arange(len(self.center_labels)), self.set_aside, assume_unique=True)
-        return set_aside_text(self.messages, kept, self.min_devices or 2)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -160,11 +116,16 @@ class Aggregation(Questions, KfedFile):
     @cached_property
     def notices(self) -> tuple[Notice, ...]:
         """What to look at before relying on these clusters, each with a code for programs."""
-        about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule)
-        mixtures = mixed_up(self.messages.rescaled, self._grouping.cluster_centers, self.rule)
-        alone = [Notice("set aside", self.about_set_aside)] if self.about_set_aside else []
-        columns = column_advice(self.messages)
-        return (*alone, *columns, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
+        about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule, self.rounds)
+        mixtures = mixed_up(self.messages.rescaled, self.grouping.cluster_centers, self.rule)
+        columns = column_advice(self.messages, self.center_labels)
+        return (*self._about_set_aside(), *columns, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
+
+    def _about_set_aside(self) -> list[Notice]:
+        if len(self.grouping.set_aside) == 0:
+            return []
+        kept = np.setdiff1d(np.arange(len(self.center_labels)), self.grouping.set_aside, assume_unique=True)
+        return [Notice("set aside", set_aside_text(self.messages, kept, self.min_devices or 2))]
 
     def __repr__(self) -> str:
         messages = self.messages
@@ -185,6 +146,10 @@ class Aggregation(Questions, KfedFile):
 
     def identity(self, device_id: str) -> Identity:
         """The answer to a device that was aggregated."""
+        if device_id not in self:
+            raise UnknownDeviceError(
+                f"device {device_id!r} is not among the devices that were aggregated; assign its message instead"
+            )
         return identity_of(self, device_id, self.center_labels[self.messages.rows_of(device_id)])
 
     def answer(self, message: DeviceMessage) -> Identity:
@@ -198,31 +163,27 @@ class Aggregation(Questions, KfedFile):
         DuplicateDeviceError
             If a device of this id was aggregated with another message.
         """
-        return answer(self, message)
+        device_id, is_known = message.device_id, message.device_id in self
+        labels = self.center_labels[self.messages.rows_of(device_id)] if is_known else None
+        is_same = is_known and self.messages.message(device_id) == message
+        return identity_of(self, device_id, clusters_for(self, message, labels, is_same))
 
     def assign(self, message: DeviceMessage) -> Identity:
         """The answer to a late device: the nearest mean mu(tau_r) for each of its centers.
 
-        It takes k' k distances; nothing is recomputed and nobody else is affected. An `AggregationWarning` names
-        columns that lie far from those of the devices that were aggregated.
+        It takes k' k distances; nothing is recomputed and nobody else is affected. An `AggregationWarning` says
+        what lies far from the clusters, or from the columns of the devices that were aggregated; only that looks at
+        what these sent.
         """
-        for notice in late_advice(self.messages, message):
+        for notice in late_advice(self, self.messages, message):
             warnings.warn(AggregationWarning(notice.text, notice.code), stacklevel=2)
         return assign(self, message)
-
-    def labels_of(self, device_id: str) -> Array | None:
-        """Global clusters of the centers of a device that was aggregated, or None."""
-        return self.center_labels[self.messages.rows_of(device_id)] if device_id in self else None
-
-    def has(self, message: DeviceMessage) -> bool:
-        """Whether the device of this id was aggregated with this very message."""
-        return message.device_id in self and self.messages.message(message.device_id) == message
 
     def to_message(self, device_id: str) -> DeviceMessage:
         """Summarise as a message for a parent server: mean, count and spread of all points of each global cluster.
 
         A cluster without device centers, and centers that were set aside, are left out. There is no spectral deviation:
-        it could only be bounded, and a message states it. `relay` answers the devices behind it.
+        it is not known exactly here. `relay` answers the devices behind it.
 
         Parameters
         ----------
@@ -230,7 +191,7 @@ class Aggregation(Questions, KfedFile):
             The name of this server at its parent.
         """
         present, labels = np.unique(self.center_labels, return_inverse=True)
-        sent = summarize(self.messages, labels, len(present), self.set_aside)
+        sent = summarize(self.messages, labels, len(present), self.grouping.set_aside)
         about: dict[str, Any] = {"schema": self.schema, "details": sent.details}
         return DeviceMessage(device_id, sent.means, sent.counts, sent.sums_of_squares, **about)
 
@@ -253,7 +214,7 @@ class Aggregation(Questions, KfedFile):
             raise InvalidInputError("a device must be removed before the second round; then refine the others again")
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
-        return Aggregation.of(
+        return aggregate_batch(
             self.messages.without(device_id), n_clusters, self.rule, first_device, n_jobs, self.min_devices
         )
 
@@ -262,14 +223,14 @@ class Aggregation(Questions, KfedFile):
         new_ids = checks.as_array(cluster_ids, "cluster_ids")
         if sorted(new_ids.tolist()) != list(range(self.n_clusters)):
             raise InvalidInputError(f"cluster_ids must be the numbers 0 to {self.n_clusters - 1} in some order")
-        return replace(self, _grouping=self._grouping.renumbered(new_ids))
+        return replace(self, grouping=self.grouping.renumbered(new_ids))
 
     def certificate(self, required_ratio: float = 100.0) -> Certificate:
         """Whether the paper's main theorem, with this c, covers these clusters; from the messages alone."""
         return Certificate.of(self.messages.rescaled, self.center_labels, self.n_clusters, required_ratio)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        tensors, choice = aggregation_file.columns(self.messages, self._grouping), self.k_choice
+        tensors, choice = aggregation_file.columns(self.messages, self.grouping), self.k_choice
         facts = {
             "rule": self.rule,
             "first_device": self.first_device,
@@ -291,4 +252,22 @@ class Aggregation(Questions, KfedFile):
         min_devices = facts.get("min_devices")
         if min_devices is not None:
             checks.positive_integer(min_devices, "min_devices")
+        if facts.get("rounds", 1) not in (1, 2):
+            raise InvalidInputError("its rounds must be 1 or 2")
         return cls(messages, rule, facts["first_device"], grouping, choice, min_devices, int(facts.get("rounds", 1)))
+
+
+def aggregate_batch(
+    messages: MessageBatch,
+    n_clusters: int | Literal["auto"],
+    rule: str,
+    first_device: str | None = None,
+    n_jobs: int | None = None,
+    min_devices: int | None = None,
+) -> Aggregation:
+    """`kfed.aggregate` behind its checks, and without its warnings."""
+    rule = rule_for(messages, rule)
+    choice = find_k(messages, rule, n_jobs, min_devices) if n_clusters == "auto" else None
+    k = choice.n_clusters if choice else int(n_clusters)
+    grouping = group(messages.rescaled, k, rule, first_device, n_jobs, min_devices)
+    return Aggregation(messages, rule, first_device, grouping, choice, min_devices)

@@ -34,13 +34,13 @@ def columns(batch: MessageBatch, grouping: Grouping) -> dict[str, Array]:
 
 
 def _clusters(grouping: Grouping) -> dict[str, Array]:
-    set_aside = {"set_aside": grouping.set_aside} if len(grouping.set_aside) else {}
+    unused = {name: rows for name in ("set_aside", "strays") if len(rows := getattr(grouping, name))}
     return {
         "initial_centers": grouping.initial_centers,
         "traversal": grouping.traversal,
         "center_labels": grouping.center_labels.astype(np.int64),
         "cluster_centers": grouping.cluster_centers,
-        **set_aside,
+        **unused,
     }
 
 
@@ -71,7 +71,7 @@ def _batch(tensors: dict[str, Array], feature_names: Any) -> MessageBatch:
 
 
 def _with_scale(batch: MessageBatch, tensors: dict[str, Array]) -> MessageBatch:
-    """The messages on the scale of the file; files from before it was written have that of all cells alike."""
+    """The messages on the scale that the file holds; for older files without one, on that of all cells."""
     if batch.details is None or batch.schema.scaling != "by message":
         return batch
     if "scale" in tensors:
@@ -91,6 +91,7 @@ def restored(tensors: dict[str, Array], feature_names: Any) -> tuple[MessageBatc
         center_labels=frozen(tensors["center_labels"]),
         cluster_centers=frozen(tensors["cluster_centers"]),
         set_aside=frozen(tensors.get("set_aside", np.empty(0, np.int64))),
+        strays=frozen(tensors.get("strays", np.empty(0, np.int64))),
     )
     _check_shapes(batch, grouping)
     _check_devices(batch)
@@ -115,6 +116,7 @@ def _check_shapes(batch: MessageBatch, grouping: Grouping) -> None:
         (grouping.initial_centers, "f", (n_clusters, n_features), None),
         (grouping.traversal, "f", (grouping.traversal.size,), None),
         (grouping.set_aside, "i", (grouping.set_aside.size,), n_centers),
+        (grouping.strays, "i", (grouping.strays.size,), n_centers),
     ]
     for array, kinds, shape, n_values in expected:
         if array.shape != shape or array.dtype.kind not in kinds:

@@ -1,24 +1,26 @@
-"""Algorithm 2 of the paper, k-FED: `paper_rule` is it to the letter; the other rules go beyond the paper.
+"""Algorithm 2 of the paper, k-FED: `group` finds the global clusters, and `clusters_for` those of a device.
 
-A rule takes the messages, k and the rows that M starts from, and returns a `Grouping`.
+`paper_rule` is the algorithm to the letter; the other rules go beyond the paper. A rule takes the messages, k and the
+rows that M starts from, and returns a `Grouping`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from kfed._base import geometry, text
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.errors import InvalidInputError, TooFewCentersError
+from kfed.errors import DuplicateDeviceError, InvalidInputError, TooFewCentersError
 from kfed.server import company, noise, robust, support
 from kfed.server.grouping import Grouping
 from kfed.server.pooled import pooled_rule
 from kfed.server.traversal import farthest_first
-from kfed.wire import MessageBatch
+from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, MessageBatch, nearest_clusters, shares_of
 
 
 def paper_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
@@ -74,14 +76,17 @@ def group(
 ) -> Grouping:
     """Group the device centers of a batch into `n_clusters` global clusters, by the rule of this name.
 
-    Without `min_devices`, the paper's rule takes clusters of any one device. The robust and the pooled rule ask for two
-    among many devices, see `support.usual_min_devices`, if there are as many such clusters.
+    Without `min_devices`, a cluster of the paper's rule may rest on a single device. If there are many devices, the
+    robust and the pooled rule ask for two (see `support.usual_min_devices`), unless that leaves too few clusters.
     """
+    support.check_any_center(batch)
+    if first_device is not None and np.count_nonzero(batch.owners == batch.position(first_device)) == 0:
+        raise InvalidInputError(f"first_device must have sent at least one center; {first_device!r} sent none")
     if len(batch.centers) < n_clusters:
         sent = f"{text.plural(len(batch.device_ids), 'device')} sent {text.plural(len(batch.centers), 'center')}"
         raise TooFewCentersError(
             f"n_clusters must be at most the number of device centers; got {n_clusters}, but {sent}: ask for fewer "
-            "clusters, wait for more devices, or let devices look for more local clusters"
+            f"clusters, wait for more devices, {_remedy(batch)}"
         )
     usual = support.usual_min_devices(batch) if rule in ("robust", "pooled") else 1
     if (min_devices or usual) > 1:
@@ -96,24 +101,35 @@ def group(
     return RULES[rule](batch, n_clusters, _start(batch, n_clusters, first_device), n_jobs)
 
 
+def _remedy(batch: MessageBatch) -> str:
+    """What else can be done about devices that sent few centers, or none."""
+    n_silent = batch.n_devices - support.n_senders(batch.owners)
+    if n_silent == 0:
+        return "or let devices look for more local clusters"
+    silent = text.plural(n_silent, "device")
+    return f"or lower min_cluster_size where rows are few or have many empty cells ({silent} sent none)"
+
+
 def _supported(
     batch: MessageBatch, n_clusters: int, rule: str, first_device: str | None, n_jobs: int | None, min_devices: int
 ) -> Grouping | None:
-    """Group so that every cluster rests on `min_devices` devices; None if there are not as many such clusters.
+    """Group so that every cluster rests on `min_devices` devices; None if there are fewer than `n_clusters` such.
 
-    No device chooses where M starts, since one that starts with k centers would choose all clusters. Centers that were
-    set aside are labelled like those of late devices.
+    Unless `first_device` names a device, M starts with the heaviest center alone: all centers of one device could
+    choose every cluster. Centers that were set aside are labelled like those of late devices.
     """
     first = None if first_device is None else batch.position(first_device)
 
     def regroup(part: MessageBatch) -> Grouping:
-        if rule == "paper" and len(part.centers) <= company.MAX_CENTERS:
+        if rule == "paper" and first is None and len(part.centers) <= company.MAX_CENTERS:
             return company.group_with_company(part, n_clusters, min_devices, n_jobs)
         rows = np.flatnonzero(part.owners == first)
         start = rows if 0 < len(rows) <= n_clusters else np.array([part.counts.argmax()])
         return RULES[rule](part, n_clusters, start, n_jobs)
 
-    bounded = replace(batch, counts=support.bounded_counts(batch))
+    weights = support.bounded_counts(batch)
+    squares = batch.sums_of_squares * (weights / batch.counts)  # of fewer rows, which spread as before
+    bounded = replace(batch, counts=weights, sums_of_squares=squares)
     found = support.supported(bounded, min_devices, regroup, n_clusters)
     if found is None:
         return None
@@ -138,7 +154,83 @@ def _start(batch: MessageBatch, n_clusters: int, first_device: str | None) -> Ar
         position = int(np.where(fits if fits.any() else sizes > 0, n_points, -1).argmax())
     else:
         position = batch.position(first_device)
-        if sizes[position] == 0:
-            raise InvalidInputError(f"first_device must have sent at least one center; {first_device!r} sent none")
     rows = np.arange(len(batch.owners))[batch.centers_of(position)]
     return rows if len(rows) <= n_clusters else rows[[batch.counts[rows].argmax()]]
+
+
+# Answers --------------------------------------------------------------------------------------------------------
+
+
+class Clustered(Protocol):
+    """What it takes to answer devices."""
+
+    @property
+    def schema(self) -> FeatureSchema:
+        """The features of all devices."""
+
+    @property
+    def cluster_centers(self) -> Array:
+        """Means of the global clusters, (n_clusters, n_features)."""
+
+    @property
+    def cluster_sizes(self) -> Array:
+        """Points in each global cluster, (n_clusters,)."""
+
+    @property
+    def scale(self) -> CommonScale | None:
+        """The scale on which distances are measured, where centers are in the units of tables."""
+
+
+def clusters_for(clustered: Clustered, message: DeviceMessage, labels: Array | None, is_same: bool) -> Array:
+    """The global cluster of each center of a message, (n_local_clusters,), whether its device was aggregated or not.
+
+    This is the one place that decides. An answer is given to a message, not to a name:
+
+    - no device of this id was aggregated: the device is *late*, and each of its centers gets the nearest cluster;
+    - this very message was aggregated: its centers get the clusters that they are in;
+    - another message was aggregated under this id: that is refused. Only people know which of the two is meant. Who
+      wants the new one to count takes the old one out first (`Aggregation.without`); then the device is late.
+
+    Parameters
+    ----------
+    labels : array or None
+        Clusters of the centers that the device of this id was aggregated with; None if there was no such device.
+    is_same : bool
+        Whether they are the centers of this very message.
+    """
+    if labels is None:
+        return _nearest(clustered, message)
+    if not is_same:
+        raise DuplicateDeviceError(
+            f"device {message.device_id!r} was aggregated with another message than this one; send the message that "
+            "was aggregated, or take the device out first"
+        )
+    return labels
+
+
+def assign(clustered: Clustered, message: DeviceMessage) -> Identity:
+    """Answer a late device: the nearest mean mu(tau_r) for each of its centers, in k' k distances."""
+    return identity_of(clustered, message.device_id, _nearest(clustered, message))
+
+
+def _nearest(clustered: Clustered, message: DeviceMessage) -> Array:
+    clustered.schema.check_same(message.schema, "the aggregation", repr(message.device_id))
+    clusters = (clustered.cluster_centers, clustered.schema, clustered.scale)
+    return nearest_clusters(message.known_centers, message.schema, *clusters)
+
+
+def identity_of(clustered: Clustered, device_id: str, cluster_ids: Array) -> Identity:
+    """The answer to a device whose centers are in these clusters."""
+    schema = clustered.schema if clustered.schema.columns is not None else None
+    shares = shares_of(clustered.cluster_sizes, clustered.cluster_centers)
+    return Identity(device_id, cluster_ids, clustered.cluster_centers, schema, clustered.scale, shares)
+
+
+def relayed(answer: Identity, device_id: str, own: Array, sent: Array, n_features: int) -> Identity:
+    """The answer to a device whose centers are in clusters `own`, from a parent server's answer to clusters `sent`."""
+    if len(answer) != len(sent) or answer.n_features != n_features:
+        raise InvalidInputError(
+            f"answer must name the {len(sent)} clusters of {n_features} features that were sent; got {len(answer)} "
+            f"clusters of {answer.n_features} features, the answer to another message"
+        )
+    return replace(answer, device_id=device_id, cluster_ids=answer.cluster_ids[np.searchsorted(sent, own)])

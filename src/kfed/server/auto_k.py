@@ -10,6 +10,7 @@ given.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +18,6 @@ import numpy as np
 from kfed._base import geometry
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.errors import TooFewCentersError
 from kfed.server import support, trust
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
 from kfed.server.cost_curve import calinski_harabasz
@@ -37,6 +37,9 @@ CLEAR_RATIO_NEAR = 2.0
 CLEAR_RATIO_UNSEEN = 4.0
 """The same, if messages lack the sums of squares that a second opinion is formed from."""
 
+LACKING = "what was set aside of one device has points enough for a cluster"
+"""A doubt about any number, however it was found."""
+
 MAX_CANDIDATES = trust.MAX_LANDMARKS
 """The largest k that is looked for; a larger one has to be given."""
 
@@ -44,25 +47,26 @@ MAX_CANDIDATES = trust.MAX_LANDMARKS
 def choose_k(batch: MessageBatch, n_jobs: int | None = None, min_devices: int | None = None) -> KChoice:
     """Choose k from what devices sent, such that every cluster rests on `min_devices` devices.
 
-    Where fewer devices would make a cluster, their centers are set aside, and k is chosen from the others.
+    Where fewer devices would make a cluster, their centers are set aside, and k is chosen from the others. Unless the
+    caller asked for so many devices, the number is not relied upon if such centers could be a cluster by their points.
     """
-    if len(batch.centers) == 0:
-        raise TooFewCentersError(
-            f"n_clusters='auto' needs device centers; {len(batch.device_ids)} devices sent none: wait for more devices"
-        )
+    support.check_any_center(batch)
     asked = min_devices or support.usual_min_devices(batch)
     found = support.supported(batch, asked, lambda part: _Evidence(part, asked, n_jobs)) if asked > 1 else None
     if found is None:
-        doubt = f"no cluster would rest on {min_devices} devices" if (min_devices or 1) > 1 else None
-        return _choice(_Evidence(batch, 1, n_jobs), len(batch.centers), doubt)
+        evidence = _Evidence(batch, 1, n_jobs)
+        is_refused = (min_devices or 1) > 1
+        doubts = [f"no cluster would rest on {min_devices} devices"] if is_refused else list(evidence.doubts())
+        return _choice(evidence, len(batch.centers), doubts)
     evidence, rows = found
+    may_lack = min_devices is None and support.may_lack_a_cluster(batch, rows, evidence.center_labels)
+    doubts = [*evidence.doubts(), *([LACKING] if may_lack else [])]
     remarks = [support.set_aside_text(batch, rows, asked)] if len(rows) < len(batch.centers) else []
-    return _choice(evidence, len(batch.centers), None, *remarks)
+    return replace(_choice(evidence, len(batch.centers), doubts, *remarks), may_lack_a_cluster=may_lack)
 
 
-def _choice(evidence: _Evidence, n_centers: int, doubt: str | None, *remarks: str) -> KChoice:
+def _choice(evidence: _Evidence, n_centers: int, doubts: list[str], *remarks: str) -> KChoice:
     """Weigh the evidence."""
-    doubts = [doubt] if doubt else list(evidence.doubts())
     is_known, trusted = evidence.spread.is_known, evidence.trusted
     return KChoice(
         n_clusters=evidence.n_clusters,

@@ -26,7 +26,7 @@ class CenterSpread:
     Attributes
     ----------
     is_known : bool
-        Whether any message said its sums of squares. If not, all variances and errors are zero.
+        Whether any message holds sums of squares. If not, all variances and errors are zero.
     variances : array of shape (n_device_centers,)
         Total variance, over all features, of the points behind each center; the median of the others where not said.
     errors : array of shape (n_device_centers,)

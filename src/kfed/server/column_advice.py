@@ -1,62 +1,163 @@
-"""Columns that give wrong clusters in silence: one that outweighs all others, and one in another unit at one device."""
+"""What would give wrong clusters in silence: a column that outweighs all others, another unit at one, lost rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from kfed._base.array import Array
+from kfed._base.heavy_column import CODE, heavy_column, some_rows
 from kfed._base.text import plural
-from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch, Notice
-
-DOMINANT = 0.999
-"""A column that makes up this share of all squared distances between centers decides alone."""
+from kfed.server.level_advice import late_level_advice, level_advice
+from kfed.server.scale_advice import late_off_scale, rows_off_scale
+from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, MessageBatch, Notice, agreed_scale
 
 FOREIGN = 4.0
-"""Another unit, it seems, if mean or spread are so many times those of others, and the ranges do not overlap."""
+"""Another unit, it seems, if mean or spread are so many times those of others, and the ranges do not overlap ..."""
+
+FOREIGN_BOTH, ALIKE = 1.8, 1.2
+"""... or if both are this many times those of others, by about the same factor (pounds are 2.2 kilograms) ..."""
+
+FAR_APART = 5.0
+"""... or if the ranges lie this many spreads apart (degrees of Fahrenheit and of Celsius)."""
 
 FEWEST_DEVICES = 3
+
+FEWEST_UNNAMED = 3
+"""Two columns without names are points of a plane, which often lie on a line in small examples."""
+
+FEWEST_SPARE = 4
+"""With fewer centers than this beyond one for each cluster, the spread within clusters is chance."""
+
+FEWEST_CELLS = 5
+"""The spread of fewer cells says nothing."""
+
+ROUNDING = 1e-9
+"""A spread of so small a part of the mean is none."""
 
 MOST_COMPARED = 64
 """Of more devices, each is compared with about as many: with all, time would grow with the square of their number."""
 
 
-def column_advice(batch: MessageBatch) -> Iterator[Notice]:
-    """Say which columns to look at, in messages as they were sent."""
-    yield from _dominant(batch)
+def column_advice(batch: MessageBatch, center_labels: Array) -> Iterator[Notice]:
+    """Say which columns to look at, in messages as they were sent, whose centers are in these clusters."""
+    yield from _dominant(batch, center_labels)
     yield from _left_out(batch)
+    yield from level_advice([] if batch.details is None else batch.details.messages)
     messages = [] if batch.details is None else list(filter(_says_columns, batch.details.messages))
     yield from _flags_beside_numbers(messages, messages)
-    ranges = list(map(_ranges, messages))
-    some = range(0, len(messages), max(1, len(messages) // MOST_COMPARED))
-    for own, message in enumerate(messages if batch.n_devices >= FEWEST_DEVICES else messages[:1]):
-        yield from _foreign(message, ranges[own], [ranges[other] for other in some if other != own])
+    ranges = {message.device_id: _ranges(message) for message in messages}
+    for name in _constant_columns(list(ranges.values())):
+        yield Notice(
+            "constant",
+            f"column {name!r} is the same in all rows of a device, and differs between devices: it tells devices apart "
+            "and not rows; leave it out unless it is meant to",
+        )
+        for own_ranges in ranges.values():
+            own_ranges.pop(name, None)
+    yield from unit_advice(ranges)
 
 
-def late_advice(batch: MessageBatch, message: DeviceMessage) -> list[Notice]:
-    """Say which columns of a late device to look at, beside those of the devices that were aggregated."""
-    if batch.details is None:
+class ComparedCenters(Protocol):
+    """What a late device is compared with: the centers of clusters."""
+
+    @property
+    def cluster_centers(self) -> Array:
+        """Means of the clusters, (n_clusters, n_features), as devices sent them."""
+
+
+def late_advice(clusters: ComparedCenters, batch: MessageBatch | None, message: DeviceMessage) -> list[Notice]:
+    """Say what to look at in a late device, beside clusters and the devices (or some) that were aggregated."""
+    if message.schema.columns is None:
+        return list(late_off_scale(message, clusters.cluster_centers))
+    if batch is None or batch.details is None:
         return []
     others = list(batch.details.messages)
     told = [message] if _says_columns(message) else []
-    return [*_flags_beside_numbers(told, others), *foreign_columns(message, others)]
+    about_numbers = (*_flags_beside_numbers(told, others), *foreign_columns(message, others))
+    return [*about_numbers, *late_level_advice(message, others)]
+
+
+def row_advice(
+    rows: Array, schema: FeatureSchema | None, centers: Array, scale: CommonScale | None
+) -> Iterator[Notice]:
+    """Name the columns of new rows that lie far from those of the rows behind some clusters.
+
+    Rows without columns are compared as a whole. Dates are not compared: new rows are later than others.
+
+    Parameters
+    ----------
+    rows, centers : arrays of shape (n_rows, n_features) and (n_clusters, n_features)
+        New rows and the centers of the clusters, with NaN where nothing is known.
+    schema : FeatureSchema or None
+    scale : CommonScale or None
+        Mean and standard deviation of all rows behind the clusters, where that is not what was agreed on.
+    """
+    if schema is None or schema.columns is None:
+        yield from rows_off_scale(rows, centers)
+        return
+    if scale is None and schema.scaling != "agreed":
+        return
+    usual = agreed_scale(schema) if scale is None else scale
+    for name, feature in _numbers(schema, ("number",)):
+        known, own = (values[:, feature][~np.isnan(values[:, feature])] for values in (centers, rows))
+        if scale is None:
+            known, own = (values * usual.scale[feature] + usual.shift[feature] for values in (known, own))
+        if len(known) and len(own) and _is_foreign(_range_of(own), _range_about(known, usual, feature)):
+            yield Notice(
+                "other unit",
+                f"column {name!r} of the new rows lies far from that of the rows behind the clusters: is it in the "
+                "same unit?",
+            )
+
+
+def _range_of(cells: Array) -> Array:
+    """As in `_ranges`, of cells."""
+    mean, spread = float(cells.mean(dtype=np.float64)), float(cells.std(dtype=np.float64))
+    return np.array([mean - 2 * spread, mean + 2 * spread, mean, spread if len(cells) >= FEWEST_CELLS else np.nan])
+
+
+def _range_about(centers: Array, scale: CommonScale, feature: int) -> Array:
+    """As in `_ranges`, of all rows behind some clusters; no cluster lies outside."""
+    mean, spread = float(scale.shift[feature]), float(scale.scale[feature])
+    lowest, highest = min(mean - 2 * spread, centers.min()), max(mean + 2 * spread, centers.max())
+    return np.array([[lowest, highest, mean, spread]])
+
+
+def unit_advice(ranges: Mapping[str, Mapping[str, Array]]) -> Iterator[Notice]:
+    """Name the columns of devices that lie far from the same columns of others; of two devices, of the first alone.
+
+    Parameters
+    ----------
+    ranges : mapping from the name of a device and a column to an array of shape (4,)
+        Lowest and highest value, more or less, mean and spread.
+    """
+    names = list(ranges)
+    some = names[:: max(1, len(names) // MOST_COMPARED)]
+    for own in names if len(names) >= FEWEST_DEVICES else names[:1]:
+        yield from _foreign(own, ranges[own], [ranges[other] for other in some if other != own])
 
 
 def foreign_columns(message: DeviceMessage, others: list[DeviceMessage]) -> Iterator[Notice]:
     """Name the columns of a device that lie far from the same columns of others."""
     if _says_columns(message):
-        yield from _foreign(message, _ranges(message), [_ranges(other) for other in others if _says_columns(other)])
+        some = others[:: max(1, len(others) // MOST_COMPARED)]
+        theirs = [_ranges(other) for other in some if _says_columns(other)]
+        yield from _foreign(message.device_id, _ranges(message), theirs)
 
 
-def _foreign(message: DeviceMessage, own_ranges: dict[str, Array], ranges: list[dict[str, Array]]) -> Iterator[Notice]:
+def _foreign(
+    device_id: str, own_ranges: Mapping[str, Array], ranges: Sequence[Mapping[str, Array]]
+) -> Iterator[Notice]:
     whose = "the other devices" if len(ranges) > 1 else "the other device"
     for name, own in own_ranges.items():
         theirs = np.array([found[name] for found in ranges if name in found])
         if len(theirs) and _is_foreign(own, theirs):
             yield Notice(
                 "other unit",
-                f"column {name!r} of {message.device_id!r} lies far from that of {whose}: is it in the same unit?",
+                f"column {name!r} of {device_id!r} lies far from that of {whose}: is it in the same unit?",
             )
 
 
@@ -106,36 +207,51 @@ def _ranges(message: DeviceMessage) -> dict[str, Array]:
     return found
 
 
-def _numbers(schema: FeatureSchema) -> Iterator[tuple[str, int]]:
-    """Name and feature of each column of numbers or dates."""
+def _constant_columns(ranges: list[dict[str, Array]]) -> list[str]:
+    """Columns that are the same in all rows of each device, and not the same on most devices."""
+    names = dict.fromkeys(name for own in ranges for name in own)
+    found = {name: np.array([own[name] for own in ranges if name in own]) for name in names}
+    return [name for name, own in found.items() if _is_constant_on_each(own[:, 2], own[:, 3])]
+
+
+def _is_constant_on_each(means: Array, spreads: Array) -> bool:
+    rounding = ROUNDING * np.abs(means)
+    n_alike = np.count_nonzero(np.abs(means - np.median(means)) <= 2 * rounding)
+    return bool((spreads <= rounding).all() and 2 * n_alike <= len(means))
+
+
+def _numbers(schema: FeatureSchema, kinds: tuple[str, ...] = ("number", "date")) -> Iterator[tuple[str, int]]:
+    """Name and feature of each column of these kinds."""
     features = list(schema.names or ())
     for column in schema.columns or ():
-        if column.kind in ("number", "date"):
+        if column.kind in kinds:
             yield column.name, features.index(column.name)
 
 
 def _is_foreign(own: Array, theirs: Array) -> bool:
-    is_apart = own[0] > theirs[:, 1].max() or own[1] < theirs[:, 0].min()
+    gap = max(own[0] - theirs[:, 1].max(), theirs[:, 0].min() - own[1])
+    if gap <= 0:
+        return False
     usual = np.median(np.abs(theirs[:, 2:]), axis=0)
+    spread = np.fmax(own[3], usual[1])
     with np.errstate(over="ignore"):  # infinite, where most are 0
-        ratios = np.abs(own[2:]) / np.maximum(usual, 1e-300)
-    return bool(is_apart and ((ratios >= FOREIGN) | (ratios <= 1 / FOREIGN)).any())
+        logs = np.log(np.maximum(np.abs(own[2:]), 1e-300) / np.maximum(usual, 1e-300))
+    sizes = np.abs(logs)
+    is_factor = sizes.min() >= np.log(FOREIGN_BOTH) and np.ptp(logs) <= np.log(ALIKE)
+    return bool((sizes >= np.log(FOREIGN)).any() or is_factor or gap > FAR_APART * spread)
 
 
-def _dominant(batch: MessageBatch) -> Iterator[Notice]:
+def _dominant(batch: MessageBatch, center_labels: Array) -> Iterator[Notice]:
     """Name a column that outweighs all others, where centers are compared as they were sent."""
-    names = batch.schema.names
-    if names is None or len(names) < 2 or batch.scale is not None or batch.n_devices < FEWEST_DEVICES:
+    names, n_spare = batch.schema.names, len(center_labels) - np.count_nonzero(np.bincount(center_labels))
+    if batch.scale is not None or batch.n_features < (FEWEST_UNNAMED if names is None else 2):
         return
-    spreads = batch.centers.astype(np.float64).var(axis=0)
-    total = float(spreads.sum())
-    heaviest = int(spreads.argmax())
-    if total > 0 and spreads[heaviest] >= DOMINANT * total:
-        yield Notice(
-            "dominant column",
-            f"column {names[heaviest]!r} makes up {100 * spreads[heaviest] / total:.3g} % of all squared distances, so "
-            "the others hardly count: leave the scale to the messages (no --as-is), or agree on one (--scale)",
-        )
+    if batch.n_devices < 2 or n_spare < FEWEST_SPARE:
+        return
+    some = some_rows(len(center_labels))
+    found = heavy_column(batch.centers[some], center_labels[some], batch.counts[some])
+    if found is not None:
+        yield Notice(CODE, found.text(names))
 
 
 def _left_out(batch: MessageBatch) -> Iterator[Notice]:

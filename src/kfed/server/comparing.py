@@ -8,7 +8,8 @@ A number stands out if it passes two tests, both beyond the paper:
 - the clusters are no slices of one cloud: their silhouette is clearly above that of a Gaussian with the same covariance
   (the null hypothesis of SigClust; Liu, Hayes, Nobel and Marron, JASA 2008).
 
-Of several that pass, the one with the silhouette farthest above that of one cloud is taken.
+Of several that pass, the one with the silhouette farthest above that of one cloud is taken, or a larger one that is as
+stable and explains more, see `KComparison.recommended`.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def compare_k(
     values = [k for k in wanted if k <= len(batch.centers)]
     if not values:
         raise TooFewCentersError(
-            f"n_clusters must be at most {len(batch.centers)}, the number of device centers; the least is {wanted[0]}"
+            f"n_clusters must be at most {len(batch.centers)}, the number of device centers; got {wanted[0]}"
         )
     checks.positive_integer(n_resamplings, "n_resamplings")
     moments, on_scale = RowMoments.of(batch), batch.rescaled
@@ -114,4 +115,5 @@ def compare_k(
         n_device_centers=len(batch.centers),
         rule=rule,
         share_known=moments.share_known,
+        largest_share=float(np.bincount(moments.owners, moments.counts).max() / moments.counts.sum()),
     )

@@ -1,19 +1,83 @@
-"""The door of the server: `aggregate` and `choose_n_clusters` check, stack the messages, and warn."""
+"""The door of the server: `read_messages` reads files, `aggregate` and `choose_n_clusters` check, stack and warn."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from kfed._base import checks
-from kfed.errors import AggregationWarning, InvalidInputError
-from kfed.server.aggregation import Aggregation
+from kfed._base.files import reason_of
+from kfed.errors import AggregationWarning, DuplicateDeviceError, InvalidInputError, MessageError
+from kfed.server.aggregation import Aggregation, aggregate_batch
 from kfed.server.auto_k import choose_k
 from kfed.server.k_choice import KChoice
 from kfed.server.pooled import DEFAULT
 from kfed.server.rules import OwnRule, rule_name
-from kfed.wire import DeviceMessage, MessageBatch
+from kfed.wire import DeviceMessage, MessageBatch, check_promise, load
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """The messages of several files.
+
+    Attributes
+    ----------
+    messages : tuple of DeviceMessage
+        One for each device.
+    paths : tuple of path
+        The file that each message came from.
+    repeated : tuple of path
+        Files that hold the same message as another file.
+    skipped : tuple of (path, reason)
+        Files that could not be used.
+    """
+
+    messages: tuple[DeviceMessage, ...]
+    paths: tuple[str | os.PathLike[str], ...]
+    repeated: tuple[str | os.PathLike[str], ...]
+    skipped: tuple[tuple[str | os.PathLike[str], str], ...]
+
+
+def read_messages(
+    paths: Iterable[str | os.PathLike[str]], *, skip_bad: bool = False, max_epsilon: float | None = None
+) -> Inbox:
+    """Read one message from each file; the same message twice counts once.
+
+    Parameters
+    ----------
+    paths : iterable of path
+        The files.
+    skip_bad : bool
+        Leave out, and report, files that are not sound messages. Two sound files that contradict each other
+        are still an error: only a person knows which is meant.
+    max_epsilon : float, optional
+        A message that does not promise differential privacy with this epsilon, or less, is not sound.
+    """
+    found: dict[str, tuple[DeviceMessage, str | os.PathLike[str]]] = {}
+    repeated, skipped = [], []
+    for path in paths:
+        try:
+            message = load(path, DeviceMessage)
+            if max_epsilon is not None:
+                check_promise(message.details and message.details.promise, max_epsilon, repr(message.device_id))
+        except (MessageError, InvalidInputError, OSError) as error:
+            if not skip_bad:
+                raise
+            skipped.append((path, reason_of(error)))
+            continue
+        first, first_path = found.setdefault(message.device_id, (message, path))
+        if first != message:
+            raise DuplicateDeviceError(
+                f"{first_path} and {path} are two different messages from device {message.device_id!r}; "
+                "keep the one that is meant, or give one of the devices another id"
+            )
+        if first is not message:
+            repeated.append(path)
+    messages, used = zip(*found.values(), strict=True) if found else ((), ())
+    return Inbox(messages, used, tuple(repeated), tuple(skipped))
 
 
 def aggregate(
@@ -35,7 +99,7 @@ def aggregate(
     n_clusters : int or "auto", optional
         Number of global clusters, k. Without it, or with ``"auto"``, it is the number that `choose_n_clusters` finds;
         where that is in doubt, values of k are compared, and the one that stands out is taken, or the best of them. The
-        answer says how, in `k_choice` and `k_comparison`.
+        answer says how, in `k_choice`.
     rule : {"default", "paper", "pooled", "robust", "regions"}, the name of a rule of one's own, or a callable
         By default ``"pooled"`` if a device sent a summary (`cluster_device` without a number), and else ``"paper"``.
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
@@ -52,9 +116,9 @@ def aggregate(
     min_devices : int, optional
         Devices that every cluster must rest on. Centers of fewer devices than that choose no cluster, devices that are
         much heavier than the others weigh less, and a warning names the devices whose centers were set aside. With
-        t + 1, no t devices make a cluster of their own, whatever they send. By default it is 1, which for
-        ``rule="paper"`` is exactly Algorithm 2. Only ``rule="robust"`` and ``n_clusters="auto"`` take 2 if at least 30
-        devices sent centers: among so many, a cluster of a single device cannot be told from a fault.
+        t + 1, no t devices make a cluster of their own, whatever they send. By default it is 1; with the robust
+        and the pooled rule 2 if at least 30 devices sent centers, since among so many a cluster of a single device
+        cannot be told from a fault.
     n_jobs : int, optional
         Number of threads, by default one per core. It does not change the answer.
 
@@ -92,7 +156,7 @@ def aggregate(
     rule = rule_name(rule)
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
     _check_first(batch)
-    result = Aggregation.of(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
+    result = aggregate_batch(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.notices:
         codes = ", ".join(notice.code for notice in result.notices)
         warnings.warn(AggregationWarning("; ".join(result.warnings), codes), stacklevel=2)
@@ -130,7 +194,7 @@ def choose_n_clusters(
     min_devices : int, optional
         Devices that every cluster must rest on, by default 2 if at least 30 devices sent centers, and else 1.
     n_jobs : int, optional
-        Number of threads, by default one per core. It does not change the answer.
+        As in `aggregate`.
 
     Returns
     -------

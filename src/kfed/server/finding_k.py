@@ -2,15 +2,21 @@
 
 Farthest-first distances tell k where clusters are separated as the paper asks (`auto_k`). Elsewhere, and for fine
 summaries, whose centers lie apart within one cluster, values of k are compared (`comparing`): the one that stands out
-is taken, and if none does, the one that comes nearest to it. There is always an answer, and it says how sure it is.
+is taken, and if none does, the one that comes nearest to it. There is always an answer, and it says how sure it is: a
+few groups of many clusters stand out, too, so that the distances and the cost must name the same number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
+from kfed._base.array import Array
 from kfed.errors import TooFewCentersError
-from kfed.server.auto_k import choose_k
+from kfed.server.algorithm2 import group
+from kfed.server.auto_k import LACKING, choose_k
 from kfed.server.comparing import compare_k
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
@@ -20,34 +26,71 @@ from kfed.wire import MessageBatch
 COMPARED = (range(2, 13), range(2, 31))
 """The values of k that are compared; the second ones if the silhouette still rises at the end of the first."""
 
+BELOW, ABOVE, MOST_NAMED = 5, 3, 64
+"""So many values below and above the number that distances and cost name are compared, too, unless it is larger than
+this. Of few rows the cost names too large a number rather than too small a one."""
+
 LEAST_TO_COMPARE = 3
 """Of fewer device centers, each is a cluster."""
 
 
-def find_k(
-    batch: MessageBatch, rule: str, n_jobs: int | None = None, min_devices: int | None = None
-) -> tuple[KChoice, KComparison | None]:
-    """Find k, and the comparison if there was one; `rule` groups the centers."""
+def find_k(batch: MessageBatch, rule: str, n_jobs: int | None = None, min_devices: int | None = None) -> KChoice:
+    """Find k; `rule` groups the centers."""
     choice = choose_k(batch.rescaled, n_jobs, min_devices)
-    if len(batch.centers) < LEAST_TO_COMPARE or (choice.is_reliable and not has_summaries(batch)):
-        return choice, None
+    is_settled = choice.is_reliable or choice.may_lack_a_cluster  # comparing cannot tell what was set aside
+    if len(batch.centers) < LEAST_TO_COMPARE or (is_settled and not has_summaries(batch)):
+        return choice
     try:
-        found = _compared(batch, rule, n_jobs, min_devices)
+        found = _compared(batch, choice.n_clusters, rule, n_jobs, min_devices)
     except TooFewCentersError:
-        return choice, None
-    is_clear = found.recommended is not None
-    reason = f"{found.reason}; k = {found.best} {'stands out among' if is_clear else 'is the best of'} {_range(found)}"
-    return replace(choice, n_clusters=found.best, is_reliable=is_clear, agreement=is_clear, reason=reason), found
+        return choice
+    agreement = found.best == choice.n_clusters
+    stands_out = "stands out among" if found.recommended is not None else "is the best of"
+    doubts = list(_doubts(found, choice, batch, n_jobs, min_devices))
+    return replace(
+        choice,
+        n_clusters=found.best,
+        is_reliable=found.is_sure and not doubts,
+        agreement=agreement,
+        reason="; ".join([found.reason, f"k = {found.best} {stands_out} {_ranges(found.n_clusters)}", *doubts]),
+        comparison=found,
+    )
 
 
-def _compared(batch: MessageBatch, rule: str, n_jobs: int | None, min_devices: int | None) -> KComparison:
+def _compared(batch: MessageBatch, named: int, rule: str, n_jobs: int | None, min_devices: int | None) -> KComparison:
+    """Compare small numbers of clusters, and those around the number that distances and cost name."""
     by = "pooled" if rule == "pooled" else "robust"
+    around = range(max(2, named - BELOW), named + ABOVE + 1) if named <= MOST_NAMED else ()
     for values in COMPARED:
-        found = compare_k(batch, values, rule=by, min_devices=min_devices, n_jobs=n_jobs)
+        found = compare_k(batch, {*values, *around}, rule=by, min_devices=min_devices, n_jobs=n_jobs)
         if not found.rises_at_the_end:
             break
     return found
 
 
-def _range(found: KComparison) -> str:
-    return f"{found.n_clusters[0]} to {found.n_clusters[-1]}"
+def _doubts(
+    found: KComparison, choice: KChoice, batch: MessageBatch, n_jobs: int | None, min_devices: int | None
+) -> Iterator[str]:
+    """Say what speaks against a number that stands out."""
+    if found.recommended is None:
+        return
+    if found.best != choice.n_clusters:
+        yield f"but distances and cost of all centers name {choice.n_clusters}"
+    elif found.is_sure:
+        labels = group(batch.rescaled, found.best, found.rule, None, n_jobs, min_devices).center_labels
+        if np.bincount(labels).min() == 1:
+            yield "but a cluster is a single center, which comes back wherever its device is drawn"
+    if choice.may_lack_a_cluster:
+        yield LACKING
+
+
+def _ranges(values: Array) -> str:
+    """Runs of numbers, as words.
+
+    Examples
+    --------
+    >>> _ranges(np.array([2, 3, 4, 17, 18])), _ranges(np.array([2]))
+    ('2 to 4 and 17 to 18', '2')
+    """
+    runs = np.split(values, np.flatnonzero(np.diff(values) > 1) + 1)
+    return " and ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)

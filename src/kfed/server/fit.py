@@ -9,7 +9,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed.errors import KFedError
-from kfed.server.aggregation import Aggregation
+from kfed.server.aggregation import Aggregation, aggregate_batch
 from kfed.server.quality import RowMoments
 from kfed.wire import MessageBatch
 
@@ -27,9 +27,9 @@ class Without(NamedTuple):
 def gaps_between(aggregation: Aggregation) -> Array:
     """How far apart clusters are, in standard deviations of their rows along the line that joins them, (k, k).
 
-    NaN if devices did not say how far their rows spread, and for clusters without rows. Along a line, rows spread as
-    their device centers do, which is exact, and about those as their columns do, or alike in all directions if devices
-    did not say it by column.
+    NaN if devices did not say how far their rows spread, and for clusters without rows. How far device centers
+    spread along a line is exact; about a center, rows are taken to spread as its columns do, or equally in all
+    directions if devices sent no spread of each column.
     """
     moments, labels, k = RowMoments.of(aggregation.messages), aggregation.center_labels, aggregation.n_clusters
     gaps = np.full((k, k), np.nan)
@@ -93,7 +93,7 @@ def without_each(aggregation: Aggregation, n_jobs: int | None = None) -> Iterato
         present, labels = np.unique(aggregation.center_labels[others], return_inverse=True)
         try:
             how = (aggregation.rule, first, n_jobs, aggregation.min_devices)
-            again = Aggregation.of(batch.without(device_id), len(present), *how)
+            again = aggregate_batch(batch.without(device_id), len(present), *how)
         except KFedError:
             continue
         yield Without(device_id, share_kept(labels, again.center_labels, batch.counts[others].astype(np.float64)))

@@ -20,7 +20,7 @@ class Grouping:
     set_aside: Array = field(default_factory=lambda: np.empty(0, np.int64))
     """Rows of the centers that chose no cluster, since too few devices have one there; ascending."""
     strays: Array = field(default_factory=lambda: np.empty(0, np.int64))
-    """Rows of other centers that are in no mean, since a rule took them for strays; not kept in files."""
+    """Rows of other centers that are in no mean, since a rule took them for strays; ascending."""
 
     n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
 

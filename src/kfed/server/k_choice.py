@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from kfed._base.array import Array, frozen
 from kfed._base.notebook import InNotebook
 from kfed.errors import InvalidInputError, NoReliableKError
+from kfed.server.k_comparison import KComparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,10 @@ class KChoice(InNotebook):
         Centers that were set aside: those of few points, and those of several clusters in one.
     reason : str
         Evidence for the number, or doubts about it.
+    comparison : KComparison or None
+        The values of k that were compared to find it, if any were; it is not kept in files.
+    may_lack_a_cluster : bool
+        Whether centers of one device were set aside that could be a cluster more; it is not kept in files.
 
     Examples
     --------
@@ -66,6 +71,8 @@ class KChoice(InNotebook):
     n_strays: int
     n_mixtures: int
     reason: str
+    comparison: KComparison | None = field(default=None, repr=False)
+    may_lack_a_cluster: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         for array in (self.distances, self.ratios):

@@ -42,7 +42,7 @@ class ClusterModel(KfedFile):
     True
     """
 
-    KIND: ClassVar[str] = "model"
+    _kind: ClassVar[str] = "model"
 
     cluster_centers: Array
     cluster_sizes: Array
@@ -69,7 +69,7 @@ class ClusterModel(KfedFile):
 
     n_clusters = Length("cluster_centers", 0, "Number of clusters, k.")
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """The cluster of each row, as `Aggregation.predict` gives it."""
         return predict(self, X)
 

@@ -30,7 +30,7 @@ from kfed.wire import MessageBatch
 
 @dataclass(frozen=True)
 class Optimality:
-    """The cost of clusters beside what no clustering into as many can be below.
+    """The cost of clusters, and a bound that no clustering into as many clusters can be below.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimalit
         raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`")
     moments = RowMoments.of(batch)
     if moments.share_known < 1:
-        raise InvalidInputError("some devices sent no sums of squares, which the cost is made of")
+        raise InvalidInputError("the cost needs the sums of squares of all devices; some devices sent none")
     values = _eigenvalues(_factors(moments, scatters), batch.n_features)
     rest = [_rest(moments, device, own, n_clusters) for device, own in enumerate(sketches) if own is not None]
     rounding = float(np.finfo(np.float32).eps if _is_single(scatters) else np.finfo(np.float64).eps)

@@ -3,17 +3,18 @@
 Beyond the paper. A summary has many centers, so weighted k-means on the centers of all devices is close to k-means on
 their rows. What is in the way are centers that stand for rows of several clusters: a device with two rows of a cluster
 must not send their mean, so they are in a center with others. Such a center has a larger variance than the clusters it
-lies among, and the larger it is, the less the center weighs.
+lies among, and the larger it is, the less the center weighs. Where clusters are as wide as mixed centers, this harms.
+So both weights are tried, and the clusters are taken that explain places and variances of the centers better.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kfed._base import geometry
+from kfed._base import geometry, pool
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.server import noise, robust
+from kfed.server import noise, swaps
 from kfed.server.grouping import Grouping
 from kfed.server.quality import RowMoments
 from kfed.server.traversal import farthest_first
@@ -26,9 +27,14 @@ CAUTION = 5.0
 """How fast the weight of a center falls with its variance, where centers are much finer than clusters."""
 
 FEW = 8.0
-"""Rows of a center that may have been merged for want of rows. Where most centers have more, variances say nothing."""
+"""Centers of at most this many rows may have been merged to reach the floor; if most have more, none was."""
+
+MOST_SINGLE = 0.01
+"""Centers without any spread are single rows. If they have more of the weight than this, no floor asked for merging,
+and they would outweigh centers of two rows."""
 
 MAX_STEPS = 20
+BLOCK_ELEMENTS = 2**20
 
 
 def rule_for(batch: MessageBatch, rule: str, otherwise: str = "paper") -> str:
@@ -44,22 +50,27 @@ def has_summaries(batch: MessageBatch) -> bool:
 
 
 def pooled_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
-    """Weighted k-means on all centers, twice: the second time, mixed centers weigh less."""
+    """Weighted k-means on all centers; where some may be mixed, also with less weight for these, if that is better."""
     centers, weights = batch.centers, np.asarray(noise.weights(batch), np.float64)
     heaviest = start[[batch.counts[start].argmax()]]
     traversal = farthest_first(centers, n_clusters, heaviest, n_jobs)
     initial_centers = centers[traversal.picks]
-    means = robust.best_centers(centers, weights, initial_centers, n_jobs)
+    means = swaps.swapped_centers(centers, weights, initial_centers, n_jobs)
     variances = _variances(batch)
-    if variances is not None and np.median(batch.counts) <= FEW:
+    if variances is not None and _may_be_mixed(batch, variances):
         purity = Purity(centers, weights, variances)
-        means = robust.best_centers(centers, purity.weights(means, n_jobs), initial_centers, n_jobs)
-        means = purity.lloyd(means, n_jobs)
+        lighter = swaps.swapped_centers(centers, purity.weights(means, n_jobs), initial_centers, n_jobs)
+        means = min(means, purity.lloyd(lighter, n_jobs), key=purity.cost)
     return Grouping(initial_centers, traversal.distances, geometry.nearest(centers, means, n_jobs), means)
 
 
+def _may_be_mixed(batch: MessageBatch, variances: Array) -> bool:
+    single = batch.counts[variances == 0].sum()
+    return bool(np.median(batch.counts) <= FEW and single <= MOST_SINGLE * batch.counts.sum())
+
+
 def _variances(batch: MessageBatch) -> Array | None:
-    """Mean squared distance of the rows to each center, or None if devices did not say it."""
+    """Mean squared distance of the rows to each center, or None if devices said it of less than half of the rows."""
     moments = RowMoments.of(batch)
     return moments.variances if moments.has_squares else None
 
@@ -93,6 +104,19 @@ class Purity:
             means = means_by_label(self.centers, labels, means, self._weights(means, labels), n_jobs)
         return means
 
+    def cost(self, means: Array) -> float:
+        """What the rows cost if each center stands for rows of one or two clusters, whichever explains it better.
+
+        Shares 1 - t and t of rows around the means a and b have their mean at a + t (b - a), and a variance that is
+        larger by t (1 - t) |b - a|^2. The distance of a center from there, and the variance that is left, are the cost.
+        """
+        origin = np.average(means, axis=0)
+        total = 0.0
+        for block in pool.blocks(len(self.centers), max(64, BLOCK_ELEMENTS // len(means))):
+            costs = _costs_of_mixed(self.centers[block] - origin, self.variances[block], means - origin)
+            total += float(costs @ self.full_weights[block])
+        return total
+
     def _weights(self, means: Array, labels: Array) -> Array:
         """Multiply by (s / (s + v)) ** p, with v the variance of a center and s that of the cluster it is in.
 
@@ -106,6 +130,26 @@ class Purity:
         power = CAUTION * (1 - widths[0] / max(widths[1], 1e-300))
         shares = np.divide(usual, usual + self.variances, out=np.ones_like(usual), where=self.variances > 0)
         return np.asarray(self.full_weights * shares**power)
+
+
+def _costs_of_mixed(centers: Array, variances: Array, means: Array) -> Array:
+    """Mean cost of the rows behind each center, (n_device_centers,), with a its nearest mean and b any other.
+
+    Examples
+    --------
+    >>> means = np.array([[0.0, 0.0], [4.0, 0.0]])
+    >>> _costs_of_mixed(np.array([[0.5, 0.0], [1.0, 0.0]]), np.array([1.0, 4.0]), means)
+    array([0., 1.])
+    """
+    rows, inner, products = np.arange(len(centers)), means @ means.T, centers @ means.T
+    squares = geometry.squared_distances(centers, means)
+    own = squares.argmin(axis=1)
+    # (c - a)(b - a) and |b - a|^2 for every b, from products alone.
+    along = products - products[rows, own][:, None] - inner[own] + inner[own, own][:, None]
+    gaps = inner.diagonal() - 2 * inner[own] + inner[own, own][:, None]
+    shares = np.clip(np.divide(along, gaps, out=np.zeros_like(along), where=gaps > 0), 0, 1)
+    beside = squares[rows, own][:, None] - 2 * shares * along + shares**2 * gaps
+    return np.asarray((beside + np.maximum(variances[:, None] - shares * (1 - shares) * gaps, 0)).min(axis=1))
 
 
 def medians_by_label(values: Array, weights: Array, labels: Array, n_labels: int) -> Array:

@@ -137,7 +137,7 @@ class Profile(InNotebook):
         if np.isnan(value):
             return "not observed"
         if self.is_date[feature] and abs(value) < MOST_DAYS:
-            return str(EPOCH + timedelta(days=round(float(value))))
+            return _day(value)
         return f"{value:.0%}" if self.is_share[feature] else _number(value, float(self.overall_spreads[feature]))
 
     def shown_spread(self, cluster: int, feature: int) -> str:
@@ -148,7 +148,17 @@ class Profile(InNotebook):
         return f"{spread:,.0f} days" if self.is_date[feature] else _number(spread, float(self.overall_spreads[feature]))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """A record for each cluster and feature, in types that JSON knows."""
+        """A record for each cluster and feature, in types that JSON knows; means of dates are dates such as 2026-01-31.
+
+        The spread of a date is a number of days.
+        """
+        are_dates = dict(zip(self.names, self.is_date.tolist(), strict=True))
+        for record in self._records():
+            means = {key: record[key] for key in ("mean", "mean_of_all") if are_dates[record["column"]]}
+            yield record | {key: _day(day) for key, day in means.items() if day is not None and abs(day) < MOST_DAYS}
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """The same, with dates as days since 1970."""
         differences = self.differences
         for cluster in range(self.n_clusters):
             for feature, name in enumerate(self.names):
@@ -165,7 +175,7 @@ class Profile(InNotebook):
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame with a row for each cluster and column; needs pandas."""
-        records = list(self.rows())
+        records = list(self._records())
         return data_frame({key: [record[key] for record in records] for key in records[0]}, ["cluster", "column"])
 
     def centers_frame(self) -> pandas.DataFrame:
@@ -227,6 +237,10 @@ def _are(kinds: tuple[str, ...], schema: FeatureSchema) -> Array:
     """Which features come from columns of these kinds."""
     found = [column.kind in kinds for column in schema.columns or () for _ in column.features]
     return np.array(found or [False] * schema.n_features)
+
+
+def _day(value: float) -> str:
+    return str(EPOCH + timedelta(days=round(float(value))))
 
 
 def _number(value: float, spread: float) -> str:

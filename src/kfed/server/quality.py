@@ -57,8 +57,8 @@ class RowMoments:
     def of(cls, batch: MessageBatch) -> RowMoments:
         """Read them off messages.
 
-        Rows of devices that did not say how far they spread are taken to spread as those of the others; if these are
-        the fewer, no spread is taken as known.
+        Rows of devices that sent no sums of squares are taken to spread like those of the others. If these others have
+        the fewer rows, spreads count as unknown.
         """
         on_scale = batch.rescaled
         counts, squares = on_scale.counts.astype(np.float64), on_scale.sums_of_squares.astype(np.float64)

@@ -33,23 +33,27 @@ class _Grouped(Protocol):
 class Questions(InNotebook):
     """The part of `Aggregation` that describes clusters and labels rows."""
 
-    def predict(self: HasCenters, X: Any) -> Array:
+    def predict(self: HasCenters, X: Any) -> Any:
         """The cluster of rows that need not come from any device, (n_rows,): the nearest mean mu(tau_r).
+
+        Rows of a pandas data frame get a series with its index, others an array.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_features)
             In the units of `cluster_centers`. The columns of a data frame are taken by their names, where devices
-            named theirs.
+            named theirs; categories are columns of text, and flags (yes, no), dates and missing cells (n/a) may be
+            words. A level that no device named counts as `other`, where that is a level, and else as missing. An
+            `AggregationWarning` names columns of tables that lie far from those of the devices.
         """
         return predict(self, X)
 
     def transform(self: HasCenters, X: Any) -> Array:
-        """Distance of each row to each cluster, (n_rows, n_clusters), on `scale` if there is one; `X` is as before."""
+        """Distance of each row to each cluster, (n_rows, n_clusters), on `scale` if there is one; see `predict`."""
         return distances(self, X)
 
     def profile(self: _Grouped) -> Profile:
-        """What each cluster is: size, devices, and every column in the units of the tables, beside all rows."""
+        """What each cluster is: size, devices, and every column in the units of the tables, compared with all rows."""
         return Profile.of(self.messages, self.center_labels, self.n_clusters)
 
     def optimality(self: _Grouped) -> Optimality:

@@ -1,7 +1,7 @@
 """``rule="robust"``: grouping device centers that are not all to be trusted.
 
 Beyond the paper. Three things differ from Algorithm 2: tiny stray centers do not choose clusters, a center weighs as
-much as its points, and several seedings compete, each followed by Lloyd to convergence.
+much as its points, and several seedings compete, each followed by Lloyd.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kfed.server import trust
 
 N_GREEDY_SEEDINGS = 10
 MAX_EXAMINED = 2048
-"""Seeds are looked for among at most this many centers, or 16 for each cluster: then none is missed."""
+"""Seeds are looked for among at most this many centers, or 16 for each cluster: so many are likely to meet each."""
 
 MEASURED_TOGETHER = 16
 """Centers that are measured in one product as seeds: little more work than one of them."""
@@ -27,7 +27,8 @@ MAX_POLISHED = 2**15
 """The best seeding is polished on at most this many centers, or 64 for each cluster, before it meets all of them."""
 
 SMALL_GAIN = 1e-4
-"""On more centers than seedings compete on, Lloyd ends when a step lowers the cost by a smaller share than this."""
+"""On more centers than seedings compete on, and between swaps, Lloyd ends when a step lowers the cost by less than this
+share."""
 
 MAX_ITERATIONS = 300
 
@@ -44,17 +45,30 @@ def best_centers(centers: Array, counts: Array, farthest_first: Array, n_jobs: i
     Seedings compete on a sample. The best goes on from there to a larger sample, and then to all centers: the closer it
     is by then, the fewer steps over all of them it takes.
     """
+    best, cost = best_seeding(centers, counts, farthest_first, n_jobs)
+    is_sample = len(centers) > _n_examined(len(farthest_first))
+    return polished(centers, counts, best, cost, n_jobs) if is_sample else best
+
+
+def best_seeding(centers: Array, counts: Array, farthest_first: Array, n_jobs: int | None) -> tuple[Array, float]:
+    """The best of the seedings, after Lloyd, on all centers or a sample of them; and its weighted cost there."""
     n_clusters = len(farthest_first)
-    sample = _sample(centers, counts, max(MAX_EXAMINED, 16 * n_clusters))
-    seedings = [farthest_first, _medoids(*sample, n_clusters), *_greedy(*sample, n_clusters)]
-    finished = [weighted_lloyd(*sample, seeds, n_jobs) for seeds in seedings]
-    costs = [cost for _, cost in finished]
-    best, cost = next(own for own in finished if own[1] <= min(costs) * (1 + 1e-9))
-    if len(sample[0]) == len(centers):
-        return best
-    larger = _sample(centers, counts, max(MAX_POLISHED, 64 * n_clusters))
-    best, cost = weighted_lloyd(*larger, best, n_jobs, SMALL_GAIN * cost)
-    return weighted_lloyd(centers, counts, best, n_jobs, SMALL_GAIN * cost)[0]
+    some = sample(centers, counts, _n_examined(n_clusters))
+    seedings = [farthest_first, _medoids(*some, n_clusters), *_greedy(*some, n_clusters)]
+    finished = [weighted_lloyd(*some, seeds, n_jobs) for seeds in seedings]
+    least = min(cost for _, cost in finished)
+    return next(own for own in finished if own[1] <= least * (1 + 1e-9))
+
+
+def _n_examined(n_clusters: int) -> int:
+    return max(MAX_EXAMINED, 16 * n_clusters)
+
+
+def polished(centers: Array, counts: Array, means: Array, cost: float, n_jobs: int | None) -> Array:
+    """Means that are good on a sample, where they have this cost, after Lloyd on a larger one and on all centers."""
+    larger = sample(centers, counts, max(MAX_POLISHED, 64 * len(means)))
+    means, cost = weighted_lloyd(*larger, means, n_jobs, SMALL_GAIN * cost)
+    return weighted_lloyd(centers, counts, means, n_jobs, SMALL_GAIN * cost)[0]
 
 
 def weighted_lloyd(
@@ -78,17 +92,17 @@ def weighted_lloyd(
     return centers, float(geometry.squares_to_own(points, centers, labels) @ weights)
 
 
-def _sample(centers: Array, counts: Array, size: int) -> tuple[Array, Array]:
+def sample(centers: Array, counts: Array, size: int) -> tuple[Array, Array]:
     """The centers and their weights, or a sample of this size that stands for them."""
     weights = counts.astype(np.float64)
     if len(centers) <= size:
         return centers, weights
     costs = geometry.squares_to_own(centers, geometry.middle(centers)[None], np.zeros(len(centers), np.intp))
-    rows, weights = seeding.sample_by_cost(costs, weights, size, _uniforms("sample", size))
+    rows, weights = seeding.sample_by_cost(costs, weights, size, fixed_uniforms("sample", size))
     return centers[rows], weights
 
 
-def _uniforms(purpose: str, n_draws: int) -> Array:
+def fixed_uniforms(purpose: str, n_draws: int) -> Array:
     """Random numbers in [0, 1), always the same ones for the same purpose."""
     return np.asarray(random.uniforms(random.device_keys(0, [purpose]), n_draws)[0])
 
@@ -124,13 +138,13 @@ def _medoids(points: Array, weights: Array, n_clusters: int) -> Array:
 
 def _squares(lifted: Array, rows: Array | list[int]) -> Array:
     """Squared distances of some points to all, (n_rows, n_points)."""
-    return np.asarray(seeding.squared_distances(lifted, seeding.points_at(lifted, np.asarray(rows)[None]))[0])
+    return np.asarray(seeding.lifted_distances(lifted, seeding.points_at(lifted, np.asarray(rows)[None]))[0])
 
 
 def _greedy(points: Array, weights: Array, n_clusters: int) -> list[Array]:
     """Greedy k-means++ seedings, always the same ones for the same centers."""
-    uniforms = _uniforms("robust", seeding.n_draws(n_clusters, N_GREEDY_SEEDINGS))
-    picks = seeding.greedy_seeds(_lifted(points), weights[None], n_clusters, N_GREEDY_SEEDINGS, uniforms[None])
+    draws = fixed_uniforms("robust", seeding.n_draws(n_clusters, N_GREEDY_SEEDINGS))
+    picks = seeding.greedy_seeds(_lifted(points), weights[None], n_clusters, N_GREEDY_SEEDINGS, draws[None])
     return [points[seeds] for seeds in picks[0]]
 
 

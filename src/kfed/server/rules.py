@@ -64,10 +64,10 @@ def register_rule(name: str, rule: OwnRule) -> None:
 
 
 def rule_name(rule: str | OwnRule) -> str:
-    """The name of a rule; one of an entry point is registered when it is first named, and a callable under its own.
+    """The name of a rule. A callable is registered under its own name, and a rule of an entry point at its first use.
 
-    Two functions of one name, as of a loop, get two names, so that every `Aggregation` keeps the rule that made it.
-    They are kept for good; who makes thousands of them registers each under a name of its own choice.
+    Two functions of the same name, made in a loop say, get two names, so that every `Aggregation` keeps the rule that
+    made it. They are never forgotten: if you make thousands, register them under one name instead.
     """
     if not isinstance(rule, str) and callable(rule):
         name = _CALLABLES.get(id(rule), "")

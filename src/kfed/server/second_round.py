@@ -62,8 +62,8 @@ def aggregate_refined(aggregation: Aggregation, messages: Iterable[DeviceMessage
     set_aside = _set_aside(batch, aggregation, absent)
     before = _on_scale(aggregation, batch)
     centers = _moved(batch, labels, set_aside, before, aggregation.min_devices or 1)
-    grouping = Grouping(before, aggregation.traversal, labels, centers, set_aside)
-    return replace(aggregation, messages=batch, _grouping=grouping, rounds=2)
+    grouping = Grouping(before, aggregation.grouping.traversal, labels, centers, set_aside)
+    return replace(aggregation, messages=batch, grouping=grouping, rounds=2)
 
 
 def as_aggregated(
@@ -71,7 +71,7 @@ def as_aggregated(
 ) -> Aggregation:
     """An aggregation whose clusters are known already, in the units that devices sent.
 
-    `about` are further fields of an `Aggregation`, and `traversal`.
+    `about` holds further fields of `Aggregation`, and may hold the `traversal` of its grouping.
     """
     centers = cluster_centers if batch.scale is None else batch.scale.apply(cluster_centers)
     traversal = about.pop("traversal", np.empty(0))
@@ -107,7 +107,7 @@ def _set_aside(batch: MessageBatch, aggregation: Aggregation, absent: list[str])
     """Rows of centers that chose no cluster in the first round, of devices that said nothing since."""
     known = aggregation.messages
     is_set_aside = np.zeros(len(known.centers), bool)
-    is_set_aside[aggregation.set_aside] = True
+    is_set_aside[aggregation.grouping.set_aside] = True
     rows = [
         batch.rows_of(device_id).start + np.flatnonzero(is_set_aside[known.rows_of(device_id)]) for device_id in absent
     ]

@@ -52,7 +52,7 @@ class Survival(NamedTuple):
     """How a clustering survives other devices.
 
     `agreements` has the agreement with each resampling, NaN where that has too few centers. `weakest` is the mean
-    Jaccard similarity of a cluster to the best match in each resampling, of the cluster where it is least.
+    Jaccard similarity to the best match in each resampling, for the cluster where it is lowest.
     """
 
     agreements: Array  # (n_resamplings,)

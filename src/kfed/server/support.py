@@ -1,4 +1,4 @@
-"""`min_devices`: every cluster rests on several devices, so that no few of them, whatever they send, make one alone.
+"""`min_devices`: every cluster rests on several devices, so that fewer cannot make one, whatever they send.
 
 Beyond the paper. A rule groups the centers; clusters of fewer than `min_devices` devices are set aside, and the rule
 groups the rest again, until no such cluster is left. If at most t devices are malicious, ``min_devices = t + 1`` puts
@@ -15,10 +15,11 @@ import numpy as np
 
 from kfed._base import geometry, pool, text
 from kfed._base.array import Array
+from kfed.errors import TooFewCentersError
 from kfed.wire import MessageBatch
 
 MANY_DEVICES = 30
-"""From this many devices on, all but the paper's rule ask for two devices behind each cluster, as ``"auto"`` does."""
+"""From this many devices on, the robust and the pooled rule ask for two devices behind each cluster."""
 
 MOST_TIMES = 10.0
 """No device weighs more than this many times the median device ..."""
@@ -34,6 +35,9 @@ MOST_EXAMINED, MOST_NAMED = 1001, 20
 MOST_VOTES = 2.0
 """A device that sent more than this many times as many centers as the median device has no more votes for that."""
 
+NOT_SMALL = 0.5
+"""Share of the points of the smallest cluster that could be a cluster, too."""
+
 MAX_TURNS = 50
 """How often centers of honest devices are set aside and the others grouped again."""
 
@@ -41,8 +45,19 @@ MOST_CHANCES = 3
 """A device of which centers had to be set aside this many times chooses no cluster any more."""
 
 
+def check_any_center(batch: MessageBatch) -> None:
+    """Raise if no device has sent a center."""
+    if len(batch.centers) == 0:
+        raise TooFewCentersError(
+            f"global clusters need device centers; {text.plural(len(batch.device_ids), 'device')} sent none: clusters "
+            "that are too small, or whose rows are too alike, are not sent. Let devices look for fewer local clusters, "
+            "use a smaller min_cluster_size, or wait for larger devices; if the values of a column are large and close "
+            "together, subtract a constant from it"
+        )
+
+
 def usual_min_devices(batch: MessageBatch) -> int:
-    """How many devices a cluster takes if nobody said: two among many devices, else one.
+    """The default of `min_devices`: two if there are many devices, else one.
 
     Examples
     --------
@@ -151,8 +166,8 @@ def supported(
 ) -> tuple[Found, Array] | None:
     """Group centers so that every cluster rests on `min_devices` devices: the clusters, and the rows they are of.
 
-    None if fewer than `least` centers are left, if a cluster is left without any, or after `MAX_TURNS`, which so few
-    devices cannot bring about: each has few chances.
+    None if fewer than `least` centers are left, if a cluster is left without any, or if it takes too many turns: fewer
+    than `min_devices` devices cannot cause that, since each is out after `MOST_CHANCES`.
     """
     rows = without_far(batch, min_devices)
     chances = np.full(batch.n_devices, MOST_CHANCES)
@@ -180,7 +195,7 @@ def _are_alone(found: GroupedCenters, owners: Array, min_devices: int) -> Array 
 
 
 def without_far(batch: MessageBatch, min_devices: int) -> Array:
-    """Rows of all centers but those so far out that they would blur all distances, if fewer devices sent such ones."""
+    """Rows of all centers, without those so far out that they blur all distances, if too few devices sent such ones."""
     middle, usual = _middle(batch)
     distances = np.empty(len(batch.centers))
     for block in pool.blocks(len(distances), geometry.rows_per_block(1, batch.n_features)):
@@ -200,7 +215,7 @@ def _middle(batch: MessageBatch) -> tuple[Array, float]:
 
 
 def most_claimed(values: Array, owners: Array, min_devices: int) -> float:
-    """The largest value that `min_devices` devices reach: fewer that exaggerate do not move it beyond the others' own.
+    """The largest value that `min_devices` devices reach: fewer devices that exaggerate cannot raise it beyond that.
 
     Examples
     --------
@@ -213,7 +228,7 @@ def most_claimed(values: Array, owners: Array, min_devices: int) -> float:
 
 
 def median(values: Array, owners: Array) -> float:
-    """The median of values that devices sent; who sent many more than the others has at most `MOST_VOTES` their say.
+    """The median of values that devices sent; one that sent many more counts at most `MOST_VOTES` times the usual.
 
     Examples
     --------
@@ -231,8 +246,26 @@ def median(values: Array, owners: Array) -> float:
     return float(values[order[np.searchsorted(shares, shares[-1] / 2)]])
 
 
+def may_lack_a_cluster(batch: MessageBatch, rows: Array, labels: Array) -> bool:
+    """Whether what was set aside of one device could be a cluster: beside those of these rows it is not small.
+
+    Examples
+    --------
+    >>> batch = MessageBatch.of([kfed.DeviceMessage(name, [[0.0], [9.0]], [50, 120]) for name in "ab"])
+    >>> may_lack_a_cluster(batch, np.arange(4), np.array([0, 1, 0, 1]))
+    False
+    >>> may_lack_a_cluster(batch, np.array([0, 2]), np.array([0, 0]))
+    True
+    """
+    is_out = np.ones(len(batch.owners), bool)
+    is_out[rows] = False
+    largest = np.bincount(batch.owners[is_out], batch.counts[is_out], batch.n_devices).max()
+    sizes = np.bincount(labels[labels >= 0], batch.counts[rows][labels >= 0])
+    return bool(largest >= max(1.0, NOT_SMALL * sizes.min()))
+
+
 def set_aside_text(batch: MessageBatch, rows: Array, min_devices: int) -> str:
-    """Name the devices of which centers are not among these rows, those with the most of them first.
+    """Name the devices that have centers outside of these rows, those with the most such centers first.
 
     Examples
     --------

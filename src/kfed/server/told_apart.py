@@ -1,4 +1,4 @@
-"""Whether clusters that the messages seem to show are told apart from parts of one, and one from several.
+"""Whether the clusters that messages seem to show are clusters: not parts of one, and not several in one.
 
 Two groups of device centers may be the halves of one cluster that every device cut in two. They are not if they lie
 farther apart than halves do, or if devices have one of them without the other: who has points of a cluster has points

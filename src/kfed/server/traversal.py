@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kfed._base import geometry, pool
-from kfed._base.geometry import Near, Points, Rows
+from kfed._base.geometry import Near, Points, RowNumbers
 
 _FIRST_DEPTH = 1 / 16  # how far the front reaches below the highest bound, as a share of it; adapts
 _LEAST_DEPTH, _GREATEST_DEPTH = 2.0**-12, 1 / 4
@@ -51,7 +51,9 @@ class Traversal:
     near: Near = field(repr=False)
 
 
-def farthest_first(points: Points, n_picks: int, start: Sequence[int] | Rows, n_jobs: int | None = None) -> Traversal:
+def farthest_first(
+    points: Points, n_picks: int, start: Sequence[int] | RowNumbers, n_jobs: int | None = None
+) -> Traversal:
     """Grow M from `start` to `n_picks` rows, each time by the row farthest from M, ties to the lowest index.
 
     Once all rows coincide with rows of M, the lowest rows not in M follow, at distance zero.
@@ -134,7 +136,7 @@ class _Front:
                     return place, highest
             self._renew()
 
-    def _settle(self, places: Rows) -> None:
+    def _settle(self, places: RowNumbers) -> None:
         rows = self._rows[places]
         self._bounds.note(rows, self._near.of(places))
         self._bounds.settle(rows)
@@ -154,33 +156,33 @@ class _Front:
             rows = self._above_floor(rows)
         self._look_at(rows)
 
-    def _look_at(self, rows: Rows) -> None:
+    def _look_at(self, rows: RowNumbers) -> None:
         self._rows = rows  # ascending
         self._near = self._bounds.near.of(rows)
         if self._floor > 0:
             self._coordinates, self._half_norms = self._bounds.coordinates(rows), self._bounds.half_norms[rows]
 
-    def _close_under_highest(self) -> Rows:
+    def _close_under_highest(self) -> RowNumbers:
         """Set the floor close under the highest bound; return the rows above it once they are up to date."""
         n_points, n_features = self._bounds.points.shape
         self._floor = self._bounds.near.upper.max() * (1 - self._depth)
         parts = pool.blocks(n_points, max(1, _PART_ELEMENTS // n_features))
         return np.concatenate(list(pool.map_in_order(self._search, parts, self._n_jobs)))
 
-    def _search(self, part: slice) -> Rows:
+    def _search(self, part: slice) -> RowNumbers:
         rows = part.start + np.flatnonzero(self._bounds.near.upper[part] >= self._floor)
         with _expect_overflow():  # in a worker thread
             self._bounds.refresh(rows)
         return self._above_floor(rows)
 
-    def _above_floor(self, rows: Rows) -> Rows:
+    def _above_floor(self, rows: RowNumbers) -> RowNumbers:
         return rows[self._bounds.near.upper[rows] >= self._floor]
 
 
 class _UpperBounds:
     """For each row, a near row of M and an upper bound on the squared distance to it, as of when it was refreshed."""
 
-    def __init__(self, points: Points, n_picks: int, start: Rows, n_jobs: int | None) -> None:
+    def __init__(self, points: Points, n_picks: int, start: RowNumbers, n_jobs: int | None) -> None:
         n_points, n_features = points.shape
         self.points = points
         self.near = Near(np.zeros(n_points, dtype=np.int32), np.full(n_points, np.inf))
@@ -207,7 +209,7 @@ class _UpperBounds:
             self.near.of(block).update(*self.by_product(moved.coordinates, self.half_norms[block], first=0))
         self._bounded[block] = self.n_members
 
-    def admit(self, rows: Rows) -> None:
+    def admit(self, rows: RowNumbers) -> None:
         """Add rows to M; they are never picked again."""
         added = slice(self.n_members, self.n_members + len(rows))
         self.picks[added] = rows
@@ -217,23 +219,23 @@ class _UpperBounds:
         self.near.upper[rows] = -1
         self.n_members = added.stop
 
-    def coordinates(self, rows: Rows) -> Points:
+    def coordinates(self, rows: RowNumbers) -> Points:
         """Coordinates of rows relative to the origin."""
         return geometry.shift(self.points.take(rows, axis=0), self._origin)
 
-    def by_product(self, coordinates: Points, half_norms: Points, first: int) -> tuple[Rows | int, Points]:
+    def by_product(self, coordinates: Points, half_norms: Points, first: int) -> tuple[RowNumbers | int, Points]:
         """For each row the nearest of the members from the first given one on, by bounds, and its bound."""
         members = slice(first, self.n_members)
         halves = geometry.product_distances(self._members[members], coordinates, self._member_norms[members])
         places, smallest = _argmin_and_min(halves)
         return first + places, 2 * (smallest + half_norms)
 
-    def refresh(self, rows: Rows) -> None:
+    def refresh(self, rows: RowNumbers) -> None:
         """Bring bounds up to date with all of M, by matrix product."""
         for group, first in self._missing_alike(rows, self._bounded):
             self._update(group, *self.by_product(self.coordinates(group), self.half_norms[group], first))
 
-    def note(self, rows: Rows, near: Near) -> None:
+    def note(self, rows: RowNumbers, near: Near) -> None:
         """Store bounds that are up to date with all of M."""
         self.near.put(rows, near)
         self._bounded[rows] = self.n_members
@@ -243,23 +245,23 @@ class _UpperBounds:
         is_settled = upper == 0 or self._settled[row] == self.n_members
         return upper if is_settled else upper - self._error
 
-    def are_settled(self, rows: Rows) -> bool:
+    def are_settled(self, rows: RowNumbers) -> bool:
         """Whether bounds of rows are the textbook's distances to M."""
         return bool((self._settled[rows] == self.n_members).all())
 
-    def settle(self, rows: Rows) -> None:
+    def settle(self, rows: RowNumbers) -> None:
         """Make bounds the textbook's distances to M."""
         for group, first in self._missing_alike(rows, self._settled):
             members = self.points[self.picks[first : self.n_members]]
             distances = geometry.squared_distances(self.points[group], members)
             self._update(group, first + distances.argmin(axis=1), distances.min(axis=1))
 
-    def _update(self, rows: Rows, members: Rows | int, upper: Points) -> None:
+    def _update(self, rows: RowNumbers, members: RowNumbers | int, upper: Points) -> None:
         near = self.near.of(rows)
         near.update(members, upper)
         self.near.put(rows, near)
 
-    def _missing_alike(self, rows: Rows, seen: NDArray[np.int32]) -> Iterator[tuple[Rows, int]]:
+    def _missing_alike(self, rows: RowNumbers, seen: NDArray[np.int32]) -> Iterator[tuple[RowNumbers, int]]:
         """Groups of rows whose bounds miss about equally many picks, each with the first pick that is missed."""
         while rows.size > 0 and (first := int(seen[rows].min())) < self.n_members:
             alike = seen[rows] <= (first + self.n_members - 1) // 2
@@ -269,7 +271,7 @@ class _UpperBounds:
             seen[group] = self.n_members
 
 
-def _argmin_and_min(values: Points) -> tuple[Rows | int, Points]:
+def _argmin_and_min(values: Points) -> tuple[RowNumbers | int, Points]:
     """Position and value of the smallest entry in each column; overwrites `values`."""
     if len(values) == 1:
         return 0, values[0]

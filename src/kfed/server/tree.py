@@ -13,7 +13,7 @@ from itertools import count
 
 from kfed._base import checks
 from kfed.errors import InvalidInputError, TooFewCentersError
-from kfed.server.aggregation import Aggregation
+from kfed.server.aggregation import Aggregation, aggregate_batch
 from kfed.server.algorithm2 import RULES
 from kfed.server.pooled import DEFAULT, rule_for
 from kfed.server.rules import OwnRule, rule_name
@@ -185,6 +185,6 @@ class _Tree:
     def _aggregated(self, level: int, batch: MessageBatch, n_clusters: int) -> Aggregation:
         self._rule = rule_for(batch, self._rule)
         rule = "regions" if level and self._rule == "paper" else self._rule
-        return Aggregation.of(
+        return aggregate_batch(
             batch, n_clusters, rule, None, self._n_jobs, 1 if level and self._min_devices else self._min_devices
         )

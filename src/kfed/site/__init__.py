@@ -4,17 +4,17 @@
 labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
-from kfed.site.arrow_cells import arrow
-from kfed.site.cluster import cluster_file, cluster_table
-from kfed.site.kept import LocalFile
-from kfed.site.ledger import Ledger
-from kfed.site.new_rows import LabelledRows, label_rows
-from kfed.site.read import is_table_name, open_table, read_column, read_columns, read_table
+from kfed.site.kept import LocalFile, cluster_file, cluster_table
+from kfed.site.ledger import Ledger, release_file
+from kfed.site.new_rows import LabelledRows, label_rows, on_agreed_scale
+from kfed.site.read import is_table_name, open_table, read_columns, read_table
+from kfed.site.rows_behind import check_same_rows
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
 from kfed.site.second import refine_file
-from kfed.site.summary import TableSummary, agree
+from kfed.site.summary import TableSummary, agree, units_that_differ
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
+from kfed.site.text_column import read_column
 
 __all__ = [
     "MIN_TABLE_CLUSTER_SIZE",
@@ -24,11 +24,12 @@ __all__ = [
     "Table",
     "TableSummary",
     "agree",
-    "arrow",
+    "check_same_rows",
     "cluster_file",
     "cluster_table",
     "is_table_name",
     "label_rows",
+    "on_agreed_scale",
     "open_table",
     "read_column",
     "read_columns",
@@ -36,6 +37,8 @@ __all__ = [
     "read_schema",
     "read_table",
     "refine_file",
+    "release_file",
+    "units_that_differ",
     "unscaled",
     "write_schema",
 ]

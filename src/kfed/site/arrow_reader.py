@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kfed._base.arrow import arrow
 from kfed.errors import InvalidInputError
-from kfed.site.arrow_cells import arrow, cells_of_each
-from kfed.site.cells import Cells
+from kfed.site.cells import Cells, cells_of_each
 from kfed.site.reader import TableReader
 
 FEATHER_SUFFIXES = (".feather", ".arrow", ".ipc")
@@ -29,7 +29,7 @@ class ArrowReader(TableReader):
             self.names = tuple(name for name in self._names() if not _INDEX.fullmatch(name))
 
     def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
-        """These columns; those of `as_text` as they are written."""
+        """The cells of these columns; those of columns in `as_text` as they are written."""
         with self._damage_named():
             table = self._table(list(names))
         columns = {name: table.column(name) for name in names}
@@ -70,6 +70,15 @@ class ArrowReader(TableReader):
 
         return parquet.read_table(self._source, columns=names)
 
+    def _mixed(self) -> str:
+        """What is wrong with a data frame that pyarrow does not take: most often text among numbers."""
+        for name in getattr(self._source, "columns", ()):
+            try:
+                self._arrow.array(self._source[name])
+            except self._arrow.ArrowException:
+                return f"column {name!r} must hold cells of one type; it mixes text and numbers, say: convert it"
+        return "its columns must be of types that pyarrow knows; convert the others first"
+
     def _is_frame(self) -> bool:
         return not isinstance(self._source, str | os.PathLike)
 
@@ -84,5 +93,7 @@ class ArrowReader(TableReader):
         except FileNotFoundError:
             raise
         except (self._arrow.ArrowException, OSError) as error:
+            if self._is_frame():  # words of pyarrow show cells: they go no further
+                raise InvalidInputError(f"{self._what}: {self._mixed()}") from None
             kind = "Feather" if self._is_feather() else "Parquet"
-            raise InvalidInputError(f"{self._what}: this is not a {kind} file, or only a part of one") from error
+            raise InvalidInputError(f"{self._what}: this is not a {kind} file, or not a complete one") from error

@@ -1,25 +1,26 @@
-"""`Cells`: one column of a table as it was read, before anyone decides what to make of it."""
+"""`Cells`: one column of a table as it was read, as text or by Arrow, before anyone decides what to make of it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from typing import Any
 
 import numpy as np
 
 from kfed._base.array import Array
+from kfed._base.arrow import arrow, release
+from kfed._base.cell_words import ABSENT_WORDS, FLAGS, flag_in, is_missing_word, number_in
+from kfed._base.dates import DAY_IN_MILLISECONDS, compact_day_in, day_in
+from kfed._base.text import exclusion
+from kfed.errors import InvalidInputError
+from kfed.site.thousands import POINTS, Signs, signs_in
 from kfed.wire import MAX_VALUE
 
-ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "."])
-MISSING_WORDS = ABSENT_WORDS | {"none", "nil", "-", "--", "?", "missing"}
-"""Cells that say that there is nothing, in any case. Those added here, and censored numbers such as "<5", say so among
-numbers, flags and dates alone: among words, "none" or "<18" is a level like others."""
+MANY_WORDS = 1000
+"""If none of so many different cells is a date, the column holds none."""
 
-_CENSORED = re.compile(r"[<>≤≥]=?\s*[\d.,]+")
-_FLAGS = [{"yes": 1, "no": 0}, {"y": 1, "n": 0}, {"true": 1, "false": 0}, {"t": 1, "f": 0}, {"ja": 1, "nein": 0}]
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)?")
 _NUMBER = r"(?:\d*[.,]?\d+|\d{1,3}(?:[,.' \u00a0\u202f]\d{3})+(?:[.,]\d+)?)"
 _UNIT = r"(?:[mkcdnuµ][glm]|m?mol|mmhg|bpm|k?cal|kj|min|ms|yrs?)(?:/\w+)?"
 _DAY = r"(?:\d{1,2}([/.-])\d{1,2}\1(?:\d\d){1,2}|\d{4}([/.-])\d{1,2}\2\d{1,2})"
@@ -27,10 +28,7 @@ _ODD = re.compile(rf"{_DAY}(?:\s.*)?|[-+]?[$€£¥]?\s?{_NUMBER}(?:\s?[%$€£�
 """Dates that could be read in two ways or are on no calendar; numbers with a comma between commas, separators of
 thousands, a sign for percent or money, or a unit. Not codes such as 3a."""
 
-MANY_WORDS = 1000
-"""If none of so many different cells is a date, the column holds none."""
-
-_EPOCH = date(1970, 1, 1).toordinal()
+_TIME = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?(\s?[ap]\.?m\.?)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,16 @@ class Cells:
         Position of each text in `texts`; -1 where a cell is missing.
     texts : tuple of str
     bad_row : int or None
-        The first row of a column of numbers (or of what else it must be) whose cell is neither that nor missing.
+        The first row whose cell is not missing and not of the kind that the column must have.
     odd_row : int or None
         The first row of a column of text that holds a number or a date in a way in which it cannot be read, such as
         "3 mg" or "1/2/2026", if most of its cells hold such.
+    in_doubt : {".", ",", ""}
+        The sign in a column of numbers that could separate thousands or decimals.
+    are_thousands : bool
+        How that sign was read.
+    are_times : bool
+        Whether all cells of a column of text are times of day.
     """
 
     name: str
@@ -60,6 +64,9 @@ class Cells:
     texts: tuple[str, ...] = ()
     bad_row: int | None = None
     odd_row: int | None = None
+    in_doubt: str = ""
+    are_thousands: bool = False
+    are_times: bool = False
 
     @property
     def is_missing(self) -> Array:
@@ -83,7 +90,7 @@ class Cells:
         return tuple("" if number != number else f"{number:.17g}" for number in self.numbers.tolist())
 
 
-def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".", kind: str | None = None) -> Cells:
+def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POINTS, kind: str | None = None) -> Cells:
     """Make numbers, flags or dates of a column of text, if that is what it holds.
 
     Parameters
@@ -92,6 +99,8 @@ def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".",
         The distinct cells.
     codes : array of int, shape (n_rows,)
         Position of each cell in `texts`, or -1.
+    signs : Signs
+        What separates decimals in the table.
     kind : {"number", "flag", "date"}, optional
         What it must hold; then `bad_row` is the first row that does not.
 
@@ -109,22 +118,26 @@ def from_text(name: str, texts: Sequence[str], codes: Array, decimal: str = ".",
     is_absent = np.array([word.lower() in ABSENT_WORDS for word in words], bool)
     if is_missing.all() and len(set(words)) - is_absent.any() < 2:
         return Cells(name, "number", np.full(len(codes), np.nan))
-    numbers = np.array([number_in(word, decimal) for word in words])
+    known = [word for word, gone in zip(words, is_missing, strict=True) if not gone]
+    read = signs_in(known, signs)
+    numbers = np.array([number_in(word, signs.decimal, read.thousands) for word in words])
     is_number = ~np.isnan(numbers) & ~is_missing
     are_numbers = not is_missing.all() and _share(is_number, is_missing, codes) >= 0.5
     if kind == "number" or (kind is None and are_numbers):
-        return _numbers(name, "number", numbers, is_number | is_missing, codes)
-    known = [word for word, gone in zip(words, is_missing, strict=True) if not gone]
+        found = _numbers(name, "number", numbers, is_number | is_missing, codes)
+        return replace(found, in_doubt=read.in_doubt, are_thousands=bool(read.thousands))
     if kind is not None:
         values = np.array([_FORCED[kind](word) for word in words], float)
         return _numbers(name, kind, values, ~np.isnan(values) | is_missing, codes)
     if flags := _flags(known):
         return Cells(name, "flag", _taken(np.array([flags.get(word, np.nan) for word in words], float), codes))
-    if any(map(_is_date, known[:MANY_WORDS])):
-        days = np.array([_one_date(word) for word in words])
+    if not all(np.isnan(day_in(word)) for word in known[:MANY_WORDS]):
+        days = np.array([day_in(word) for word in words])
         if _share(~np.isnan(days), is_missing, codes) >= 0.5:
             return _numbers(name, "date", days, ~np.isnan(days) | is_missing, codes)
     found = _text(name, words, is_absent, codes)
+    if known and all(map(_TIME.fullmatch, known)):
+        return replace(found, are_times=True)
     is_odd = np.array([_ODD.fullmatch(word) is not None for word in words], bool) & ~is_number & ~is_missing
     if is_odd.any() and _share(is_odd | is_number, is_missing, codes) >= 0.5:
         return replace(found, odd_row=int(((codes >= 0) & np.append(is_odd, False)[codes]).argmax()))
@@ -140,22 +153,77 @@ def from_levels(name: str, texts: Sequence[str]) -> Cells:
     return _text(name, distinct, is_absent, np.array([place[word] for word in words], np.intp))
 
 
-def is_missing_word(word: str) -> bool:
-    """Whether a cell says that there is nothing, or is a censored number."""
-    return word.lower() in MISSING_WORDS or _CENSORED.fullmatch(word) is not None
+def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs = POINTS) -> dict[str, Cells]:
+    """All columns as cells; takes them out of `columns`, so that a large table is not in memory twice."""
+    found = {}
+    for name in list(columns):
+        found[name] = cells_of(name, columns.pop(name), signs, as_text=name in as_text)
+        release()
+    return found
 
 
-def number_in(word: str, decimal: str = ".") -> float:
-    """The number in a cell; NaN if it is not a number, or not one that a message may hold."""
-    word = word.replace("\u2212", "-")  # the minus sign of typesetters
-    plain = word.replace(".", "").replace(",", ".") if decimal == "," and _THOUSANDS.fullmatch(word) else word
-    plain = plain.replace(",", ".") if decimal == "," else plain
-    try:
-        number = float(plain)
-    except ValueError:
-        return np.nan
-    is_other = "_" in plain or not abs(number) <= MAX_VALUE  # Python reads 1_000 as a number; no other program does
-    return np.nan if is_other else number
+def cells_of(name: str, column: Any, signs: Signs = POINTS, as_text: bool = False) -> Cells:
+    """One column of an Arrow table as cells; with `as_text`, as it is written."""
+    types, kind = arrow().types, column.type
+    if as_text:
+        return _texts(name, column)
+    if types.is_boolean(kind):
+        return Cells(name, "flag", _floats(column.cast("int8")))
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return Cells(
+            name, "date", _floats(column.cast(arrow().timestamp("ms"), safe=False).cast("int64")) / DAY_IN_MILLISECONDS
+        )
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return _number_cells(name, column.cast("float64", safe=False) if types.is_decimal(kind) else column)
+    if types.is_null(kind):
+        return Cells(name, "number", np.full(len(column), np.nan))
+    if types.is_time(kind):
+        return cells_of(name, column.cast("string"), signs)
+    if types.is_dictionary(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return cells_of(name, column.cast(kind.value_type if types.is_dictionary(kind) else "string"), signs)
+    if not types.is_string(column.type):
+        raise InvalidInputError(
+            f"column {name!r} holds {kind}, which cannot be clustered; leave it out with {exclusion([name])}"
+        )
+    texts, codes = _encoded(column)
+    return from_text(name, texts, codes, signs)
+
+
+def as_ids(cells: Sequence[object]) -> tuple[str, ...]:
+    """Cells as text: whole numbers without a decimal point, missing cells as nothing."""
+    return tuple(
+        "" if cell is None else str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+        for cell in cells
+    )
+
+
+def _texts(name: str, column: Any) -> Cells:
+    """Cells as they are written: whole numbers without a decimal point."""
+    if arrow().types.is_floating(column.type):
+        return Cells(name, "text", codes=np.arange(len(column)), texts=as_ids(column.to_pylist()))
+    texts, codes = _encoded(column.cast("string"))
+    return Cells(name, "text", codes=codes, texts=tuple(map(str.strip, texts)))
+
+
+def _encoded(column: Any) -> tuple[list[str], Array]:
+    """Distinct texts, and the position of each cell among them; -1 where there is none."""
+    encoded = column.unify_dictionaries() if hasattr(column, "unify_dictionaries") else column
+    encoded = encoded.combine_chunks().dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return encoded.dictionary.to_pylist(), codes.astype(np.intp)
+
+
+def _number_cells(name: str, column: Any) -> Cells:
+    """Numbers; one beyond what a message may hold is a fault, and NaN is a missing cell."""
+    numbers = _floats(column)
+    bad = np.abs(numbers) > np.float64(MAX_VALUE)
+    return Cells(name, "number", numbers, bad_row=int(bad.argmax()) if bad.any() else None)
+
+
+def _floats(column: Any) -> Array:
+    """Numbers in the precision they have, whole ones as floats; NaN for missing ones."""
+    is_single = arrow().types.is_float32(column.type)
+    return np.asarray(column.to_numpy(), np.float32 if is_single else np.float64)
 
 
 def _share(is_number: Array, is_missing: Array, codes: Array) -> float:
@@ -182,7 +250,7 @@ def _text(name: str, words: list[str], is_missing: Array, codes: Array) -> Cells
 
 def _flags(words: list[str]) -> dict[str, float] | None:
     lower = {word: word.lower() for word in words}
-    for pair in _FLAGS:
+    for pair in FLAGS:
         found = set(lower.values())
         if found == pair.keys() or (found <= pair.keys() and min(map(len, pair)) > 1):  # a lone "F" is no "false"
             return {word: float(pair[low]) for word, low in lower.items()}
@@ -191,43 +259,7 @@ def _flags(words: list[str]) -> dict[str, float] | None:
 
 def are_flags_in_words(words: Iterable[str]) -> bool:
     """Whether all words say yes or no, in whatever language, and not as numbers."""
-    return all(any(word.lower() in pair for pair in _FLAGS) for word in words)
+    return all(any(word.lower() in pair for pair in FLAGS) for word in words)
 
 
-def _is_date(word: str) -> bool:
-    return not np.isnan(_one_date(word))
-
-
-def _one_date(word: str) -> float:
-    """Days since 1970 of a date such as 2026-01-31, with or without a time, or 31.01.2026; NaN of anything else."""
-    day = _iso_day(word)
-    day = _dotted_day(word) if day is None else day
-    return np.nan if day is None else day
-
-
-def _iso_day(word: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(word)
-        moment = moment if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-    if len(word) < 10:  # also 20260131, which is as likely a number
-        return None
-    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
-    return moment.toordinal() - _EPOCH + seconds / 86400
-
-
-def _dotted_day(word: str) -> float | None:
-    found = re.fullmatch(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", word)
-    try:
-        return None if found is None else float(date(*map(int, found.group(3, 2, 1))).toordinal() - _EPOCH)
-    except ValueError:
-        return None
-
-
-def _one_flag(word: str) -> float:
-    pairs = (*_FLAGS, {"1": 1, "0": 0}, {"1.0": 1, "0.0": 0})
-    return next((float(pair[word.lower()]) for pair in pairs if word.lower() in pair), np.nan)
-
-
-_FORCED = {"flag": _one_flag, "date": _one_date}
+_FORCED = {"flag": flag_in, "date": compact_day_in}

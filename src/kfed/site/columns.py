@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kfed._base.text import quoted
+from kfed._base.identifier_names import is_index_name
+from kfed._base.text import exclusion, plural, quoted, verb
 from kfed.errors import InvalidInputError
+from kfed.wire import Notice
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,8 @@ class ColumnChoice:
     id_column: str | None
     weight_column: str | None
     path: str
+    row_names: tuple[str, ...] = ()
+    """Columns with names of rows, which are left out unless a user named them."""
 
     @classmethod
     def of(
@@ -26,11 +30,20 @@ class ColumnChoice:
         id_column: str | None,
         weight_column: str | None,
         path: str,
+        exclude: Sequence[str] | None = None,
     ) -> ColumnChoice:
-        """Choose among the `names` of a file; by default every column that is neither id nor weight is clustered."""
+        """Choose among the `names` of a file.
+
+        By default every column is clustered that is neither id nor weight, is not excluded, and does not hold names of
+        rows.
+        """
         others = [name for name in (id_column, weight_column) if name is not None]
-        features = [name for name in names if name not in others] if columns is None else list(columns)
-        choice = cls(tuple(features), id_column, weight_column, path)
+        gone = [] if exclude is None else list(exclude)
+        _check_excluded(gone, names, columns or (), path)
+        row_names = [name for name in row_names_in(names) if columns is None and name not in (*others, *gone)]
+        left = [name for name in names if name not in (*others, *gone, *row_names)]
+        features = left if columns is None else list(columns)
+        choice = cls(tuple(features), id_column, weight_column, path, tuple(row_names))
         choice._check([*features, *others], names)
         return choice
 
@@ -44,6 +57,16 @@ class ColumnChoice:
         """Every column that is read."""
         return self.numeric if self.id_column is None else (*self.numeric, self.id_column)
 
+    def notices(self) -> list[Notice]:
+        """Columns that are left out."""
+        texts = [
+            f"column {name!r} is taken for names of rows"
+            if name
+            else "the first column has no name: it is taken for names of rows"
+            for name in self.row_names
+        ]
+        return [Notice("identifier", f"{text} and is left out") for text in texts]
+
     def _check(self, chosen: Sequence[str], names: Sequence[str]) -> None:
         """Raise unless every chosen column is there, has a name, and is chosen once."""
         check_known(chosen, names, self.path)
@@ -51,13 +74,18 @@ class ColumnChoice:
         if repeated and repeated != [""]:
             raise InvalidInputError(
                 f"{self.path}: column names must be distinct; {quoted(repeated)} "
-                f"{_verb(repeated, 'occurs', 'occur')} twice. Rename one of them"
+                f"{verb(len(repeated), 'occurs', 'occur')} twice. Rename one of them"
             )
         chosen_again = _repeated(chosen)
+        if "" in chosen_again:
+            raise InvalidInputError(
+                f"{self.path}: every column must have a name; {names.count('')} of {plural(len(names), 'column')} have "
+                "none. Name them, and remove lines above the names of the columns"
+            )
         if chosen_again:
             raise InvalidInputError(
                 f"{self.path}: a column can be used only once; {quoted(chosen_again)} "
-                f"{_verb(chosen_again, 'is', 'are')} chosen twice"
+                f"{verb(len(chosen_again), 'is', 'are')} chosen twice"
             )
         if "" in self.features:
             raise InvalidInputError(
@@ -71,22 +99,41 @@ class ColumnChoice:
         """Raise if there are columns without any number in them."""
         if names:
             raise InvalidInputError(
-                f"{self.path}: {quoted(names)} {_verb(names, 'is', 'are')} text; only numbers can be clustered. Choose "
-                "columns of numbers with --columns, and name the column that identifies the rows with --id-column"
+                f"{self.path}: {quoted(names)} {verb(len(names), 'is', 'are')} text, and only numbers are taken here. "
+                f"Leave out text with {exclusion(names)}, and name the column that identifies the rows with --id-column"
             )
+
+
+def row_names_in(names: Sequence[str]) -> list[str]:
+    """Columns that R and pandas write for the names of rows: a first one without a name, or what pandas makes of it.
+
+    Examples
+    --------
+    >>> row_names_in(["", "age"]), row_names_in(["Unnamed: 0", "age"]), row_names_in(["age", ""])
+    ([''], ['Unnamed: 0'], [])
+    """
+    is_first_alone = [position for position, name in enumerate(names) if not name] == [0]
+    return [*([""] if is_first_alone else []), *filter(is_index_name, names)]
 
 
 def check_known(chosen: Sequence[str], names: Sequence[str], path: str) -> None:
     """Raise unless all chosen columns are in the file."""
     unknown = [name for name in chosen if name not in names]
     if unknown:
-        missing = _verb(unknown, "is no column", "are no columns")
+        missing = verb(len(unknown), "is no column", "are no columns")
         raise InvalidInputError(f"{path}: there {missing} {quoted(unknown)}; the columns are {quoted(names)}")
+
+
+def _check_excluded(exclude: Sequence[str], names: Sequence[str], columns: Sequence[str], path: str) -> None:
+    """Raise if a column to leave out is not there, or is asked for elsewhere."""
+    check_known(exclude, names, path)
+    both = [name for name in exclude if name in columns]
+    if both:
+        raise InvalidInputError(
+            f"{path}: {quoted(both)} cannot be left out (--exclude), since --columns or the schema names "
+            f"{verb(len(both), 'it', 'them')}"
+        )
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
-
-
-def _verb(names: Sequence[str], one: str, many: str) -> str:
-    return one if len(names) == 1 else many

@@ -1,13 +1,33 @@
-"""What the first lines of a CSV file tell of it: its separator, decimal commas, separators at the end of lines."""
+"""What the start of a CSV file tells of it: its encoding, its separator, and columns that are not there."""
 
 from __future__ import annotations
 
 import csv
-import re
 from collections import Counter
+from collections.abc import Sequence
 
 DELIMITERS = ",;\t|"
-DECIMAL_COMMA, DECIMAL_POINT = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?\d*\.\d+")
+IN_WORDS = "a comma, semicolon, tab or bar"
+
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+
+
+def encoding_of(start: bytes, *, is_whole: bool) -> str | None:
+    """The encoding of a file that starts with these bytes, or is them; None if it is not text."""
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            return encoding
+    try:
+        (start if is_whole else start[:-4]).decode()
+    except UnicodeDecodeError:
+        if b"\0" not in start:
+            return "latin-1"
+    if b"\0" not in start:
+        return "utf-8"
+    for encoding, every_other in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):  # without a mark
+        if every_other.count(0) > len(start) // 4 and "\n" in start.decode(encoding, "ignore"):
+            return encoding
+    return None
 
 
 def delimiter_of(lines: list[str]) -> str:
@@ -28,15 +48,20 @@ def without_trailing(names: tuple[str, ...], rows: list[list[str]]) -> tuple[str
 
 
 def end_empty(rows: list[list[str]], n_named: int) -> bool:
-    """Whether all rows have as many cells, more than there are names, and nothing in those."""
+    """Whether all rows have the same number of cells, and those beyond the names are empty."""
     widths = set(map(len, rows))
     return (
         len(widths) == 1 and min(widths) > n_named and not any(cell.strip() for row in rows for cell in row[n_named:])
     )
 
 
-def has_decimal_commas(rows: list[list[str]]) -> bool:
-    """Whether more cells hold a decimal comma than a decimal point."""
-    words = [cell.strip() for row in rows for cell in row]
-    n_commas, n_points = (sum(map(bool, map(form.fullmatch, words))) for form in (DECIMAL_COMMA, DECIMAL_POINT))
-    return n_commas > n_points
+def blank_columns(names: Sequence[str], rows: Sequence[Sequence[object]]) -> set[int]:
+    """Positions of columns without a name and without a filled cell, as spreadsheets leave them between others.
+
+    Examples
+    --------
+    >>> blank_columns(["", "age", "", "dose"], [["a", "30", "", "1"], ["b", "31", " ", "2"]])
+    {2}
+    """
+    blank = (position for position, name in enumerate(names) if not name)
+    return {at for at in blank if not any(str(cell).strip() for row in rows for cell in row[at : at + 1])}

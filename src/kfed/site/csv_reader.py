@@ -12,23 +12,26 @@ from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
+from kfed._base.arrow import arrow
+from kfed._base.cell_words import MISSING_WORDS, is_missing_word, number_in
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError, MissingExtraError
-from kfed.site.arrow_cells import arrow, cells_of_each
-from kfed.site.cells import MISSING_WORDS, Cells, from_text, number_in
-from kfed.site.csv_dialect import DECIMAL_COMMA, delimiter_of, end_empty, has_decimal_commas, without_trailing
+from kfed.site.cells import Cells, cells_of_each, from_text
+from kfed.site.csv_dialect import IN_WORDS, blank_columns, delimiter_of, encoding_of, end_empty, without_trailing
 from kfed.site.csv_quotes import line_of_open_quote, occurrences
-from kfed.site.reader import TableReader, n_titles
+from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, n_titles
+from kfed.site.thousands import DECIMAL, POINTS, is_grouped, is_open, signs_in, signs_of
 
 LARGE = 2**24
 """Bytes from which on a file is read block by block."""
 
 _SAMPLE_BYTES = 2**16
-_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
 class CsvReader(TableReader):
     """Reads text in UTF-8, UTF-16 or Latin-1, plain, .gz or .zst, separated by comma, semicolon, tab or bar."""
+
+    separators = IN_WORDS
 
     def __init__(self, path: str | os.PathLike[str], header: bool | None) -> None:
         self._path = os.fspath(path)
@@ -40,26 +43,36 @@ class CsvReader(TableReader):
         lines = list(filter(str.strip, sample.splitlines(keepends=True)))
         if len(sample) == _SAMPLE_BYTES and len(lines) > 1:
             lines.pop()  # it may be cut short
-        if not lines:
+        self._delimiter = delimiter_of(lines) if lines else ","
+        every = list(filter(_is_filled, csv.reader(lines, delimiter=self._delimiter)))
+        if not every:
             raise InvalidInputError(f"{self._path}: a table must have at least one row; this file is empty")
-        self._delimiter = delimiter_of(lines)
-        every = list(csv.reader(lines, delimiter=self._delimiter))
         self.n_titles = n_titles(every) if self.has_header else 0
         first, *rows = every[self.n_titles :]
-        self.decimal = "," if self._delimiter != "," and has_decimal_commas(rows or [first]) else "."
-        if header is None and any(not np.isnan(number_in(cell.strip(), self.decimal)) for cell in first):
+        self.signs = POINTS if self._delimiter == "," else signs_of(rows or [first])
+        if header is None and any(map(self._is_number, map(str.strip, first))):
             raise InvalidInputError(
                 f"{self._path}: the first line must hold the names of the columns; it holds numbers. Use --no-header "
                 "if the file has no such line, or --header if the names are numbers"
             )
         names = tuple(map(_on_one_line, first)) if self.has_header else tuple(map(str, range(len(first))))
-        self.names = without_trailing(names, rows)
-        self._n_cells = max(len(names), len(rows[0])) if end_empty(rows, len(self.names)) else len(names)
+        named = without_trailing(names, rows)
+        self._sample = rows
+        self._n_cells = max(len(names), len(rows[0])) if end_empty(rows, len(named)) else len(names)
+        self._blank = {*blank_columns(named, rows), *range(len(named), self._n_cells)}
+        self._positions = {name: at for at, name in enumerate(named) if at not in self._blank}
+        self.names = tuple(name for at, name in enumerate(named) if at not in self._blank)
+
+    def _is_number(self, word: str) -> bool:
+        return not np.isnan(number_in(word, self.signs.decimal, signs_in([word], self.signs).thousands))
 
     def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
-        """These columns; those of `as_text` as they are written."""
+        """The cells of these columns; those of columns in `as_text` as they are written."""
         try:
             found = self._by_arrow(names, as_text)
+            as_written = [name for name in names if name not in as_text and self._is_ambiguous(found[name])]
+            if as_written:
+                found |= self._by_arrow(as_written, (), as_written)
         except MissingExtraError:
             found = self._by_line(names, as_text)
         self._check_quotes(len(next(iter(found.values()))))
@@ -73,30 +86,49 @@ class CsvReader(TableReader):
         return f"row {row} (counted from 0)"
 
     def fault_at(self, name: str, row: int) -> str:
-        """What is wrong with a cell of a column of numbers, in words that do not show it."""
-        position = self.names.index(name)
+        """What is wrong with a cell of a column of numbers, in words that do not show the cell."""
+        position = self._positions[name]
         cell = next(cells for at, (_, cells) in enumerate(self._lines()) if at == row)[position].strip()
         if not cell:
             return "is empty"
-        if DECIMAL_COMMA.fullmatch(cell):
-            return "holds a decimal comma"
+        if is_grouped([cell], ",") and self.signs.decimal == ".":
+            return EITHER_COMMA
+        if DECIMAL[","].fullmatch(cell):
+            return DECIMAL_COMMA
         number = _as_float(cell)
         if number is None:
             return "holds text"
         return "is too large" if np.isfinite(number) else "is NaN or infinite"
 
-    def _by_arrow(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Cells]:
+    def _is_ambiguous(self, cells: Cells) -> bool:
+        """Whether a column that Arrow took for numbers may hold thousands; then its text must be looked at."""
+        if cells.kind != "number" or cells.numbers is None:
+            return False
+        position, sign = self._positions[cells.name], self.signs.decimal
+        words = [row[position].strip() for row in self._sample if position < len(row)]
+        words = [word for word in words if not is_missing_word(word)]
+        if not is_open(words, sign):
+            return False
+        known = np.abs(cells.numbers[~np.isnan(cells.numbers)])
+        is_whole = known == np.rint(known)
+        has_groups = is_grouped(words, sign) or not is_whole.all()
+        return has_groups and (not self.signs.is_certain or bool((is_whole & (known >= 100) & (known < 1000)).any()))
+
+    def _by_arrow(
+        self, names: Sequence[str], as_text: Sequence[str], as_written: Sequence[str] = ()
+    ) -> dict[str, Cells]:
+        """Read by Arrow: columns in `as_text` stay text; the text of those in `as_written` is made into cells here."""
         module = arrow()
         from pyarrow import csv as arrow_csv
 
-        every = [str(position) for position in range(self._n_cells)]
-        positions = {name: str(self.names.index(name)) for name in names}
+        every, blank = list(map(str, range(self._n_cells))), list(map(str, self._blank))
+        positions = {name: str(self._positions[name]) for name in names}
         options = {
-            "include_columns": [*positions.values(), *every[len(self.names) :]],
+            "include_columns": [*positions.values(), *blank],
             "null_values": _null_words(),
-            "decimal_point": self.decimal,
+            "decimal_point": self.signs.decimal,
         }
-        texts = {positions[name]: module.string() for name in as_text}
+        texts = {positions[name]: module.string() for name in (*as_text, *as_written)}
         try:
             table = self._arrow_table(arrow_csv, every, {**options, "column_types": texts})
         except module.ArrowInvalid:  # its words show cells: they go no further
@@ -104,13 +136,13 @@ class CsvReader(TableReader):
             table = self._arrow_table(
                 arrow_csv, every, {**options, "column_types": dict.fromkeys(every, module.string())}
             )
-        if len(self.names) == 1 or table.num_rows == 0:
+        if self._n_cells == 1 or table.num_rows == 0:
             return self._by_line(names, as_text)  # a blank line is an empty cell here
-        if any(not module.types.is_null(table.column(at).type) for at in every[len(self.names) :]):
+        if any(not module.types.is_null(table.column(at).type) for at in blank):
             self._check_even()
         columns = {name: table.column(at) for name, at in positions.items()}
         del table
-        return cells_of_each(columns, as_text, self.decimal)
+        return cells_of_each(columns, as_text, self.signs)
 
     def _arrow_table(self, arrow_csv: Any, every: list[str], convert: dict[str, Any]) -> Any:
         encoding = "utf-8" if self._encoding == "utf-8-sig" else self._encoding
@@ -146,7 +178,7 @@ class CsvReader(TableReader):
             if not self.has_header:
                 return 0
             for _ in range(self.n_titles + 1):
-                next(filter(None, reader))
+                next(filter(_is_filled, reader))
             return int(reader.line_num)
 
     def _by_line(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Cells]:
@@ -154,12 +186,12 @@ class CsvReader(TableReader):
         return {name: self._column_of(name, rows, name in as_text) for name in names}
 
     def _column_of(self, name: str, rows: list[list[str]], as_text: bool) -> Cells:
-        position = self.names.index(name)
+        position = self._positions[name]
         codes: dict[str, int] = {}
         places = np.array([codes.setdefault(row[position], len(codes)) for row in rows], np.intp)
         if as_text:
             return Cells(name, "text", codes=places, texts=tuple(text.strip() for text in codes))
-        return from_text(name, list(codes), places, self.decimal)
+        return from_text(name, list(codes), places, self.signs)
 
     def _check_quotes(self, n_rows: int) -> None:
         """Raise if a quote is not closed, so that the lines behind it were read as one cell."""
@@ -169,8 +201,8 @@ class CsvReader(TableReader):
                 line = line_of_open_quote(text, self._delimiter)
             if line is not None:
                 raise InvalidInputError(
-                    f"{self._path}: every quote must be closed; the one in line {line} is not, so that lines behind it "
-                    "would be lost. Close it, and write two quotes for one within a cell"
+                    f"{self._path}: every quote must be closed; the one in line {line} is not, so the lines after it "
+                    "would be lost. Close it, and write a quote within a cell as two quotes"
                 )
 
     def _occurrences(self, character: str) -> int:
@@ -182,11 +214,17 @@ class CsvReader(TableReader):
             self._even(line, row)
 
     def _even(self, line: int, row: list[str]) -> list[str]:
-        n_named = len(self.names)
+        n_named = max(self._positions.values()) + 1
         if len(row) != self._n_cells or any(map(str.strip, row[n_named:])):
+            self._check_quotes(n_rows=0)  # the line may be the rest of a file behind an open quote
             raise InvalidInputError(
                 f"{self._path}: every line must have {plural(n_named, 'cell')}; line {line} has {len(row)}. Put quotes "
                 "around cells that contain a separator, and remove lines above the names of the columns"
+            )
+        if any(row[at].strip() for at in self._blank):
+            raise InvalidInputError(
+                f"{self._path}: every filled cell must be in a column with a name; line {line} has one in a column "
+                "that has none. Name the column, or clear the cell"
             )
         return row
 
@@ -200,13 +238,13 @@ class CsvReader(TableReader):
             reader = self._reader(file)
             rows = ((reader.line_num, row) for row in reader)
             for _ in range(self.n_titles + 1 if self.has_header else 0):
-                next(row for row in rows if row[1])
+                next(row for row in rows if _is_filled(row[1]))
             for line, row in rows:
                 if row:
                     yield from ((earlier, [""]) for earlier in blank)
                     blank = []
                     yield line, row
-                elif len(self.names) == 1:
+                elif self._n_cells == 1:
                     blank.append(line)
 
     def _reader(self, file: TextIO) -> Any:
@@ -215,28 +253,18 @@ class CsvReader(TableReader):
     def _find_encoding(self) -> str:
         with self._bytes() as file:
             start = file.read(2**20)
-        for mark, encoding in _MARKS.items():
-            if start.startswith(mark):
-                return encoding
-        try:
-            start[: len(start) - 4].decode() if len(start) == 2**20 else start.decode()
-        except UnicodeDecodeError:
-            if b"\0" not in start:
-                return "latin-1"
-        if b"\0" not in start:
-            return "utf-8"
-        for encoding, every_other in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):  # without a mark
-            if every_other.count(0) > len(start) // 4 and "\n" in start.decode(encoding, "ignore"):
-                return encoding
-        raise InvalidInputError(f"{self._path}: a CSV file must be text; this file is not")
+        found = encoding_of(start, is_whole=len(start) < 2**20)
+        if found is None:
+            raise InvalidInputError(f"{self._path}: a CSV file must be text; this file is not")
+        return found
 
     @contextmanager
     def _bytes(self) -> Iterator[BinaryIO]:
-        if self._path.endswith(".zst"):
+        if self._path.lower().endswith(".zst"):
             with arrow().input_stream(self._path, compression="zstd") as stream:
                 yield stream
         else:
-            opened = gzip.open if self._path.endswith(".gz") else open
+            opened = gzip.open if self._path.lower().endswith(".gz") else open
             with opened(self._path, "rb") as file:
                 yield file  # type: ignore[misc]
 
@@ -249,6 +277,11 @@ class CsvReader(TableReader):
             raise InvalidInputError(
                 f"{self._path}: a CSV file must be text in one encoding, and whole; this file is not"
             ) from None
+
+
+def _is_filled(row: list[str]) -> bool:
+    """Whether a row has a cell with something in it: above the names of the columns, no other row counts."""
+    return any(map(str.strip, row))
 
 
 def _on_one_line(name: str) -> str:

@@ -1,42 +1,59 @@
-"""`ExcelReader`: the first sheet of an Excel file, by calamine."""
+"""`ExcelReader`: a sheet of an Excel file, by calamine: the one that is asked for, or the first that holds a table."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from typing import Any
 
 import numpy as np
 
+from kfed._base.text import quoted
 from kfed.errors import InvalidInputError, MissingExtraError
-from kfed.site.arrow_cells import as_ids
-from kfed.site.cells import Cells, from_text
+from kfed.site.cells import Cells, as_ids, from_text
+from kfed.site.csv_dialect import blank_columns
 from kfed.site.reader import TableReader, n_titles
 
 
 class ExcelReader(TableReader):
-    """Reads the sheet whole; its first row holds the names."""
+    """Reads one sheet whole; its first row holds the names.
+
+    By default that is the first sheet with several columns, so not a cover page.
+    """
 
     fault = "holds text"
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], sheet: str | None = None) -> None:
         try:
-            from python_calamine import CalamineError, CalamineWorkbook
+            from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
         except ImportError as error:
             raise MissingExtraError("Excel files need calamine: pip install 'kfed[excel]'") from error
         self._path = os.fspath(path)
         os.stat(path)
         try:
-            rows = CalamineWorkbook.from_path(self._path).get_sheet_by_index(0).to_python(skip_empty_area=True)
+            book = CalamineWorkbook.from_path(self._path)
+            shown = SheetTypeEnum.WorkSheet, SheetVisibleEnum.Visible
+            names = [one.name for one in book.sheets_metadata if (one.typ, one.visible) == shown]
+            sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=True) for name in names}
         except CalamineError as error:
-            raise InvalidInputError(f"{path}: this is not an Excel file, or only a part of one") from error
+            raise InvalidInputError(f"{path}: this is not an Excel file, or not a complete one") from error
+        if sheet is not None and sheet not in sheets:
+            raise InvalidInputError(f"{path}: there is no sheet {sheet!r}; this file has {quoted(list(sheets))}")
+        self.sheet, self.other_sheets = _choose(sheets) if sheet is None else (sheet, ())
+        rows = sheets.get(self.sheet)
         if not rows:
-            raise InvalidInputError(f"{path}: a table must have at least one row; this sheet is empty")
+            where = "any sheet" if sheet is None else f"sheet {sheet!r}"
+            raise InvalidInputError(f"{path}: a table must have at least one row; this file has none in {where}")
         self.n_titles = n_titles(rows[:100])
-        self.names = tuple(str(cell).strip() for cell in rows[self.n_titles])
+        names = [str(cell).strip() for cell in rows[self.n_titles]]
         self._rows = [row for row in rows[self.n_titles + 1 :] if any(cell != "" for cell in row)]
+        blank = blank_columns(names, self._rows)
+        self._positions = {name: at for at, name in enumerate(names) if at not in blank}
+        self.names = tuple(name for at, name in enumerate(names) if at not in blank)
 
     def _column(self, name: str, as_text: bool) -> Cells:
-        position = self.names.index(name)
+        position = self._positions[name]
         cells = [row[position] for row in self._rows]
         codes: dict[str, int] = {}
         texts = as_ids(cells) if as_text else map(_text, cells)
@@ -44,6 +61,14 @@ class ExcelReader(TableReader):
         if as_text:
             return Cells(name, "text", codes=places, texts=tuple(codes))
         return from_text(name, list(codes), places)
+
+
+def _choose(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[str, tuple[str, ...]]:
+    """The sheet to read, and others with cells in them."""
+    filled = [name for name, rows in sheets.items() if rows]
+    tables = [name for name in filled if len(sheets[name]) > 1 and len(sheets[name][0]) > 1]
+    chosen = next(iter(tables or filled), "")
+    return chosen, tuple(name for name in filled if name != chosen)
 
 
 def _text(cell: object) -> str:

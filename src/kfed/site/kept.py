@@ -1,30 +1,159 @@
-"""`LocalFile`: what a site keeps between sending its message and labelling its rows. It holds no row."""
+"""What a site keeps: `cluster_file` clusters its table, and a `LocalFile` makes the message and, later, the labels.
+
+A local file holds no row.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from kfed._base import checks, files
+from kfed._base import checks, files, text
 from kfed._base.array import Array
-from kfed._base.averages import means_by_label
-from kfed.device import LocalClustering
+from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
-from kfed.site.read import read_columns, read_table
-from kfed.site.table import Table
-from kfed.wire import DeviceMessage, Identity, KfedFile, Notice
+from kfed.site.notices import about_clustering
+from kfed.site.npy_reader import NpyReader
+from kfed.site.read import open_table, read_columns, read_table
+from kfed.site.rows_behind import check_same_rows, with_table_moments
+from kfed.site.schema_file import read_schema
+from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
+from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice, from_parts, to_parts
 
-_RARE = ("weight_column", "min_cluster_size", "bits", "refined")
+MOST_SPREADS = 256
+"""A table of more columns is sent without the spread of each."""
+
+_READING = ("columns", "exclude", "id_column", "weight_column", "header", "sheet")
+_RARE = ("weight_column", "header", "sheet", "min_cluster_size", "bits", "refined")
 """Facts that a file has only where they are known; files from before they were kept lack them."""
+
+
+def cluster_file(
+    path: Any,
+    n_local_clusters: int | Literal["auto"] | None,
+    device_id: str,
+    *,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
+    scale: str | os.PathLike[str] | None = None,
+    schema: str | os.PathLike[str] | FeatureSchema | None = None,
+    as_is: bool | None = None,
+    kinds: Mapping[str, str] | None = None,
+    missing: str = "observed",
+    dtype: npt.DTypeLike | None = None,
+    bits: int | None = None,
+    **options: Any,
+) -> LocalFile:
+    """Read the table of a site and cluster its rows.
+
+    Parameters
+    ----------
+    path : path or data frame
+    n_local_clusters, device_id, min_cluster_size : see `cluster_table`
+    scale, schema : path, optional
+        What the sites agreed on, see `read_scale` and `read_schema`, or a `FeatureSchema`. Without, centers are sent in
+        the units of the table with the spread of each column, and the server finds the scale.
+    as_is : bool, optional
+        Whether to take numbers as they are, with no scale and no spreads, as the paper does. By default only for .npy
+        files, and tables of more than 256 columns, whose spreads would make the message several times as large.
+    kinds, missing : see `read_columns`
+    dtype : {float32, float64}, optional
+        With `scale` or `as_is`, the precision to compute and send in.
+    bits : {4, 8, 16}, optional
+        Send centers rounded to so many bits a number.
+    **options
+        columns, exclude, id_column, weight_column, header and sheet as in `read_table`; random_state, small_clusters,
+        privacy and moments as in `cluster_table`.
+    """
+    reading = {name: options.pop(name) for name in _READING if name in options}
+    if as_is is None:
+        as_is = scale is not None or (schema is None and _is_plain(path, reading.get("header"), reading.get("sheet")))
+    if as_is and kinds:
+        raise InvalidInputError("--kinds cannot be used with --as-is or --scale, which take numbers as they are")
+    if as_is:
+        table = read_table(path, scale=scale, dtype=dtype, **reading)
+    elif dtype is not None:
+        raise InvalidInputError("--float32 is for numbers that are taken as they are; add --as-is or --scale")
+    else:
+        agreed = schema if schema is None or isinstance(schema, FeatureSchema) else read_schema(schema)
+        reading |= {"schema": agreed, "kinds": kinds, "missing": missing}
+        table = read_columns(path, min_cluster_size=min_cluster_size, **reading)
+    kept = cluster_table(table, n_local_clusters, device_id, min_cluster_size=min_cluster_size, **options)
+    said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")} | {"bits": bits}
+    return replace(kept, **said)
+
+
+def _is_plain(path: Any, header: bool | None, sheet: str | None) -> bool:
+    reader = open_table(path, header, sheet)
+    return isinstance(reader, NpyReader) or len(reader.names) > MOST_SPREADS
+
+
+def cluster_table(
+    table: Table,
+    n_local_clusters: int | Literal["auto"] | None,
+    device_id: str,
+    *,
+    random_state: int = 0,
+    min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
+    small_clusters: Literal["withhold", "borrow"] = "withhold",
+    privacy: Privacy | None = None,
+    moments: bool = False,
+) -> LocalFile:
+    """Cluster the rows of a site, and keep what labels them later.
+
+    Parameters
+    ----------
+    table : Table
+        The rows, see `read_table`. Its weights are used if it has them; so are the ids of its rows, to count whose rows
+        a cluster holds.
+    n_local_clusters : int or "auto" or None
+        How many clusters to look for; "auto" finds how many there are, and None makes a fine summary.
+    device_id : str
+        The name of the site.
+    random_state : int
+        Decides every random choice, together with the name of the site.
+    min_cluster_size : int
+        Clusters of fewer different rows (or ids, if there are any), or whose center could reveal a row, are not sent;
+        see `kfed.cluster_device`.
+    small_clusters : {"withhold", "borrow"}
+        Whether clusters with too few rows are not sent, or sent with the nearest rows of larger ones.
+    privacy : Privacy, optional
+        What is promised for the rows. Then write the message to a `Ledger` before it leaves, as `release_file` does.
+    moments : bool
+        Whether the message also holds the scatter of all rows, see `with_moments`.
+
+    Returns
+    -------
+    LocalFile
+        Its `to_message` is what may leave the site.
+
+    Examples
+    --------
+    >>> table = Table(np.array([[30.0], [31.0], [33.0], [36.0], [37.0], [70.0], [71.0], [73.0]]), ("age",))
+    >>> kept = cluster_table(table, 2, "site7")
+    >>> kept.to_message().feature_names, kept.to_message().counts.tolist()  # three rows are too few to be sent
+    (('age',), [5])
+    """
+    how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
+    how |= {"sample_weight": table.weights, "ids": table.row_ids, "privacy": privacy}
+    if table.schema is None:
+        clustering = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **how)
+    elif small_clusters == "borrow":
+        raise InvalidInputError(
+            "small clusters can borrow rows only where numbers are used as they are; add --as-is or --scale"
+        )
+    else:
+        clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
+    clustering = with_table_moments(clustering, table) if moments else clustering
+    said = (*table.notices, *about_clustering(table, clustering, n_local_clusters, min_cluster_size))
+    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size}
+    return LocalFile(device_id, replace(clustering, index=table.index), table.row_ids, table.id_column, **about)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +166,8 @@ class LocalFile(KfedFile):
         The name of the device.
     clustering : LocalClustering
         Its local clustering.
-    row_ids : sequence of str, optional
-        An id for each row.
-    id_column : str, optional
-        The name of the column that the ids came from.
+    row_ids, id_column : sequence of str, and str, optional
+        An id for each row, and the name of the column that the ids came from.
     notices : sequence of Notice
         What to look at in the table; they are not kept in the file.
     weight_column : str, optional
@@ -51,6 +178,8 @@ class LocalFile(KfedFile):
         How many bits a number of a center has in the message, if centers are rounded.
     refined : str, optional
         The fingerprint of the global clusters that a second message was made about.
+    header, sheet : bool and str, optional
+        Whether the table begins with the names of its columns, and the sheet of an Excel file, where that was said.
 
     Examples
     --------
@@ -65,9 +194,9 @@ class LocalFile(KfedFile):
     'row,cluster'
     """
 
-    KIND: ClassVar[str] = "local file"
-    VERSION: ClassVar[int] = 2
-    IS_PRIVATE: ClassVar[bool] = True
+    _kind: ClassVar[str] = "local file"
+    _version: ClassVar[int] = 2
+    _is_private: ClassVar[bool] = True
 
     device_id: str
     clustering: LocalClustering
@@ -78,11 +207,15 @@ class LocalFile(KfedFile):
     min_cluster_size: int | None = None
     bits: int | None = None
     refined: str | None = None
+    header: bool | None = None
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         checks.device_id(self.device_id)
         if self.row_ids is not None and len(self.row_ids) != self.clustering.n_points:
-            raise InvalidInputError(f"row_ids has {len(self.row_ids)} names; expected {self.clustering.n_points}")
+            raise InvalidInputError(
+                f"row_ids must have one name for each of {self.clustering.n_points} rows; got {len(self.row_ids)}"
+            )
 
     @property
     def row_names(self) -> Sequence[str] | range:
@@ -99,7 +232,7 @@ class LocalFile(KfedFile):
         return self.clustering.to_message(self.device_id, bits=self.bits)
 
     def labels(self, clusters: Aggregation | Identity, refine: Array | None = None) -> Any:
-        """Global cluster of every row, (n_rows,); with the index of the data frame, if they came from one of pandas.
+        """Global cluster of every row, (n_rows,); as a series with the index of the rows, if they came from pandas.
 
         Parameters
         ----------
@@ -108,8 +241,8 @@ class LocalFile(KfedFile):
         refine : array of shape (n_rows, n_features), optional
             The rows themselves, see `read_rows`: each may move to a better cluster that this device plausibly holds.
         """
-        if refine is not None:
-            self.check_same_rows(refine)
+        if refine is not None and self.weight_column is None:
+            check_same_rows(self.clustering, refine, None, self.device_id)
         answer = clusters.answer(self.to_message()) if isinstance(clusters, Aggregation) else clusters
         if answer.device_id != self.device_id:
             raise InvalidInputError(f"expected the identity of {self.device_id!r}; got that of {answer.device_id!r}")
@@ -117,62 +250,27 @@ class LocalFile(KfedFile):
 
     def labels_csv(self, labels: Array) -> str:
         """Write `labels` as CSV: a line for each row, with its name and its cluster."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["row" if self.id_column is None else self.id_column, "cluster"])
-        writer.writerows(zip(self.row_names, labels.tolist(), strict=True))
-        return text.getvalue()
+        heads = ["row" if self.id_column is None else self.id_column, "cluster"]
+        return text.as_csv(heads, zip(self.row_names, labels.tolist(), strict=True))
 
     def read_rows(self, path: str | os.PathLike[str], scale: str | os.PathLike[str] | None = None) -> Table:
         """Read the rows that were clustered once more, from the same table and on the same scale."""
         columns = self.clustering.columns
-        how: dict[str, Any] = {"id_column": self.id_column, "weight_column": self.weight_column}
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("id_column", "weight_column", "header", "sheet")}
         if columns is not None:
             return read_columns(path, schema=columns.schema, **how)
-        names = self.clustering.feature_names
-        return read_table(path, columns=list(names) if names else None, scale=scale, **how)
+        return read_table(path, columns=self.clustering.feature_names or None, scale=scale, **how)
 
     def save_with_message(
         self, path: str | os.PathLike[str], message_path: str | os.PathLike[str], *, overwrite: bool = True
     ) -> int:
-        """Write this file and the message to send; if one of them cannot be written, leave both as they were.
-
-        Returns
-        -------
-        int
-            The size of the message, in bytes.
-        """
-        payload, message = self.to_bytes(), self.to_message().to_bytes()
-        before = Path(path).read_bytes() if os.path.exists(path) else None
-        files.write(path, payload, overwrite=overwrite, private=True)
-        try:
-            files.write(message_path, message, overwrite=overwrite)
-        except BaseException:
-            if before is None:
-                Path(path).unlink(missing_ok=True)
-            else:
-                files.write(path, before, private=True)
-            raise
+        """Write this file and the message to send, or neither; return how many bytes the message has."""
+        message = self.to_message().to_bytes()
+        files.write_both((path, self.to_bytes()), (message_path, message), overwrite=overwrite)
         return len(message)
 
-    def check_same_rows(self, rows: Array) -> None:
-        """Raise if the means show that other rows were clustered; rows with weights are not checked."""
-        found = self.clustering
-        if found.columns is not None:
-            return
-        sizes = np.bincount(found.labels, minlength=found.n_local_clusters)
-        if rows.shape != (found.n_points, found.n_features) or not np.array_equal(sizes, found.counts):
-            return
-        means = means_by_label(rows, found.labels, found.centers)
-        spread = np.sqrt(found.sums_of_squares / np.maximum(sizes, 1)) + np.linalg.norm(found.centers, axis=1)
-        if (np.linalg.norm(means - found.centers, axis=1) > 1e-3 * spread).any():
-            raise InvalidInputError(
-                f"the rows must be those of {self.device_id!r} that were clustered, in the same order and on the same "
-                "scale; the means of these rows are not its centers"
-            )
-
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        tensors, clustering = self.clustering.to_parts()
+        tensors, clustering = to_parts(self.clustering)
         if self.row_ids is not None:
             tensors["row_ids"] = np.frombuffer(json.dumps(list(self.row_ids)).encode(), np.uint8)
         facts = {"clustering": clustering, "device_id": self.device_id, "id_column": self.id_column}
@@ -180,18 +278,18 @@ class LocalFile(KfedFile):
         return tensors, facts | rare
 
     @classmethod
-    def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
-        """Like `from_bytes`, from bytes that are already decoded; reads files of version 1, too."""
+    def _from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
+        """Like any other file; files of version 1 are read, too."""
         if facts.get("version") == 1 and "clustering" in tensors:
             tensors, facts = _from_version_1(tensors, facts)
-        return super().from_parts(tensors, facts)
+        return super()._from_parts(tensors, facts)
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
         row_ids = json.loads(tensors["row_ids"].tobytes()) if "row_ids" in tensors else None
         if row_ids is not None and not (isinstance(row_ids, list) and all(isinstance(i, str) for i in row_ids)):
             raise InvalidInputError("its row ids must be strings")
-        clustering = LocalClustering.from_parts(tensors, facts["clustering"])
+        clustering = from_parts(LocalClustering, tensors, facts["clustering"])
         rare: dict[str, Any] = {name: facts[name] for name in _RARE if name in facts}
         return cls(facts["device_id"], clustering, row_ids, facts["id_column"], **rare)
 
@@ -199,4 +297,4 @@ class LocalFile(KfedFile):
 def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
     """The parts of a file of version 1, which held the clustering as a file within the file."""
     inner, clustering = files.decode(tensors["clustering"].tobytes())
-    return {**tensors, **inner}, {**facts, "version": LocalFile.VERSION, "clustering": clustering}
+    return {**tensors, **inner}, {**facts, "version": LocalFile._version, "clustering": clustering}

@@ -9,21 +9,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from kfed._base.array import Array
-from kfed._base.text import plural, quoted
+from kfed._base.arrow import release
+from kfed._base.text import exclusion, plural, quoted
 from kfed.errors import InvalidInputError
-from kfed.site.arrow_cells import release
 from kfed.site.cells import Cells, from_levels
-from kfed.wire import OTHER, Column, FeatureSchema, Notice, features_by_column
+from kfed.site.identifiers import identifier_notice, row_number_notice
+from kfed.wire import (
+    OTHER,
+    Column,
+    FeatureSchema,
+    Notice,
+    column_difference,
+    features_by_column,
+    level_features,
+    respelled,
+)
 
 MOST_LEVELS = 50
-"""A column of text with more distinct values is refused: it is a name or a remark, not a category."""
+"""A column of text with more distinct values is refused: it holds names or remarks. A schema may list more."""
 
 PLAINLY = "if these are numbers, write them plainly, as 1234.5; if they are dates, as 2026-01-31"
 
-FEWEST_ROWS = 20
-"""In a smaller table, distinct whole numbers may well be no identifier."""
-
-_IDENTIFIER = re.compile(r"(^|[\W_])(id|ids|key|nr|no|num|number|mrn|uuid|guid|pid|ssn)$", re.IGNORECASE)
+_BLANK = re.compile(r"Unnamed: \d+")
+"""What pandas calls a column without a name: if it is empty, too, it is no column."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +64,35 @@ def describe(
     whose : sequence of str, optional
         The id of each row: then levels of fewer different ids are merged.
     """
-    columns, notices = [], []
+    columns: list[Column] = []
+    notices: list[Notice] = []
     for own in cells:
-        if own.name not in chosen and _is_identifier(own):
-            notices.append(Notice("identifier", f"column {own.name!r} looks like an identifier and is left out"))
+        is_chosen = own.name in chosen
+        if not is_chosen and _BLANK.fullmatch(own.name) and own.is_missing.all():
+            continue
+        identifier = None if is_chosen else identifier_notice(own)
+        if identifier is not None:
+            notices.append(identifier)
             continue
         columns.append(_column(own, min_cluster_size, where, whose))
         notices += _notices(own, columns[-1], min_cluster_size)
+        number = None if is_chosen else row_number_notice(own)
+        notices += [] if number is None else [number]
     if not any(column.kind != "empty" for column in columns):
         raise InvalidInputError(
-            f"{where}: a table must have at least one column to cluster with a cell in it; this one has none. Leave "
-            "this site out"
+            f"{where}: a table must have at least one column with a filled cell to cluster by; this one has none. "
+            "Leave this site out"
+        )
+    if not any(column.features for column in columns):
+        raise InvalidInputError(
+            f"{where}: a table must have a column to cluster with numbers, or with levels that at least "
+            f"{plural(min_cluster_size, 'row')} have; this one has none. If it is no table but a title page, use the "
+            "file or sheet with the rows"
         )
     return Described(tuple(columns), tuple(notices))
 
 
-def encode(cells: dict[str, Cells], schema: FeatureSchema) -> Array:
+def encode_columns(cells: dict[str, Cells], schema: FeatureSchema) -> Array:
     """The features of the schema, (n_rows, n_features), with NaN where a cell is missing.
 
     Takes the columns that are encoded out of `cells`: so a large table is not in memory twice.
@@ -88,16 +109,21 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
         return Column(cells.name, "empty")
     if cells.kind != "text":
         return Column(cells.name, cells.kind)
+    if cells.are_times:
+        raise InvalidInputError(
+            f"{where}: column {cells.name!r} holds times of day, which cannot be clustered. Write hours as a number, "
+            f"take them as a category (--kinds {cells.name}=category), or leave the column out with "
+            f"{exclusion([cells.name])}"
+        )
     counts = _level_counts(cells, whose)
-    n_rows = int(counts.sum())
-    most = min(MOST_LEVELS, max(10, n_rows // 2))
+    most = min(MOST_LEVELS, max(10, int(counts.sum()) // 2))
     if len(counts) > most:
-        few = f" in {plural(n_rows, 'row')}" if most < MOST_LEVELS else ""
+        few = f" of so few {'rows' if whose is None else 'ids'}" if most < MOST_LEVELS else ""
         hint = "L" if cells.odd_row is None else f"{PLAINLY.capitalize()}. Otherwise, l"
         raise InvalidInputError(
-            f"{where}: column {cells.name!r} is text with {plural(len(counts), 'distinct value')}; a category has at "
-            f"most {most}{few}. {hint}eave it out with --columns, name it with --id-column if it identifies the rows, "
-            "or group its values"
+            f"{where}: column {cells.name!r} is text with {plural(len(counts), 'distinct value')}; a category{few} "
+            f"has at most {most}. {hint}eave it out with {exclusion([cells.name])}, name it with --id-column if "
+            "it identifies the rows, group its values, or list them in a schema (--schema)"
         )
     common = [text for text, count in zip(cells.texts, counts.tolist(), strict=True) if count >= min_cluster_size]
     rare = int(counts[counts < min_cluster_size].sum())
@@ -111,7 +137,7 @@ def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[No
     if missing == len(cells):
         yield Notice("empty", f"column {cells.name!r} is empty here and is ignored")
     elif _is_constant(cells):
-        yield Notice("constant", f"column {cells.name!r} is the same in every row here and is ignored")
+        yield constant_notice(cells.name, is_filled=missing == 0)
     rare = [text for text in cells.texts if text not in column.levels]
     if column.kind == "category" and rare:
         yield Notice(
@@ -119,6 +145,12 @@ def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[No
             f"{plural(len(rare), 'level')} of {cells.name!r} with fewer than {min_cluster_size} rows will not be "
             f"named: those cells count as {repr(OTHER) if OTHER in column.levels else 'missing'}",
         )
+
+
+def constant_notice(name: str, *, is_filled: bool) -> Notice:
+    """Say that a column has one value, in all rows or in those where it is filled."""
+    same = "is the same in every row here" if is_filled else "has one value here in the cells that are filled"
+    return Notice("constant", f"column {name!r} {same} and adds nothing to distances")
 
 
 def _is_constant(cells: Cells) -> bool:
@@ -130,22 +162,6 @@ def _is_constant(cells: Cells) -> bool:
     )  # the first rows tell it of most columns
     known = (part[~is_missing] for part, is_missing in parts)
     return all(bool((part == part[:1]).all()) for part in known)
-
-
-def _is_identifier(cells: Cells) -> bool:
-    """Whether every row has its own value, and the name or the numbers say that it is an identifier."""
-    n_known = int((~cells.is_missing).sum())
-    if n_known < FEWEST_ROWS or cells.kind not in ("number", "text"):
-        return False
-    if cells.kind == "text":
-        is_named = cells.odd_row is None or _IDENTIFIER.search(cells.name) is not None
-        return is_named and len(cells.texts) == n_known
-    assert cells.numbers is not None
-    known = cells.numbers[~cells.is_missing]
-    if known[0] in (0, 1) and bool((np.diff(known) == 1).all()):
-        return True
-    are_whole = _IDENTIFIER.search(cells.name) is not None and bool((known == np.rint(known)).all())
-    return are_whole and len(np.unique(known)) == n_known
 
 
 def _level_counts(cells: Cells, whose: Sequence[str] | None) -> Array:
@@ -163,7 +179,7 @@ def _features(cells: Cells, column: Column) -> Array:
         return _levels(cells, column)
     if cells.numbers is None or not (cells.kind == column.kind or cells.is_missing.all() or _is_flag(cells, column)):
         raise InvalidInputError(
-            f"column {column.name!r} must hold a {column.kind} in every row; it holds a {cells.kind}"
+            f"column {column.name!r} must be of kind {column.kind}; its cells are of kind {cells.kind}"
         )
     return np.asarray(cells.numbers, np.float64)[:, None]
 
@@ -178,17 +194,18 @@ def _levels(cells: Cells, column: Column) -> Array:
     if cells.codes is None:
         cells = from_levels(cells.name, cells.as_texts())
     assert cells.codes is not None
-    places = {level: place for place, level in enumerate(column.levels)}
-    other = places.get(OTHER, -1)
-    level = np.array([places.get(text, other) for text in cells.texts] + [-1])[cells.codes]
-    features = np.where(level[:, None] == np.arange(len(column.levels)), 1.0, 0.0)
-    features[level < 0] = np.nan
-    return features
+    return level_features(column, cells.texts, cells.codes)
 
 
 def agreed_columns(schema: FeatureSchema, names: Sequence[str], where: str) -> FeatureSchema:
     """The schema that was agreed on, if the table has all of its columns."""
-    missing = [column.name for column in schema.columns or () if column.name not in names]
+    agreed = [column.name for column in schema.columns or ()]
+    again = {own: known for own, known in respelled(names, agreed).items() if known not in names}
+    if again:
+        raise InvalidInputError(f"{where}: {column_difference(again.values(), again, 'the other sites', 'this table')}")
+    missing = [name for name in agreed if name not in names]
     if missing:
-        raise InvalidInputError(f"{where}: the schema has {quoted(missing)}, which this table does not have")
+        raise InvalidInputError(
+            f"{where}: the table must have every column that the other sites have; it lacks {quoted(missing)}"
+        )
     return schema

@@ -1,4 +1,4 @@
-"""`Ledger`: every private release of a table, written to a file beside it before the release leaves.
+"""`release_file` and its `Ledger`: every private release of a table, written to a file beside it before it leaves.
 
 Releases of the same rows compose: whoever has two messages knows more of a row than either promises. The ledger says to
 what they add up, and refuses a release that would pass a budget. It is a line of JSON for each release, and is only
@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kfed._base import checks
 from kfed._base.accounting import composed, epsilon_of
 from kfed._base.text import plural
-from kfed.errors import InvalidInputError
+from kfed.device import Privacy
+from kfed.errors import InvalidInputError, PrivacyWarning
+from kfed.site.kept import LocalFile, cluster_file
 from kfed.wire import DeviceMessage, Promise
 
 try:
@@ -76,7 +79,7 @@ class Ledger:
         return [self._entry(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
 
     def epsilon(self, delta: float, *more: float) -> float:
-        """What all releases add up to at this delta, with `more` releases of these mu."""
+        """The epsilon of all releases together, at this delta; with `more` releases of these mu, if given."""
         return epsilon_of(composed([*(entry.mu for entry in self.entries()), *more]) or 1e-9, delta)
 
     def check(self, promise: Promise, budget: float | None) -> None:
@@ -86,8 +89,8 @@ class Ledger:
             return
         made = plural(len(self.entries()), "release")
         raise InvalidInputError(
-            f"{self.path}: with {made} before it, this one would make epsilon {total:.3g} at delta {promise.delta:g}, "
-            f"more than the budget of {budget:g}; send an earlier message again, or ask for a smaller epsilon"
+            f"{self.path}: after {made}, this one would bring epsilon to {total:.3g} at delta {promise.delta:g}, more "
+            f"than the budget of {budget:g}; send an earlier message again, or ask for a smaller epsilon"
         )
 
     def spend(self, message: DeviceMessage, budget: float | None = None) -> None:
@@ -128,3 +131,34 @@ class Ledger:
                 f"{self.path}: this ledger is damaged, so it is not known what was released; restore it from a backup"
             ) from None
         return entry
+
+
+def release_file(
+    path: str | os.PathLike[str],
+    n_local_clusters: int | Literal["auto"] | None,
+    device_id: str,
+    *,
+    privacy: Privacy,
+    budget: float | None = None,
+    schema: Any = None,
+    as_is: bool | None = None,
+    **options: Any,
+) -> LocalFile:
+    """Cluster the table of a site as `cluster_file` does, and write the private release to the ledger of the table.
+
+    Without a schema, numbers are taken as they are. Raises, and releases nothing, if all releases of the table would
+    add up to more than `budget`, or if this one would promise less than it seems to (a `PrivacyWarning`).
+    """
+    ledger = Ledger.beside(path)
+    ledger.check(privacy.promise, budget)
+    as_is = True if as_is is None and schema is None else as_is
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        try:
+            kept = cluster_file(
+                path, n_local_clusters, device_id, privacy=privacy, schema=schema, as_is=as_is, **options
+            )
+        except PrivacyWarning as warning:
+            raise InvalidInputError(f"{warning}; nothing was released") from None
+    ledger.spend(kept.to_message(), budget)
+    return kept

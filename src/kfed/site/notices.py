@@ -1,34 +1,58 @@
-"""What a user should know about a table before its message leaves: how it was read, and what is missing in it."""
+"""What a user should know about a table before its message leaves: how it was read and clustered, what is missing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 
 from kfed._base.array import Array
-from kfed._base.text import plural
+from kfed._base.text import plural, quoted, verb
+from kfed.device import POOLED, LocalClustering, column_of_all
+from kfed.server import new_level_advice
 from kfed.site.cells import Cells, are_flags_in_words
-from kfed.site.kinds import FEWEST_ROWS, PLAINLY
+from kfed.site.identifiers import FEWEST_ROWS
+from kfed.site.kinds import PLAINLY, constant_notice
 from kfed.site.reader import TableReader
-from kfed.wire import OTHER, FeatureSchema, Notice
+from kfed.site.table import Table
+from kfed.wire import FeatureSchema, Notice, features_by_column
 
 _ARE_NINES = re.compile(r"-?99+")
 
 
 def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
-    """Lines that were skipped, and columns of numbers that are taken as text."""
+    """Sheets and lines that were skipped; columns of numbers that are taken as text or could be read in another way."""
+    if reader.other_sheets:
+        others = f"{quoted(reader.other_sheets)} {verb(len(reader.other_sheets), 'is', 'are')} not"
+        yield Notice("sheets", f"sheet {reader.sheet!r} is read, and {others}; to use another, name it with --sheet")
     if reader.n_titles:
-        lines = plural(reader.n_titles, "line")
-        yield Notice("title", f"{lines} above the names of the columns {_are(reader.n_titles)} skipped, as a title")
+        lines, are = plural(reader.n_titles, "line"), verb(reader.n_titles, "is", "are")
+        yield Notice("title", f"{lines} above the names of the columns {are} skipped, as a title")
     for own in cells:
         if own.odd_row is not None:
             yield Notice(
                 "numbers as text",
-                f"column {own.name!r} is taken as a category, though most of its cells hold numbers or dates with "
-                f"something else, such as a unit or a decimal comma (first in {reader.where(own.odd_row)}); {PLAINLY}",
+                f"column {own.name!r} is taken as a category, though most of its cells hold a number or a date with "
+                "something else, such as a unit, or a comma that separates thousands or decimals (first in "
+                f"{reader.where(own.odd_row)}); {PLAINLY}",
             )
+        if own.in_doubt:
+            yield Notice("thousands", _sign_in_doubt(own))
+
+
+def _sign_in_doubt(cells: Cells) -> str:
+    sign, signs = cells.in_doubt, "points" if cells.in_doubt == "." else "commas"
+    if cells.are_thousands:
+        return (
+            f"{signs} in column {cells.name!r} are taken to separate thousands: 1{sign}234 is 1234; if they are "
+            f"decimal {signs}, write one more decimal, as 1{sign}2340"
+        )
+    return (
+        f"{signs} in column {cells.name!r} are taken as decimal {signs}, though they may separate thousands; if they "
+        f"do, write 1234 instead of 1{sign}234"
+    )
 
 
 def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
@@ -44,7 +68,7 @@ def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
                 )
         elif len({text.lower() for text in own.texts}) < len(own.texts):
             yield Notice(
-                "spelling", f"levels of column {own.name!r} differ in capital letters alone, and count as different"
+                "spelling", f"some levels of column {own.name!r} differ only in capital letters, and count as different"
             )
         elif own.texts and are_flags_in_words(own.texts):
             yield Notice(
@@ -68,7 +92,7 @@ def _n_nines(numbers: Array) -> int:
 
 
 def about_missing(cells: Sequence[Cells]) -> Iterator[Notice]:
-    """How many cells count as missing; columns without any cell are another matter."""
+    """How many cells count as missing, in columns that have some filled cells."""
     counts = {own.name: int(np.count_nonzero(own.is_missing)) for own in cells if not own.is_missing.all()}
     total, n_cells = sum(counts.values()), sum(len(own) for own in cells if own.name in counts)
     if total:
@@ -83,20 +107,76 @@ def about_missing(cells: Sequence[Cells]) -> Iterator[Notice]:
 
 def about_levels(cells: Sequence[Cells], schema: FeatureSchema) -> Iterator[Notice]:
     """Cells with a level that a schema does not have."""
-    levels = {column.name: column.levels for column in schema.columns or () if column.kind == "category"}
+    categories = {column.name: column for column in schema.columns or () if column.kind == "category"}
     for own in cells:
-        if own.name not in levels or own.codes is None:
-            continue
-        unknown = [code for code, text in enumerate(own.texts) if text not in levels[own.name]]
-        n_cells = int(np.isin(own.codes, unknown).sum())
-        if n_cells:
-            hold, count = ("holds", "counts") if n_cells == 1 else ("hold", "count")
-            yield Notice(
-                "unknown level",
-                f"{plural(n_cells, 'cell')} of {own.name!r} {hold} a level that is not in the schema, and {count} as "
-                f"{repr(OTHER) if OTHER in levels[own.name] else 'missing'}",
-            )
+        if own.name in categories and own.codes is not None:
+            yield from new_level_advice(categories[own.name], own.texts, own.codes)
 
 
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
+def about_clustering(
+    table: Table, clustering: LocalClustering, n_local_clusters: int | Literal["auto"] | None, min_cluster_size: int
+) -> Iterator[Notice]:
+    """Columns of one value or of all distances, rows that do not count, too many clusters or steps, no center."""
+    yield from _constant(table)
+    yield from _not_counted(table, clustering)
+    yield from _too_many(n_local_clusters, len(table), min_cluster_size)
+    yield from _mute(table, clustering, min_cluster_size)
+    if table.schema is None and clustering.private is None:
+        yield from column_of_all(table.values, clustering.labels, table.columns)
+    if not clustering.converged and not clustering.is_summary and clustering.private is None:
+        yield Notice(
+            "not converged",
+            f"clustering stopped after {plural(clustering.n_iterations, 'step')}, while some rows still changed their "
+            "cluster: another number of clusters may suit them better",
+        )
+
+
+def _constant(table: Table) -> Iterator[Notice]:
+    """Columns of one value, where a schema was agreed on; without one, they were named when the table was read."""
+    if table.schema is None or table.schema.scaling != "agreed":
+        return
+    for column, features in zip(table.schema.columns or (), features_by_column(table.schema), strict=True):
+        cells = table.values[:, features]
+        known = cells[~np.isnan(cells).any(axis=1)]
+        if cells.shape[1] and len(known) and bool((known == known[0]).all()):
+            yield constant_notice(column.name, is_filled=len(known) == len(cells))
+
+
+def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
+    """Say how many rows have too few filled cells; where rows are weighted or private, counts do not tell."""
+    if table.schema is None or table.weights is not None or clustering.private is not None:
+        return
+    n_rows = len(table) - int(clustering.counts.sum())
+    if n_rows:
+        rows = f"{plural(n_rows, 'row')} {'has' if n_rows == 1 else 'have'}"
+        yield Notice("few cells", f"{rows} too few filled cells to be counted; labels are given all the same")
+
+
+def _mute(table: Table, clustering: LocalClustering, min_cluster_size: int) -> Iterator[Notice]:
+    """Say that nothing is sent, and how many rows it takes to tell a spread of each column."""
+    if clustering.private is not None or not clustering.withheld.all():
+        return
+    if table.schema is None:
+        yield Notice(
+            "nothing sent",
+            f"no center may be sent: every cluster has fewer than {min_cluster_size} different rows, is mostly one "
+            "row, or has a row for its center. The rows will get labels all the same; ask for fewer clusters, or use "
+            "a smaller --min-cluster-size",
+        )
+    else:
+        others = "" if table.schema.scaling == "agreed" else ", or with --scale and a scale that all sites agreed on"
+        yield Notice(
+            "nothing sent",
+            f"no center may be sent: to say how far a column spreads, about {POOLED * min_cluster_size} different rows "
+            "are needed that are mostly filled. The rows get labels all the same. Fewer rows are enough with a "
+            f"smaller --min-cluster-size{others}",
+        )
+
+
+def _too_many(n_local_clusters: int | Literal["auto"] | None, n_rows: int, min_cluster_size: int) -> Iterator[Notice]:
+    if isinstance(n_local_clusters, int) and n_local_clusters * min_cluster_size > max(n_rows, min_cluster_size):
+        yield Notice(
+            "many clusters",
+            f"{plural(n_rows, 'row')} cannot fill {n_local_clusters:,} clusters of at least {min_cluster_size}; ask "
+            f"for at most {max(1, n_rows // min_cluster_size):,}",
+        )

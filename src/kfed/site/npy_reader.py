@@ -7,8 +7,7 @@ import os
 import numpy as np
 
 from kfed.errors import InvalidInputError
-from kfed.site.arrow_cells import as_ids
-from kfed.site.cells import Cells
+from kfed.site.cells import Cells, as_ids
 from kfed.site.reader import TableReader
 
 

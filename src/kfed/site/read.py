@@ -24,10 +24,10 @@ from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
-from kfed.site.kinds import agreed_columns, describe, encode
+from kfed.site.kinds import agreed_columns, describe, encode_columns
 from kfed.site.notices import about_cells, about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
-from kfed.site.reader import TableReader
+from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader
 from kfed.site.scale import read_scale
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table, check_finite
 from kfed.wire import FeatureSchema, Notice
@@ -42,15 +42,19 @@ WHAT = {
 }
 """What the cells of each kind of column hold."""
 
+_WRITE_PLAINLY = "Write 1,234 as 1234 or as 1.234, whichever it is"
+
 
 def read_table(
     path: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     id_column: str | None = None,
     weight_column: str | None = None,
     scale: str | os.PathLike[str] | None = None,
     header: bool | None = None,
+    sheet: str | None = None,
     dtype: npt.DTypeLike | None = None,
 ) -> Table:
     """Read a table of numbers.
@@ -58,16 +62,20 @@ def read_table(
     Parameters
     ----------
     path : path
-        A file that ends in .csv, .tsv, .txt, .parquet, .pq or .npy.
+        A file that ends in .csv, .tsv, .txt, .parquet, .pq, .feather, .xlsx or .npy.
     columns : sequence of str, optional
-        The columns to use, in this order; by default all but the id column and the weight column.
+        The columns to use, in this order; by default all but the id column, the weight column and names of rows.
+    exclude : sequence of str, optional
+        Columns to leave out, where `columns` does not name those to use.
     id_column, weight_column : str, optional
         Columns that identify a row, and say how much it counts.
     scale : path, optional
         A file with the shift and scale of each column that the sites agreed on; see `read_scale`.
     header : bool, optional
-        Whether the first line of a CSV file holds names. By default it must, and numbers in it are an error,
-        since a row would be taken for names.
+        Whether the first line of a CSV file holds the names of the columns. By default it must; numbers there are an
+        error, since a row would be taken for names.
+    sheet : str, optional
+        The sheet of an Excel file; by default the first with several columns.
     dtype : {float32, float64}, optional
         By default what the file holds, and float64 for CSV.
 
@@ -75,17 +83,19 @@ def read_table(
     -------
     Table
     """
-    reader = open_table(path, header)
-    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
+    reader = open_table(path, header, sheet)
+    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path), exclude)
     cells = reader.cells(choice.used, as_text=[] if id_column is None else [id_column])
     _check_rows(cells, _name(path))
-    choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
+    with reader.separators_named():
+        choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
     for name in choice.numeric:
         _check_numbers(reader, cells[name], _name(path))
     values = np.column_stack([_numbers(cells[name]) for name in choice.features])
     values = np.ascontiguousarray(values, _dtype_to_keep(values) if dtype is None else dtype)
     check_finite(values, choice.features, _name(path))
-    table = _with_rows(Table(values, choice.features, reader.has_header), cells, choice)
+    notices = (*about_reading(reader, [cells[name] for name in choice.features]), *choice.notices())
+    table = _with_rows(Table(values, choice.features, reader.has_header, notices=notices), cells, choice)
     if scale is None:
         return table
     agreed = read_scale(scale)
@@ -97,12 +107,14 @@ def read_columns(
     path: Any,
     *,
     columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     id_column: str | None = None,
     weight_column: str | None = None,
     schema: FeatureSchema | None = None,
     kinds: Mapping[str, str] | None = None,
     missing: str = "observed",
     header: bool | None = None,
+    sheet: str | None = None,
     min_cluster_size: int = MIN_TABLE_CLUSTER_SIZE,
 ) -> Table:
     """Read a table of numbers, categories, flags and dates, with cells that may be missing.
@@ -111,7 +123,7 @@ def read_columns(
     ----------
     path : path or data frame
         As in `read_table`; or a data frame of pandas, Polars or Arrow.
-    columns, id_column, weight_column, header
+    columns, exclude, id_column, weight_column, header, sheet
         As in `read_table`; by default, columns that look like identifiers are left out, too.
     schema : FeatureSchema, optional
         What the columns are, and their scale, if that was agreed on.
@@ -128,58 +140,39 @@ def read_columns(
     Table
         With a schema; its `notices` say what to look at.
     """
-    reader = open_table(path, header)
+    reader = open_table(path, header, sheet)
     if schema is not None:
         columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
-    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path))
+    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path), exclude)
     known = _known_kinds(schema, kinds or {}, choice.features, _name(path))
     as_text = [name for name, kind in known.items() if kind == "category"]
     cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
     _check_rows(cells, _name(path))
     cells |= {name: _as_kind(reader, cells[name], kind) for name, kind in known.items()}
     for name in choice.numeric:
-        _check_sound(reader, cells[name], _name(path))
+        _check_sound(reader, cells[name], _name(path), is_agreed=schema is not None)
     features = [cells[name] for name in choice.features]
-    notices = [*about_reading(reader, features), *about_missing(features), *about_cells(features)]
+    notices = [*about_reading(reader, features), *about_missing(features), *about_cells(features), *choice.notices()]
     if schema is None:
         whose = None if id_column is None else cells[id_column].as_texts()
         chosen = choice.features if columns is not None else known
         how: dict[str, Any] = {"chosen": chosen, "min_cluster_size": min_cluster_size, "whose": whose}
-        found = describe(features, where=_name(path), **how)
+        with reader.separators_named():
+            found = describe(features, where=_name(path), **how)
         schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), [*notices, *found.notices]
     else:
         notices += about_levels(features, schema)
     del features
-    values = encode(cells, schema)
+    values = encode_columns(cells, schema)
     names = tuple(column.name for column in schema.columns or ())
     table = Table(values, names, reader.has_header, schema=schema, notices=(*notices, *_repeated(cells, id_column)))
     return _with_rows(replace(table, index=index_of(path)), cells, choice)
 
 
-def read_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[str, ...]:
-    """Read one column as text: names of devices, or of clusters.
-
-    Parameters
-    ----------
-    path : path
-        As in `read_table`.
-    column : str, optional
-        Its name; by default the last.
-    """
-    reader = open_table(path)
-    name = reader.names[-1] if column is None else column
-    check_known([name], reader.names, os.fspath(path))
-    cells = reader.cells([name], as_text=[name])[name].as_texts()
-    if "" in cells:
-        raise InvalidInputError(
-            f"{path}: column {name!r} must be filled in every row; it is empty in row {cells.index('')} "
-            "(counted from 0). Remove or fill such rows first"
-        )
-    return cells
-
-
-def open_table(path: Any, header: bool | None = None) -> TableReader:
+def open_table(path: Any, header: bool | None = None, sheet: str | None = None) -> TableReader:
     """Open a table by the ending of its name, or a data frame; `names` has its columns, and no row is read yet."""
+    if sheet is not None and not str(path).lower().endswith(".xlsx"):
+        raise InvalidInputError(f"{_name(path)}: only an Excel file (.xlsx) has sheets; leave out --sheet")
     if not isinstance(path, str | os.PathLike):
         return ArrowReader(path)
     name = os.fspath(path).lower()
@@ -189,7 +182,7 @@ def open_table(path: Any, header: bool | None = None) -> TableReader:
     if name.endswith((*PARQUET_SUFFIXES, *FEATHER_SUFFIXES)):
         return ArrowReader(path)
     if name.endswith(".xlsx"):
-        return ExcelReader(path)
+        return ExcelReader(path, sheet)
     if name.endswith(".npy"):
         return NpyReader(path)
     raise InvalidInputError(
@@ -211,16 +204,18 @@ def _name(path: Any) -> str:
 
 def _check_rows(cells: Mapping[str, Cells], where: str) -> None:
     if not len(next(iter(cells.values()))):
-        raise InvalidInputError(f"{where}: a table must have at least one row; this one has none. Leave this site out")
+        raise InvalidInputError(
+            f"{where}: a table must have at least one row; this one has none, so there is nothing to send or to label"
+        )
 
 
 def _known_kinds(
     schema: FeatureSchema | None, kinds: Mapping[str, str], features: Sequence[str], where: str
 ) -> dict[str, str]:
-    """What is said beforehand of the kinds of columns: by a schema, or by the user."""
+    """The kinds of columns that are known beforehand: from a schema, or from the user."""
     if schema is not None:
         if kinds:
-            raise InvalidInputError("kinds of columns are in the schema; use --kinds without --schema")
+            raise InvalidInputError("the schema says the kinds of columns; use --kinds without --schema")
         return {column.name: column.kind for column in schema.columns or ()}
     check_known(list(kinds), features, where)
     return {name: checks.one_of(kind, list(WHAT), f"the kind of {name!r}") for name, kind in kinds.items()}
@@ -236,20 +231,21 @@ def _as_kind(reader: TableReader, cells: Cells, kind: str) -> Cells:
     return reader.cells_as(cells.name, kind) if is_other else cells
 
 
-def _check_sound(reader: TableReader, cells: Cells, where: str) -> None:
-    """Raise if a column holds something else than it must."""
+def _check_sound(reader: TableReader, cells: Cells, where: str, *, is_agreed: bool) -> None:
+    """Raise if a cell is not of the kind of its column; a kind that was agreed on cannot be changed here."""
     if cells.bad_row is None:
         return
     place = reader.where(cells.bad_row)
+    text = "" if is_agreed or cells.kind == "date" else f", or take the column as text: --kinds {cells.name}=category"
     if cells.kind == "number":
+        fault = reader.fault_at(cells.name, cells.bad_row)
         raise InvalidInputError(
-            f"{where}: every cell must hold a finite number, or nothing; column {cells.name!r} "
-            f"{reader.fault_at(cells.name, cells.bad_row)} in {place}. Correct it, or name the kind of the column if "
-            f"it holds no numbers: --kinds {cells.name}=category"
+            f"{where}: every cell must hold a finite number, or nothing; column {cells.name!r} {fault} in {place}. "
+            f"{_WRITE_PLAINLY if fault == EITHER_COMMA else 'Correct or clear that cell'}{text}"
         )
     raise InvalidInputError(
-        f"{where}: column {cells.name!r} must hold {WHAT[cells.kind]} in every row; not in {place}. Correct or empty "
-        f"that cell, or take the column as text: --kinds {cells.name}=category"
+        f"{where}: column {cells.name!r} must hold {WHAT[cells.kind]} in every row; {place} holds something else. "
+        f"{'Write it as the other sites do, or clear' if is_agreed else 'Correct or clear'} that cell{text}"
     )
 
 
@@ -261,11 +257,11 @@ def _check_numbers(reader: TableReader, cells: Cells, where: str) -> None:
     if row is None:
         return
     fault = reader.fault_at(cells.name, row)
-    if fault == "holds a decimal comma":
+    if fault == DECIMAL_COMMA:
         raise InvalidInputError(f"{where}: {cells.name!r} has decimal commas; write 0.5 instead of 0,5")
     raise InvalidInputError(
         f"{where}: every cell must hold a finite number; column {cells.name!r} {fault} in {reader.where(row)}. "
-        "Remove or fill such rows first"
+        f"{_WRITE_PLAINLY if fault == EITHER_COMMA else 'Remove or fill such rows first'}"
     )
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, from_text
+from kfed.site.thousands import POINTS
+
+DECIMAL_COMMA, EITHER_COMMA = "holds a decimal comma", "holds a comma that separates thousands or decimals"
+"""What may be wrong with a cell of a column of numbers."""
 
 
 def n_titles(rows: Sequence[Sequence[object]]) -> int:
@@ -26,12 +32,18 @@ class TableReader:
     has_header = True
     n_titles = 0
     """Lines above the names of the columns, which are skipped."""
-    decimal = "."
+    sheet = ""
+    """Of a file with several sheets, the one that is read."""
+    other_sheets: tuple[str, ...] = ()
+    """Those with cells in them that are not read."""
+    separators = ""
+    """What may separate the cells of a line, in words, where that is found by looking."""
+    signs = POINTS
     fault = "is NaN or infinite"
     """What is wrong with a bad cell of a column of numbers, in words that do not show it."""
 
     def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
-        """These columns; those of `as_text` as they are written."""
+        """The cells of these columns; those of columns in `as_text` as they are written."""
         return {name: self._column(name, name in as_text) for name in names}
 
     def where(self, row: int) -> str:
@@ -42,11 +54,23 @@ class TableReader:
         """What is wrong with a cell of a column of numbers, in words that do not show it."""
         return self.fault
 
+    @contextmanager
+    def separators_named(self) -> Iterator[None]:
+        """Say in an error that only one column was found, since it may be all of them."""
+        try:
+            yield
+        except InvalidInputError as error:
+            if not self.separators or len(self.names) > 1:
+                raise
+            raise InvalidInputError(
+                f"{error}. Only one column was found: cells must be separated by {self.separators}, not by blanks"
+            ) from None
+
     def cells_as(self, name: str, kind: str) -> Cells:
         """One column of text as the kind that it must be; `bad_row` is the first that is not."""
         found = self.cells([name], as_text=[name])[name]
         assert found.codes is not None
-        return from_text(name, found.texts, found.codes, self.decimal, kind)
+        return from_text(name, found.texts, found.codes, self.signs, kind)
 
     def _column(self, name: str, as_text: bool) -> Cells:
         raise NotImplementedError

@@ -46,8 +46,8 @@ def refine_file(
     fingerprint = clusters_fingerprint(clusters.cluster_centers)
     if kept.refined not in (None, fingerprint):
         raise InvalidInputError(
-            f"{kept.device_id!r} has made a second message about other clusters before; a further one could tell of "
-            "single rows by its difference. Start anew with `kfed device`"
+            f"{kept.device_id!r} has already made a second message about other clusters; the difference of two could "
+            "reveal single rows. Start again with `kfed device`"
         )
     answer = clusters.answer(kept.to_message()) if isinstance(clusters, Aggregation) else clusters
     rows = kept.read_rows(path, scale)

@@ -1,4 +1,4 @@
-"""`TableSummary`: what a site tells before the round, where all agree on one schema: counts, means and spreads."""
+"""`TableSummary`: counts, means and spreads that a site sends before the round, where all agree on one schema."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import Any, Self
 import numpy as np
 
 from kfed._base import files
-from kfed._base.text import quoted
+from kfed._base.array import Array
 from kfed.device import POOLED
 from kfed.errors import FeatureMismatchError, InvalidInputError
+from kfed.server import unit_advice
 from kfed.site.table import Table
-from kfed.wire import KINDS, Column, FeatureSchema, features_by_column
+from kfed.wire import KINDS, Column, FeatureSchema, Notice, column_difference, features_by_column
 
 KIND = "kfed table summary"
 
@@ -34,13 +35,15 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """The columns of one site. It holds no row, and of columns with few filled cells the names alone."""
+    """The columns of one site. It holds no row; of columns with few filled cells, it holds only the name."""
 
     columns: tuple[ColumnSummary, ...]
 
     @classmethod
     def of(cls, table: Table, min_cluster_size: int) -> Self:
-        """Summarise a table that `read_columns` read; columns with fewer than three times the floor are only named.
+        """Summarise a table that `read_columns` read.
+
+        Of columns with fewer filled cells than three times the floor, only the name is told.
 
         Examples
         --------
@@ -49,7 +52,7 @@ class TableSummary:
         (2.0,)
         """
         if table.schema is None or table.schema.columns is None:
-            raise InvalidInputError("a summary is made of a table with columns; see `read_columns`")
+            raise InvalidInputError("a summary needs a table with a schema; read it with `read_columns`")
         weights = np.ones(len(table)) if table.weights is None else table.weights
         parts = zip(table.schema.columns, features_by_column(table.schema), strict=True)
         return cls(tuple(_summary(column, table.values[:, own], weights, min_cluster_size) for column, own in parts))
@@ -92,18 +95,30 @@ def agree(summaries: Mapping[str, TableSummary], missing: str = "observed") -> F
     (40.0, 104.0)
     """
     if not summaries:
-        raise InvalidInputError("agreeing takes at least one summary; got none")
+        raise InvalidInputError("there must be at least one summary to agree on; got none")
     (first, own), *others = summaries.items()
     names = [one.column.name for one in own.columns]
     for site, summary in others:
-        theirs = [one.column.name for one in summary.columns]
-        if set(theirs) != set(names):
-            differing = sorted(set(theirs) ^ set(names))
-            raise FeatureMismatchError(
-                f"{first} and {site} must have the same columns; only one has {quoted(differing)}"
-            )
+        differing = column_difference(names, [one.column.name for one in summary.columns], first, site)
+        if differing:
+            raise FeatureMismatchError(f"{first} and {site} must have the same columns; {differing}")
     by_name = [{one.column.name: one for one in summary.columns} for summary in summaries.values()]
     return FeatureSchema.of_columns([_agreed([site[name] for site in by_name]) for name in names], "agreed", missing)
+
+
+def units_that_differ(summaries: Mapping[str, TableSummary]) -> list[Notice]:
+    """Name the columns of sites that lie far from the same columns of others: they may be in another unit."""
+    return list(unit_advice({site: _ranges(summary) for site, summary in summaries.items()}))
+
+
+def _ranges(summary: TableSummary) -> dict[str, Array]:
+    """Mean plus and minus two standard deviations, mean and spread of each column of numbers that is told."""
+    found = {}
+    for one in summary.columns:
+        if one.column.kind in ("number", "date") and one.count > 0:
+            mean, spread = one.means[0], math.sqrt(one.variances[0])
+            found[one.column.name] = np.array([mean - 2 * spread, mean + 2 * spread, mean, spread])
+    return found
 
 
 def _agreed(parts: Sequence[ColumnSummary]) -> Column:
@@ -113,8 +128,8 @@ def _agreed(parts: Sequence[ColumnSummary]) -> Column:
     found = {part.column.kind for part in parts}
     if len(found) > 1 and found != {"flag", "number"}:
         raise FeatureMismatchError(
-            f"column {column.name!r} must be of one kind at all sites; it is a {' and '.join(sorted(found))}. Say what "
-            f"it is everywhere, such as --kinds {column.name}=category"
+            f"column {column.name!r} must be of the same kind at all sites; got {' and '.join(sorted(found))}. Say "
+            f"what it is at every site, such as --kinds {column.name}=category"
         )
     levels = tuple(sorted({level for part in parts for level in part.column.levels}))
     features = levels or ("",)
@@ -129,7 +144,8 @@ def _agreed(parts: Sequence[ColumnSummary]) -> Column:
 
 def _at(part: ColumnSummary, what: str, features: Sequence[str]) -> list[float]:
     """Numbers of a summary by feature; levels that a site does not have are 0."""
-    known = dict(zip(part.column.levels or ("",), getattr(part, what), strict=True))
+    values = getattr(part, what)
+    known = dict(zip(part.column.levels or ("",) * len(values), values, strict=True))
     return [known.get(feature, 0.0) for feature in features]
 
 
@@ -145,7 +161,7 @@ def _summary(column: Column, values: Any, weights: Any, min_cluster_size: int) -
 
 
 def _without_rare(values: Any, min_cluster_size: int) -> Any:
-    """A column of 0 and 1 that too few rows have one of, as if none had it; any other column as it is."""
+    """The column; if it holds 0 and 1, and too few rows have one of them, as if no row had it."""
     is_one = values == 1
     if not (is_one | (values == 0)).all() or values.shape[1] > 1:
         return values

@@ -42,7 +42,7 @@ class Table:
     notices : tuple of Notice
         What a user should know about the columns.
     index : pandas.Index or None
-        That of the data frame that the rows came from.
+        The index of the data frame that the rows came from.
     """
 
     values: Array

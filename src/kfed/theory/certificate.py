@@ -14,6 +14,7 @@ import numpy as np
 from kfed._base import checks, pool, text
 from kfed._base.array import Array, frozen
 from kfed._base.report import Conclusion, TextTable
+from kfed._base.text import plural
 from kfed.theory import words
 from kfed.theory.conditions import Bounds, Measured, inactive_scale, over, sums_of_pairs, verdict_of
 from kfed.theory.deviation_bounds import Spreads, bound_deviation
@@ -25,7 +26,7 @@ from kfed.wire import MessageBatch
 PAIRS_HEADER = ("pairs", "number", "least c_rs", "least share of distance required", "far enough", "too near")
 
 PRIVATE = "messages are differentially private, and their noise hides how far rows lie from their centers"
-WITHHELD = "clusters that devices withheld are not covered: messages do not say how many points they hold"
+WITHHELD = "clusters that devices withheld are not covered"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,7 +123,7 @@ class Certificate(Judgement):
             verdict=verdict,
             is_guaranteed=is_guaranteed,
             conditions=conditions,
-            notes=(*words.caveats(presence), *_notes(bounded.spreads), WITHHELD),
+            notes=(*words.caveats(presence), *_notes(bounded.spreads), *_withheld(batch)),
             required_ratio=required_ratio,
             spectral_deviation=bounded.deviation,
             inactive_scale=Bounds(*(inactive_scale(norm, presence) for norm in bounded.deviation)),
@@ -192,6 +193,18 @@ def _missing(batch: MessageBatch, spreads: Spreads) -> Iterator[str]:
         yield f"{_named(batch, silent)} sent no spectral deviation"
     if spreads.is_impossible.any():
         yield f"{_named(batch, spreads.is_impossible)} sent an impossible spectral deviation"
+
+
+def _withheld(batch: MessageBatch) -> Iterator[str]:
+    """Say how many rows were withheld, where messages tell it."""
+    details = [] if batch.details is None else [message.details for message in batch.details.messages]
+    told = [own.n_left_out for own in details if own is not None and own.n_left_out is not None]
+    are_all = len(told) == batch.n_devices
+    if not any(told) and not are_all:
+        yield f"{WITHHELD}: messages do not say how many points they hold"
+    elif any(told):
+        rows = plural(sum(told), "row")
+        yield f"{WITHHELD}: they, and rows with too few filled cells, are {'' if are_all else 'at least '}{rows}"
 
 
 def _notes(spreads: Spreads) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed._base import text
-from kfed._base.array import Array
+from kfed._base.array import Array, Length
 from kfed._base.notebook import InNotebook
 from kfed._base.report import Block, Conclusion, Notes, TextTable, fact_table
 from kfed.theory.conditions import Condition
@@ -40,10 +40,7 @@ class Judgement(InNotebook, ABC):
     size_imbalance: float
     max_local_clusters: int
 
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters, k."""
-        return len(self.cluster_sizes)
+    n_clusters = Length("cluster_sizes", 0, "Number of clusters, k.")
 
     @property
     def is_heterogeneous(self) -> bool:

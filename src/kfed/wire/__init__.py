@@ -6,11 +6,12 @@
 from kfed.wire.batch import MessageBatch
 from kfed.wire.batch_details import BatchDetails
 from kfed.wire.center_table import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE
-from kfed.wire.columns import KINDS, OTHER, Column
+from kfed.wire.column_names import column_difference, respelled
+from kfed.wire.columns import KINDS, MAX_LEVELS, OTHER, Column, level_features
 from kfed.wire.details import Details
-from kfed.wire.file import KfedFile, load
+from kfed.wire.file import KfedFile, from_parts, kind_of, load, to_parts
 from kfed.wire.grid import LEAST_KEPT
-from kfed.wire.identity import Identity, nearest_clusters
+from kfed.wire.identity import Identity, nearest_clusters, shares_of
 from kfed.wire.message import DIGEST_BYTES, DeviceMessage, digest_of
 from kfed.wire.notice import Notice
 from kfed.wire.promise import Promise, check_promise
@@ -24,6 +25,7 @@ __all__ = [
     "LARGEST_SINGLE",
     "LEAST_KEPT",
     "MAX_COUNT",
+    "MAX_LEVELS",
     "MAX_VALUE",
     "OTHER",
     "BatchDetails",
@@ -40,11 +42,18 @@ __all__ = [
     "agreed_scale",
     "check_promise",
     "clusters_fingerprint",
+    "column_difference",
     "columns_from_parts",
     "columns_to_parts",
     "digest_of",
     "features_by_column",
+    "from_parts",
+    "kind_of",
+    "level_features",
     "load",
     "nearest_clusters",
+    "respelled",
     "second_message",
+    "shares_of",
+    "to_parts",
 ]

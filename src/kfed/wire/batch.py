@@ -13,7 +13,7 @@ import numpy as np
 from kfed._base.array import Array, Length, readonly
 from kfed.errors import DuplicateDeviceError, InvalidInputError, UnknownDeviceError
 from kfed.wire.batch_details import BatchDetails
-from kfed.wire.bulk import Tables, has_details, messages_of, read_tables, tables_of
+from kfed.wire.bulk import Tables, has_details, messages_in, read_tables, tables_of
 from kfed.wire.center_table import N_STATISTICS
 from kfed.wire.details import SUMMARY
 from kfed.wire.message import DeviceMessage
@@ -55,10 +55,8 @@ class MessageBatch:
         if not by_id:
             raise InvalidInputError("messages must hold at least one message; got none")
         ordered = [by_id[device_id] for device_id in sorted(by_id)]
-        named = next((message for message in ordered if message.schema.names is not None), ordered[0])
-        for message in ordered:
-            named.schema.check_same(message.schema, repr(named.device_id), repr(message.device_id))
-        schema = named.schema.merged([message.schema for message in ordered])
+        named = FeatureSchema.check_all({message.device_id: message.schema for message in ordered})
+        schema = named.merged([message.schema for message in ordered])
         batch = cls._of_tables(tables_of(ordered, schema), schema)
         return replace(batch, details=BatchDetails.of(ordered, schema)) if any(map(has_details, ordered)) else batch
 
@@ -83,7 +81,7 @@ class MessageBatch:
         names = {own.names for table in tables for own in table.said if own.names is not None}
         widths = {table.rows.shape[1] for table in tables}
         if len(ids) < sum(len(table.device_ids) for table in tables) or len(widths) != 1 or len(names) > 1 or others:
-            return cls.of(chain(chain.from_iterable(map(messages_of, tables)), others))
+            return cls.of(chain(chain.from_iterable(map(messages_in, tables)), others))
         return cls._of_tables(tables, FeatureSchema(widths.pop() - N_STATISTICS, next(iter(names), None)))
 
     @classmethod
@@ -148,7 +146,7 @@ class MessageBatch:
             sums_of_squares=readonly(squares.sum(axis=1)),
             spectral_deviations=readonly(np.full(self.n_devices, np.nan)),
             details=replace(self.details, squares=readonly(squares), rounding=rounding),
-            known_scale=None,
+            known_scale=CommonScale.none(self.n_features),
         )
 
     @property
@@ -164,7 +162,7 @@ class MessageBatch:
         position = self._place(device_id)
         if position is None:
             raise UnknownDeviceError(
-                f"device {device_id!r} is not among the devices that were aggregated; assign its message instead"
+                f"device {device_id!r} is not among the devices that were aggregated: check its name"
             )
         return position
 

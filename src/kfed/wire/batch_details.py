@@ -24,8 +24,6 @@ class BatchDetails:
         The messages themselves, sorted by their ids.
     observed, squares : arrays of shape (n_device_centers, n_features)
         As in `Details`; squares are NaN for devices that did not say.
-    groups : array of int, shape (n_device_centers,)
-        The group of each center on its device. Without groups, each center is one.
     noise : array of shape (n_device_centers, 2)
     rounding : array of shape (n_device_centers, n_features) or None
         How far each value of a center may be off, if a device rounded its centers.
@@ -34,7 +32,6 @@ class BatchDetails:
     messages: tuple[DeviceMessage, ...]
     observed: Array
     squares: Array
-    groups: Array
     noise: Array
     rounding: Array | None = None
 
@@ -47,7 +44,6 @@ class BatchDetails:
             tuple(messages),
             readonly(np.concatenate([_observed(message, details, schema) for message, details in pairs])),
             readonly(np.concatenate([_squares(message, details, schema) for message, details in pairs])),
-            readonly(np.concatenate([_or(details.groups, np.arange(len(m.centers))) for m, details in pairs])),
             readonly(np.concatenate([_or(details.noise, np.zeros((len(m.centers), 2))) for m, details in pairs])),
             _rounding(messages, schema),
         )

@@ -89,7 +89,7 @@ def _aligned(message: DeviceMessage, schema: FeatureSchema) -> Array:
     return np.concatenate([schema.align(table[:, :-N_STATISTICS], message.schema), table[:, -N_STATISTICS:]], axis=1)
 
 
-def messages_of(tables: Tables) -> Iterator[DeviceMessage]:
+def messages_in(tables: Tables) -> Iterator[DeviceMessage]:
     """The messages in tables."""
     rows = np.split(tables.rows, np.cumsum(tables.n_centers)[:-1])
     names, details = [own.names for own in tables.said], [SUMMARY if own.is_summary else None for own in tables.said]
@@ -110,7 +110,7 @@ def _parsed(payload: bytes, known: dict[tuple[str, str], Said]) -> Any:
             and first == 0
             and last == n_centers * n_columns * dtype.itemsize == len(payload) - start
             and n_columns > N_STATISTICS
-            and len(payload) <= DeviceMessage.MAX_BYTES
+            and len(payload) <= DeviceMessage._max_bytes
         )
         said = None if not is_plain else _said(prefix, facts, n_columns - N_STATISTICS, known)
         if said is not None:

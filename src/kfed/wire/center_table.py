@@ -12,7 +12,7 @@ from kfed._base.array import Array
 from kfed.errors import InvalidInputError
 
 MAX_COUNT = 2**53
-MAX_VALUE = 1e100
+MAX_VALUE = checks.MAX_VALUE
 SMALLEST_SINGLE, LARGEST_SINGLE = 1e-37, 1e37
 N_STATISTICS = 3
 

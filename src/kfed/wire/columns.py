@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+import numpy as np
+
+from kfed._base.array import Array
 from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.errors import InvalidInputError
+from kfed.wire.column_names import MOST_NAMED
 
 KINDS = ("number", "category", "flag", "date", "empty")
 MAX_LEVELS = 1_000
@@ -84,6 +88,53 @@ class Column:
         if not isinstance(facts, Mapping) or not set(facts) <= {field.name for field in fields(cls)}:
             raise InvalidInputError("a column must have a name, and may have kind, levels, unit, shift and scale")
         return cls(**{"name": "", **facts})
+
+
+def details_difference(agreed: Iterable[Column], own: Iterable[Column]) -> str:
+    """In what columns of the same names differ from those agreed on, beside their scale; nothing if they do not.
+
+    Examples
+    --------
+    >>> details_difference([Column("stage", "category", ("I", "II"))], [Column("stage", "category", ("I",))])
+    "'stage' has other levels"
+    """
+    found = {column.name: column for column in own}
+    others = [
+        f"{column.name!r} has {'other' if what == 'levels' else 'another'} {what}"
+        for column in agreed
+        for what in ("kind", "levels", "unit")
+        if getattr(column, what) != getattr(found[column.name], what)
+    ]
+    return ", ".join(others[:MOST_NAMED])
+
+
+def level_features(column: Column, words: Sequence[str], codes: Array) -> Array:
+    """The features of a category, (n_rows, n_levels): 1 for the level of a row, and 0 for the others.
+
+    A word that is not among the levels counts as `OTHER`, if that is one of them, and as missing otherwise: then all
+    features of the row are NaN, so that it is compared by its other columns.
+
+    Parameters
+    ----------
+    column : Column
+    words : sequence of str
+        The different words.
+    codes : array of int, shape (n_rows,)
+        Position of each row's word in `words`; -1 where the cell is missing.
+
+    Examples
+    --------
+    >>> level_features(Column("stage", "category", ("I", "II")), ["II", "IV"], np.array([0, 1, -1]))
+    array([[ 0.,  1.],
+           [nan, nan],
+           [nan, nan]])
+    """
+    places = {level: place for place, level in enumerate(column.levels)}
+    other = places.get(OTHER, -1)
+    level = np.array([*(places.get(word, other) for word in words), -1])[codes]
+    features = np.where(level[:, None] == np.arange(len(column.levels)), 1.0, 0.0)
+    features[level < 0] = np.nan
+    return features
 
 
 def _is_scale(shift: Any, scale: Any) -> bool:

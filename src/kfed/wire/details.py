@@ -29,7 +29,7 @@ class Details:
     squares : array of shape (n_local_clusters, n_features) or None
         Sum of squared distances of those values to the center, column by column.
     groups : array of int, shape (n_local_clusters,) or None
-        The device's own group of each center, where the centers are a finer summary than its clusters.
+        The device's own group of each center. It is part of the format and read; no device of kfed writes it.
     noise : array of shape (n_local_clusters, 2) or None
         Standard deviation of the noise in every value of a center, and in its count.
     scatter : array of shape (n_rows, n_features) or None

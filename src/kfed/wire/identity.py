@@ -36,6 +36,9 @@ class Identity(KfedFile):
         The features of the centers, where they come from the columns of tables.
     scale : CommonScale, optional
         The scale on which distances are measured, where centers are in the units of tables.
+    cluster_shares : array of shape (n_clusters,), optional
+        About the share that each cluster has of all rows in clusters whose centers are shown; 0 for others.
+        By it a device sees whether it holds other clusters than most.
 
     Examples
     --------
@@ -46,13 +49,14 @@ class Identity(KfedFile):
     True
     """
 
-    KIND: ClassVar[str] = "identity"
+    _kind: ClassVar[str] = "identity"
 
     device_id: str
     cluster_ids: Array
     cluster_centers: Array
     schema: FeatureSchema | None = None
     scale: CommonScale | None = None
+    cluster_shares: Array | None = None
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the dataclass is frozen
@@ -68,6 +72,8 @@ class Identity(KfedFile):
             raise InvalidInputError("cluster_centers must have the features of the schema")
         if self.scale is not None:
             self.scale.check(centers.shape[1])
+        if self.cluster_shares is not None:
+            set_field(self, "cluster_shares", frozen(_checked_shares(self.cluster_shares, len(centers))))
         set_field(self, "cluster_centers", frozen(centers))
         set_field(self, "cluster_ids", frozen(ids.astype(np.int64)))
 
@@ -89,6 +95,7 @@ class Identity(KfedFile):
             and np.array_equal(self.cluster_ids, other.cluster_ids)
             and np.array_equal(self.cluster_centers, other.cluster_centers, equal_nan=True)
             and (self.schema, self.scale) == (other.schema, other.scale)
+            and _as_list(self.cluster_shares) == _as_list(other.cluster_shares)
         )
 
     def __hash__(self) -> int:
@@ -134,17 +141,40 @@ class Identity(KfedFile):
         centers = self.cluster_centers.astype(np.result_type(self.cluster_centers.dtype, np.float32), copy=False)
         columns, schema = columns_to_parts(self.schema, self.scale)
         tensors = {"cluster_ids": self.cluster_ids, "cluster_centers": centers, **columns}
+        if self.cluster_shares is not None:
+            tensors["cluster_shares"] = self.cluster_shares
         return tensors, {"device_id": self.device_id, **schema}
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Identity:
         columns = columns_from_parts(tensors, facts)
-        return cls(facts["device_id"], tensors["cluster_ids"], tensors["cluster_centers"], *columns)
+        said = (tensors["cluster_ids"], tensors["cluster_centers"], *columns, tensors.get("cluster_shares"))
+        return cls(facts["device_id"], *said)
 
 
 def _are_finite_or_hidden(centers: Array) -> bool:
     is_nan = np.isnan(centers)
     return bool((np.isfinite(centers) | is_nan.all(axis=1, keepdims=True)).all())
+
+
+def _as_list(shares: Array | None) -> list[float] | None:
+    return None if shares is None else shares.tolist()
+
+
+def _checked_shares(shares: Array, n_clusters: int) -> Array:
+    shares = checks.as_array(shares, "cluster_shares")
+    if shares.shape != (n_clusters,) or shares.dtype.kind not in "fiu" or not ((shares >= 0) & (shares <= 1)).all():
+        raise InvalidInputError(f"cluster_shares must be {n_clusters} numbers from 0 to 1")
+    return shares.astype(np.float64)
+
+
+def shares_of(cluster_sizes: Array, cluster_centers: Array) -> Array | None:
+    """Which share each cluster has of the rows of all whose centers are shown, or None if these have no rows.
+
+    In two digits: from exact shares, one of two devices could tell how many rows the other has.
+    """
+    rows = np.where(np.isnan(cluster_centers).any(axis=1), 0.0, cluster_sizes)
+    return None if rows.sum() == 0 else np.array([float(f"{share:.1e}") for share in rows / rows.sum()])
 
 
 def nearest_clusters(

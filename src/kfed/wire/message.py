@@ -74,8 +74,8 @@ class DeviceMessage(InNotebook, KfedFile):
     True
     """
 
-    KIND: ClassVar[str] = "message"
-    MAX_BYTES: ClassVar[int] = 2**28
+    _kind: ClassVar[str] = "message"
+    _max_bytes: ClassVar[int] = 2**28
 
     device_id: str
     schema: FeatureSchema
@@ -235,8 +235,7 @@ class DeviceMessage(InNotebook, KfedFile):
         return digest_of(self.to_bytes())
 
     @classmethod
-    def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> DeviceMessage:
-        """Like `from_bytes`, of bytes that were decoded already."""
+    def _from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> DeviceMessage:
         version, device_id, table = _main_table(tensors)
         try:
             if version == FORMAT:
@@ -270,7 +269,7 @@ def _main_table(tensors: dict[str, Array]) -> tuple[str, str, Array]:
     if found not in (FORMAT, FORMAT_2):
         raise VersionError(f"this message has format {found!r}; this version of kfed reads {FORMAT_2!r}: upgrade kfed")
     table = tensors[name]
-    is_table = table.ndim == 2 and N_STATISTICS < table.shape[1] + (found == FORMAT_2) <= DeviceMessage.MAX_BYTES
+    is_table = table.ndim == 2 and N_STATISTICS < table.shape[1] + (found == FORMAT_2) <= DeviceMessage._max_bytes
     if not is_table or table.dtype not in checks.FLOATS:
         raise MessageError(f"a message must hold a table of floats; got shape {table.shape} of {table.dtype}")
     return found, device_id, table

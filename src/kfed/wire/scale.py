@@ -58,6 +58,11 @@ class CommonScale:
             scale[own] = np.sqrt(total) if total > 0 else 1.0
         return cls(readonly(shift), readonly(scale))
 
+    @classmethod
+    def none(cls, n_features: int) -> CommonScale:
+        """The scale of what is on the common scale already."""
+        return cls(readonly(np.zeros(n_features)), readonly(np.ones(n_features)))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CommonScale):
             return NotImplemented

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -13,11 +14,19 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
+from kfed._base.text import quoted
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.wire.columns import Column
+from kfed.wire.column_names import column_difference
+from kfed.wire.columns import Column, details_difference
 
 SCALINGS = ("agreed", "by message")
 MISSING = ("observed", "drop", "mean")
+
+_WRITTEN = {
+    "date": "write its dates as 2026-01-31, or say that it holds dates (--kinds {name}=date)",
+    "flag": "write yes or no in the same way; if it holds something else, say so at both (--kinds {name}=category)",
+}
+"""What to do where a column holds these on another device."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +134,50 @@ class FeatureSchema:
             bare, rich = (ours, theirs) if self.columns is None else (theirs, ours)
             raise FeatureMismatchError(
                 f"{rich} sent the units of its table with the spread of each column, and {bare} sent plain centers; "
-                "use the same options at both (--as-is or not)"
+                "make both in one way (`kfed device` with --as-is, or without)"
             )
         else:
             self._check_in_order(other, ours, theirs)
+
+    def check_agreed(self, own: FeatureSchema, ours: str, theirs: str) -> None:
+        """Raise `FeatureMismatchError` unless a table uses this very schema, with its levels and their order.
+
+        Parameters
+        ----------
+        own : FeatureSchema
+        ours, theirs : str
+            What an error calls the party that has this schema, and the one that has `own`.
+        """
+        if own == self:
+            return
+        if own.columns is None:
+            raise FeatureMismatchError(
+                f"{ours} has a schema, and {theirs} sent plain numbers; `kfed join` fetches the schema: leave out "
+                "--as-is and --scale"
+            )
+        self.check_same(own, ours, theirs)
+        said = details_difference(self.columns or (), own.columns)
+        said = said or "its columns are in another order, or missing cells are treated in another way"
+        raise FeatureMismatchError(f"{theirs} must use the schema of {ours} as it is; {said}")
+
+    @staticmethod
+    def check_all(schemas: Mapping[str, FeatureSchema]) -> FeatureSchema:
+        """Raise `FeatureMismatchError` unless all devices describe the same features; return those, with their names.
+
+        An error names the devices that differ from most.
+
+        Parameters
+        ----------
+        schemas : mapping from the id of a device to its features
+        """
+        first = next((name for name, own in schemas.items() if own.names is not None), next(iter(schemas)))
+        try:
+            for name, own in schemas.items():
+                schemas[first].check_same(own, repr(first), repr(name))
+        except FeatureMismatchError:
+            _compare_with_most(schemas)
+            raise
+        return schemas[first]
 
     def merged(self, others: Sequence[FeatureSchema]) -> FeatureSchema:
         """The schema that holds the levels of all of these, sorted; the schemas must otherwise be equal."""
@@ -178,20 +227,22 @@ class FeatureSchema:
                 return f"feature {position} is {own!r} for {ours} and {their!r} for {theirs}"
         n_common = min(self.n_features, other.n_features)
         extra = (self.names if self.n_features > n_common else other.names)[n_common:]
-        return f"only {ours if self.n_features > n_common else theirs} has {', '.join(map(repr, extra[:5]))}"
+        return f"{quoted(extra, 5)} {'is' if len(extra) == 1 else 'are'} missing at " + (
+            theirs if self.n_features > n_common else ours
+        )
 
 
 def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: str) -> None:
     """Raise unless two tables have the same columns, in any order."""
     our_columns = {column.name: column for column in own.columns or ()}
     their_columns = {column.name: column for column in other.columns or ()}
-    only = [(ours, our_columns.keys() - their_columns), (theirs, their_columns.keys() - our_columns)]
-    if our_columns.keys() != their_columns.keys():
-        said = " and ".join(f"only {party} has {_listed(sorted(names))}" for party, names in only if names)
+    said = column_difference(our_columns, their_columns, ours, theirs)
+    if said:
         raise FeatureMismatchError(f"all devices must have the same columns; {said}")
     if own.scaling != other.scaling:
         raise FeatureMismatchError(
-            f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}"
+            f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}: run "
+            "`kfed device` everywhere with the schema that was agreed on (--schema), or everywhere without"
         )
     for name, column in our_columns.items():
         their = their_columns[name]
@@ -199,18 +250,41 @@ def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: 
             mine, yours = getattr(column, what), getattr(their, what)
             may_differ = (what == "unit" and None in (mine, yours)) or (what == "kind" and _are_one(mine, yours))
             if mine != yours and not may_differ:
-                remedy = f"; say what it is at both, such as --kinds {name}=category" if what == "kind" else ""
+                remedy = f": {_remedy(name, (mine, ours), (yours, theirs))}" if what == "kind" else ""
                 raise FeatureMismatchError(
                     f"column {name!r} must have the same {what} on all devices; {ours} has {mine!r} and {theirs} has "
                     f"{yours!r}{remedy}"
                 )
 
 
+def _remedy(name: str, mine: tuple[str, str], yours: tuple[str, str]) -> str:
+    """What to do about a column of two kinds, each with the party that has it."""
+    for kind, write in _WRITTEN.items():
+        others = [party for found, party in (mine, yours) if found != kind]
+        if len(others) == 1:
+            return f"at {others[0]}, {write.format(name=name)}"
+    return f"say what it is at both, such as --kinds {name}=category"
+
+
+def _compare_with_most(schemas: Mapping[str, FeatureSchema]) -> None:
+    """Raise if some tables have other columns than most; nothing is said of features without columns."""
+    found = {
+        device_id: frozenset(column.name for column in own.columns)
+        for device_id, own in schemas.items()
+        if own.columns is not None
+    }
+    if len(set(found.values())) < 2:
+        return
+    (usual, n_usual), *_ = Counter(found.values()).most_common()
+    odd = next(names for names in found.values() if names != usual)
+    theirs = [device_id for device_id, names in found.items() if names == odd]
+    model = next(device_id for device_id, names in found.items() if names == usual)
+    ours = "the others" if n_usual + len(theirs) == len(found) else "most devices"
+    _check_columns(
+        schemas[model], schemas[theirs[0]], ours if 2 * n_usual > len(found) else repr(model), quoted(theirs, 5)
+    )
+
+
 def _are_one(mine: str, yours: str) -> bool:
     """Whether columns of two kinds can be compared: an empty one with any, and yes or no with 1 or 0."""
     return "empty" in (mine, yours) or {mine, yours} <= {"flag", "number"}
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:5]))
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

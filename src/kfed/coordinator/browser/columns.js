@@ -3,7 +3,7 @@
 import { filledSpans, spans } from "./kinds.js";
 import { levelled, withCommonLevels } from "./levels.js";
 import { points, range, zeros } from "./points.js";
-import { haveEnoughIds, sentSums } from "./withholding.js";
+import { haveEnoughIds, haveEnoughRows, sentSums, tolerancesOf } from "./withholding.js";
 
 /** @typedef {import("./points.js").Points} Points */
 /** @typedef {import("./kinds.js").Schema} Schema */
@@ -146,13 +146,24 @@ export function columnFacts(values, cells, counted, labels, withheld, schema, le
     sums = tally(values, counted, own, k);
   const isComplete = !values.data.some(Number.isNaN);
   let behind = isComplete ? sums.observed.map((_, i) => sums.counts[Math.floor(i / d)]) : sums.observed;
+  let enough = range(d).map(() => withheld.map(() => true));
   if (!isComplete) {
-    if (ids) behind = idsBehind(values, counted, own, k, ids);
-    withheld = tooFew(cells, counted, own, sums.counts, least, ids);
+    const { means } = tally(cells, counted, own, k);
+    withheld = tooFew(cells, counted, means, sums.counts, least);
+    enough = areEnough(cells, counted, labels, means, least, ids);
+    if (ids) {
+      const owners = Int32Array.from(counted, (row) => ids[row]),
+        many = haveEnoughIds(owners, own, k, least);
+      behind = idsBehind(values, counted, own, k, ids);
+      withheld = withheld.map((gone, r) => gone || !many[r]);
+    }
   }
   const levels = levelled(values, schema),
     told = withCommonLevels(sums, levels, values, counted, own, least, ids);
-  const hidden = Array.from(behind, (n, i) => withheld[Math.floor(i / d)] || n < least || told.observed[i] === 0);
+  const hidden = Array.from(
+    behind,
+    (n, i) => withheld[Math.floor(i / d)] || !enough[i % d][Math.floor(i / d)] || n < least || told.observed[i] === 0,
+  );
   const dominated = isDominated(values, counted, own, schema, k),
     { squares } = told;
   for (let f = 0; f < d; f++) {
@@ -199,35 +210,35 @@ function idsBehind({ data, d }, counted, labels, k, ids) {
   return Float64Array.from(found, (own) => own.size);
 }
 
-/** Clusters that would tell of too few rows or ids, where cells are missing. @type {(cells: Points, counted: number[], labels: Int32Array, counts: Float64Array, least: number, ids: Int32Array | null) => boolean[]} */
-function tooFew(cells, counted, labels, counts, least, ids) {
+/** Whether the cells of each column and cluster are of enough different rows, or of enough people, none with more than half. @type {(cells: Points, counted: number[], labels: Int32Array, means: Points, least: number, ids: Int32Array | null) => boolean[][]} */
+function areEnough(cells, counted, labels, means, least, ids) {
   const { d, data } = cells,
-    { means } = tally(cells, counted, labels, counts.length);
-  const distinct = Array.from(counts, () => new Set()),
-    on = zeros(counts.length),
+    tolerances = tolerancesOf(cells, counted, means, least),
+    nothing = range(means.n).map(() => false);
+  const gaps = range(cells.n).map((row) => data.subarray(row * d, (row + 1) * d).filter(Number.isNaN).length),
+    order = counted.slice().sort((a, b) => gaps[a] - gaps[b]); // a row of few cells is like many others
+  return range(d).map((f) => {
+    const rows = order.filter((row) => !Number.isNaN(data[row * d + f])),
+      of = (/** @type {Int32Array} */ all) => Int32Array.from(rows, (row) => all[row]);
+    return ids
+      ? haveEnoughIds(of(ids), of(labels), means.n, least)
+      : haveEnoughRows(cells, rows, labels, tolerances, nothing, least);
+  });
+}
+
+/** Clusters of too few rows, or whose center is one of few, where cells are missing. @type {(cells: Points, counted: number[], means: Points, counts: Float64Array, least: number) => boolean[]} */
+function tooFew({ d, data }, counted, means, counts, least) {
+  const on = zeros(counts.length),
     whole = on.slice();
-  counted.forEach((row, i) => {
-    const own = data.subarray(row * d, (row + 1) * d),
-      known = distinct[labels[i]];
-    if (known.size < least) known.add(own.join());
+  for (const row of counted) {
+    const own = data.subarray(row * d, (row + 1) * d);
     on.forEach((_, r) => {
       if (!own.every((x, f) => Number.isNaN(x) || Math.abs(x - means.data[r * d + f]) <= ON_CENTER)) return;
       on[r]++;
       if (!own.some(Number.isNaN)) whole[r]++;
     });
-  });
-  const enough = ids
-    ? haveEnoughIds(
-        Int32Array.from(counted, (row) => ids[row]),
-        labels,
-        counts.length,
-        least,
-      )
-    : distinct.map((own) => own.size >= least);
-  return Array.from(
-    counts,
-    (count, r) => count < least || !enough[r] || [on, whole].some((rows) => 0 < rows[r] && rows[r] < least),
-  );
+  }
+  return Array.from(counts, (count, r) => count < least || [on, whole].some((rows) => 0 < rows[r] && rows[r] < least));
 }
 
 /** Averages of numbers of which a single cell makes up more than half. @type {(units: Points, counted: number[], labels: Int32Array, schema: Schema, k: number) => boolean[]} */

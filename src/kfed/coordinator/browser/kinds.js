@@ -9,7 +9,7 @@ import { fail, plural, quoted } from "./words.js";
 /** @typedef {import("./points.js").Points} Points */
 /** @typedef {{ name: string, kind: string, levels: string[] }} Column */
 /** @typedef {{ columns: Column[], scaling: string, missing: string }} Schema */
-/** What a message to the federation must hold. @typedef {{ by_column: boolean, n_features: number, feature_names: string[] | null, max_epsilon?: number | null, rounds?: number, closed?: boolean }} Terms */
+/** What a message to the federation must hold. @typedef {{ by_column: boolean, n_features: number, feature_names: string[] | null, agreed_schema?: object | null, max_epsilon?: number | null, rounds?: number, closed?: boolean }} Terms */
 /** The scale that the sites agreed on, by column. @typedef {Map<string, { shift: number, scale: number }> | null} Agreed */
 /** @typedef {{ values: Points, names: string[], schema: Schema | null, ids: Int32Array | null, notices: string[] }} Table */
 
@@ -58,6 +58,7 @@ export function tableOf(csv, cells, names, terms, agreed, idColumn, least) {
   const ids = idColumn === null ? null : fromLevels(idColumn, csv.columns[csv.names.indexOf(idColumn)]);
   const whose = ids && ids.codes; // rows without an id are of one person
   const own = names.map((name) => cells[csv.names.indexOf(name)]);
+  own.forEach((one) => checkThousands(csv, one));
   if (!terms.by_column) return { values: plainNumbers(csv, own, agreed), names, schema: null, ids: whose, notices: [] };
   own.forEach((one) => checkCell(csv, one, one.badRow, "every cell must hold a finite number, or nothing"));
   const notices = /** @type {string[]} */ ([]);
@@ -70,6 +71,16 @@ function checkCell(csv, cells, row, must) {
   if (row < 0) return;
   const fault = faultOf(csv.columns[csv.names.indexOf(cells.name)][row]);
   fail(`${must}; column ${quoted([cells.name])} ${fault} in line ${csv.lines[row]}`);
+}
+
+/** Refuse 5.250 beside 669, which kfed/site/thousands.py would read as 5250. @type {(csv: Csv, cells: Cells) => void} */
+function checkThousands({ columns, names, decimal }, { name, kind, numbers }) {
+  if (kind !== "number") return;
+  const words = columns[names.indexOf(name)].map((cell) => cell.trim()).filter((_, i) => numbers?.[i] === numbers?.[i]),
+    isOpen = RegExp(`^[-+]?(\\d{1,3}|[1-9]\\d{0,2}\\${decimal}\\d{3})$`),
+    have = (/** @type {RegExp} */ form) => words.some((word) => form.test(word));
+  if (have(/[.,]/) && have(/^[-+]?[1-9]\d\d$/) && words.every((word) => isOpen.test(word)))
+    fail(`column ${quoted([name])} could hold thousands or decimals (1${decimal}234); write thousands as 1234, or decimals in every cell`);
 }
 
 /** @type {(csv: Csv, cells: Cells[], scale: Agreed) => Points} */
@@ -104,7 +115,7 @@ function described(cells, least, whose, notices) {
   const values = cells.numbers ?? cells.codes,
     isKnown = (/** @type {number} */ x) => (cells.numbers ? x === x : x >= 0),
     first = values.find(isKnown);
-  if (!values.some((x) => isKnown(x) && x !== first)) notices.push(`column ${quoted([name])} is the same in every row here and is ignored`);
+  if (!values.some((x) => isKnown(x) && x !== first)) notices.push(`column ${quoted([name])} is the same in every row here and adds nothing to distances`);
   if (cells.kind !== "text") return column;
   const people = cells.texts.map(() => new Set());
   cells.codes.forEach((code, i) => {

@@ -31,8 +31,10 @@ async function enter() {
     );
   const refusal = terms.closed
     ? `this federation is closed to new sites. Ask its administrator, or come back with your ticket.`
-    : terms.max_epsilon &&
-      `${federation} takes differentially private messages alone (epsilon up to ${terms.max_epsilon}), which this page cannot make. Use \`kfed join --epsilon ${terms.max_epsilon}\` instead.`;
+    : terms.max_epsilon
+      ? `${federation} takes differentially private messages alone, which this page cannot make. Use \`kfed join --epsilon ${terms.max_epsilon}\`.`
+      : terms.agreed_schema &&
+        `${federation} has a schema, which this page cannot use. Use \`kfed join\`.`;
   if (refusal) {
     input("file").disabled = true;
     problem(refusal);

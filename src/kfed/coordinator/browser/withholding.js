@@ -25,7 +25,10 @@ export function measure(rows, solution, least, ids, deviates) {
   const { near, equal } = onCenter(rows, solution, squares);
   const withheld = Array.from(counts, (count, r) => count < least || [near, equal].some((on) => on[r] > 0 && on[r] < least));
   if (least > 1) {
-    const enough = ids ? haveEnoughIds(ids, labels, k, least) : haveEnoughRows(rows, solution, withheld, least);
+    const all = range(rows.n),
+      enough = ids
+        ? haveEnoughIds(ids, labels, k, least)
+        : haveEnoughRows(rows, all, labels, tolerancesOf(rows, all, centers, least), withheld, least);
     withheld.forEach((gone, r) => (withheld[r] = gone || !enough[r]));
   }
   const sent = sentSums(
@@ -57,20 +60,26 @@ function onCenter(rows, { labels, centers, settled }, squares) {
   return { near, equal };
 }
 
-/** Whether clusters hold enough different rows; rows that differ by rounding alone count once. @type {(rows: Points, solution: Solution, skip: boolean[], least: number) => boolean[]} */
-function haveEnoughRows(rows, { labels, centers }, skip, least) {
-  const { d, data } = rows,
-    some = Math.min(rows.n, 2 * least * centers.n + 8),
+/** How far values of each column may differ in rows that are alike. @param {Points} rows NaN where a cell is missing @param {number[]} which @param {Points} centers @param {number} least */
+export function tolerancesOf({ d, data }, which, centers, least) {
+  const some = which.slice(0, 2 * least * centers.n + 8).filter((_, i) => i % 4 === 0),
     tolerances = zeros(d);
-  for (let i = 0; i < some; i += 4)
-    for (let f = 0; f < d; f++) tolerances[f] = Math.max(tolerances[f], ALIKE * Math.abs(data[i * d + f]));
-  centers.data.forEach((x, i) => (tolerances[i % d] = Math.max(tolerances[i % d], ALIKE * Math.abs(x))));
+  const widen = (/** @type {number} */ x, /** @type {number} */ f) =>
+    (tolerances[f] = Math.max(tolerances[f], ALIKE * Math.abs(x || 0)));
+  for (const i of some) data.subarray(i * d, (i + 1) * d).forEach(widen);
+  centers.data.forEach((x, i) => widen(x, i % d));
+  return tolerances;
+}
+
+/** Whether clusters hold enough rows that differ in a cell that both have; rows that differ by rounding alone count once.
+ * @type {(rows: Points, which: number[], labels: Int32Array, tolerances: Float64Array, skip: boolean[], least: number) => boolean[]} */
+export function haveEnoughRows({ d, data }, which, labels, tolerances, skip, least) {
   const found = skip.map(() => /** @type {number[]} */ ([]));
-  for (let i = 0; i < rows.n; i++) {
+  for (const i of which) {
     const known = found[labels[i]];
     if (skip[labels[i]] || known.length >= least) continue;
     const isLike = (/** @type {number} */ j) =>
-      tolerances.every((tolerance, f) => Math.abs(data[i * d + f] - data[j * d + f]) <= tolerance);
+      tolerances.every((tolerance, f) => !(Math.abs(data[i * d + f] - data[j * d + f]) > tolerance)); // nothing is more than NaN
     if (!known.some(isLike)) known.push(i);
   }
   return found.map((known) => known.length >= least);

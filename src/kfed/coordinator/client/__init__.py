@@ -3,7 +3,7 @@
 from kfed.coordinator import requiring_extra
 
 with requiring_extra():
-    from kfed.coordinator.client.answers import StillGathering
+    from kfed.coordinator.client.answers import StillGathering, Terms
     from kfed.coordinator.client.line import CLUSTERING_SECONDS, CoordinatorError, DeviceClient, Line
     from kfed.coordinator.client.ticket import Ticket
 
@@ -13,5 +13,6 @@ __all__ = [
     "DeviceClient",
     "Line",
     "StillGathering",
+    "Terms",
     "Ticket",
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kfed._base.text import plural
+from kfed.wire import FeatureSchema
 
 
 @dataclass(frozen=True)
@@ -20,15 +23,36 @@ class StillGathering:
     @property
     def in_words(self) -> str:
         """The state of the federation as a sentence."""
+        return f"{self.so_far}; {self.remark}" if self.remark else self.so_far
+
+    @property
+    def so_far(self) -> str:
+        """How many devices have joined, without the remark."""
         joined = f"{plural(self.n_devices, 'device')} joined"
         of_quorum = f" (quorum {self.quorum:,})" if self.quorum else ""
-        note = f"; {self.remark}" if self.remark else ""
-        return f"{joined}{of_quorum}; the clusters are not ready yet{note}"
+        return f"{joined}{of_quorum}; the clusters are not ready yet"
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a federation takes: tables with the spread of each column or plain numbers, in one round or two."""
+    """What a federation takes: tables with the spread of each column or plain numbers, in one round or two.
+
+    Attributes
+    ----------
+    schema : FeatureSchema or None
+        What every message must use, if the sites agreed on a schema.
+    max_epsilon : float or None
+        Largest epsilon of a message, if it must be private.
+    """
 
     takes_tables: bool = False
     rounds: int = 1
+    schema: FeatureSchema | None = None
+    max_epsilon: float | None = None
+
+    @classmethod
+    def restored(cls, said: Mapping[str, Any]) -> Terms:
+        """The terms that a coordinator said. Raises `InvalidInputError` if its schema is not valid."""
+        agreed = said.get("agreed_schema")
+        schema = None if agreed is None else FeatureSchema.restored(agreed)
+        return cls(bool(said.get("by_column")), int(said.get("rounds", 1)), schema, said.get("max_epsilon"))

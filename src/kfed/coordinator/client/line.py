@@ -6,7 +6,6 @@ retried. Pauses grow and are random, so that devices that failed together do not
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import random
 import ssl
@@ -18,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from kfed.coordinator.addresses import is_loopback
 from kfed.coordinator.client.answers import StillGathering, Terms
 from kfed.coordinator.client.faults import Fault, fault_of
 from kfed.coordinator.names import BYTES, KEY_HEADER, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
@@ -89,7 +89,7 @@ class Line:
             verify=_trusted(cafile),
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
             transport=transport,
-            mounts=NO_PROXY if _is_this_machine(urlsplit(url).hostname or "") else None,
+            mounts=NO_PROXY if is_loopback(urlsplit(url).hostname or "") else None,
         )
 
     def request(self, method: str, path: str, *, token: str | None = None, **options: Any) -> httpx.Response:
@@ -179,7 +179,7 @@ class DeviceClient:
             if error.status == 404:  # a coordinator from before there were tables
                 return Terms()
             raise
-        return Terms(bool(said.get("by_column")), int(said.get("rounds", 1)))
+        return Terms.restored(said)
 
     def identity(self) -> Identity | StillGathering:
         """Ask for the identity."""
@@ -209,12 +209,12 @@ def _notices(said: str) -> Iterator[Notice]:
     """Notices in JSON; a coordinator that says something else says nothing."""
     try:
         for one in json.loads(said):
-            yield Notice(printable(str(one["code"])), printable(str(one["text"])))
+            yield Notice(without_controls(str(one["code"])), without_controls(str(one["text"])))
     except (ValueError, KeyError, TypeError, RecursionError):
         return
 
 
-def printable(text: str) -> str:
+def without_controls(text: str) -> str:
     """Text without characters that would act on a terminal."""
     return "".join(character if character.isprintable() else " " for character in text[:1000])
 
@@ -245,7 +245,7 @@ def _detail(answer: httpx.Response) -> str:
         detail = str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
         return answer.reason_phrase
-    return printable(detail)
+    return without_controls(detail)
 
 
 def _retry_after(answer: httpx.Response | None) -> float:
@@ -266,15 +266,8 @@ def _check_url(url: str, insecure: bool) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInputError(f"the URL of the coordinator must begin with http:// or https://; got {url!r}")
-    if parts.scheme == "http" and not insecure and not _is_this_machine(parts.hostname):
+    if parts.scheme == "http" and not insecure and not is_loopback(parts.hostname):
         raise InvalidInputError(
             f"tokens would travel unencrypted to {parts.hostname}; use https://, "
             "or --insecure if something else encrypts the connection"
         )
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

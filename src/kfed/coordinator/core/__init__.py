@@ -9,20 +9,21 @@ Who runs on which thread::
       └──────────┴─ Device   ─ kfed-reader       Readers ──> Store      single reads
 
 Threads get frozen values and return frozen values. `Store` guards its writes with a lock; the totals that the event
-loop reads from it are replaced whole. At the start, before the first request, the event loop reads the store itself.
+loop reads from it are replaced whole, by the committer alone. At the start, before the first request, the event loop
+reads the store itself.
 """
 
 from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator
 from kfed.coordinator.core.clock import Clock
-from kfed.coordinator.core.clusters import Clusters, labels_if_ready, stable_ids
+from kfed.coordinator.core.clusters import Clusters, ShownClusters, labels_if_ready
 from kfed.coordinator.core.commits import Committer
 from kfed.coordinator.core.door import Proofs
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.notices import for_device
 from kfed.coordinator.core.service import Coordinator
-from kfed.coordinator.core.shown import ShownClusters
+from kfed.coordinator.core.stable_ids import stable_ids
 from kfed.coordinator.core.turns import Turns
 
 __all__ = [

@@ -13,14 +13,13 @@ import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
-from kfed._base.text import plural
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.results import first_aggregation, refined_aggregation
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.problems import DamagedMessagesError, ProblemError
 from kfed.coordinator.store import Reading, SavedClustering, Store
-from kfed.errors import FeatureMismatchError, MessageError, TooFewCentersError
-from kfed.server import Aggregation
+from kfed.errors import FeatureMismatchError, MessageError, NoReliableKError, TooFewCentersError
+from kfed.server import Aggregation, aggregate_batch
 from kfed.wire import DIGEST_BYTES, DeviceMessage, MessageBatch, digest_of
 
 
@@ -55,8 +54,14 @@ class Aggregator:
         self._observe_seconds = observe_seconds
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kfed-aggregator")
 
-    async def cluster(self, job: Job, n_clusters: int | Literal["auto"]) -> Clusters:
-        """Cluster the centers of all devices that have joined by now, and save the clusters."""
+    async def cluster(self, job: Job, n_clusters: int | Literal["auto"] | None) -> Clusters:
+        """Cluster the centers of all devices that have joined by now, and save the clusters.
+
+        Raises
+        ------
+        NoReliableKError
+            If `n_clusters` is "auto" and no number of clusters stands out; None takes the best.
+        """
         return await self._run(lambda: self._cluster(job, n_clusters, None))
 
     async def settle(self, job: Job) -> Clusters:
@@ -131,16 +136,17 @@ class Aggregator:
         self._store.save_clustering(SavedClustering(job.federation.id, job.version, clusters.to_bytes()), job.epoch)
         return clusters
 
-    def _cluster(self, job: Job, n_clusters: int | Literal["auto"], members: set[int] | None) -> Clusters:
+    def _cluster(self, job: Job, n_clusters: int | Literal["auto"] | None, members: set[int] | None) -> Clusters:
         """Aggregate the messages at these places in the order of arrivals; None takes all."""
         started, federation = time.monotonic(), job.federation
         batch, digests, sequences = self._stored(federation.id, members)
         if not federation.by_column:
             federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile
-        found = Aggregation.of(batch, n_clusters, federation.rule, n_jobs=n_jobs, min_devices=federation.min_devices)
-        if found.k_choice is not None:
-            found.k_choice.reliable_n_clusters()  # raises if it is a guess: people choose a number instead
+        how: dict[str, Any] = {"n_jobs": n_jobs, "min_devices": federation.min_devices}
+        found = aggregate_batch(batch, n_clusters or "auto", federation.rule, **how)
+        if n_clusters == "auto":
+            _check_sure(found, federation)
         clusters = Clusters.of(
             found,
             digests,
@@ -173,15 +179,20 @@ class Aggregator:
         return batch, rows.reshape(-1, DIGEST_BYTES), sequences
 
 
+def _check_sure(found: Aggregation, federation: Federation) -> None:
+    """Raise if the number of clusters is a guess: people choose one instead."""
+    if found.k_choice is not None and not found.k_choice.is_reliable:
+        raise NoReliableKError(
+            f"{found.k_choice}; the administrator has to choose a number: kfed federation aggregate "
+            f"{federation.name} -k N"
+        )
+
+
 def _check_each(reading: Reading, wanted: set[int], places: dict[str, int]) -> None:
     """Raise if one of these messages cannot be read, and say whose they are."""
     damaged = [sequence for sequence, payload in reading.messages(max(wanted)) if not _is_readable(payload)]
     if names := [device_id for device_id, place in places.items() if place in wanted.intersection(damaged)]:
-        some = ", ".join(map(repr, sorted(names)[:5])) + (" and more" if len(names) > 5 else "")
-        raise DamagedMessagesError(
-            f"{plural(len(names), 'stored message')} cannot be read, of {some}; restore a backup, or remove what is "
-            "damaged and aggregate anew"
-        )
+        raise DamagedMessagesError.of(names)
 
 
 def _is_readable(payload: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,8 +11,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kfed._base import geometry
 from kfed._base.array import Array, Length
+from kfed._base.text import plural
+from kfed.coordinator.core.stable_ids import stable_ids
 from kfed.errors import DuplicateDeviceError
 from kfed.server import Aggregation, clusters_for
 from kfed.wire import (
@@ -19,10 +21,12 @@ from kfed.wire import (
     CommonScale,
     DeviceMessage,
     FeatureSchema,
+    Identity,
     KfedFile,
     Notice,
     columns_from_parts,
     columns_to_parts,
+    shares_of,
 )
 
 MAX_NOTICES = 100
@@ -70,8 +74,8 @@ class Clusters(KfedFile):
         2 if second messages of devices moved the centers.
     """
 
-    KIND: ClassVar[str] = "clusters of a federation"
-    VERSION: ClassVar[int] = 2
+    _kind: ClassVar[str] = "clusters of a federation"
+    _version: ClassVar[int] = 2
 
     version: int
     made_at: float
@@ -119,7 +123,7 @@ class Clusters(KfedFile):
             cluster_centers=aggregation.cluster_centers,
             cluster_sizes=aggregation.cluster_sizes,
             devices_in_cluster=aggregation.devices_in_cluster,
-            traversal=aggregation.traversal,
+            traversal=aggregation.grouping.traversal,
             reason=str(aggregation.k_choice or ""),
             notices=aggregation.notices[:MAX_NOTICES],
             scale=aggregation.scale,
@@ -172,9 +176,9 @@ class Clusters(KfedFile):
         return position if is_there else None
 
     @classmethod
-    def from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
-        """Like `from_bytes`, of decoded bytes; format version 1, which had no digests, is read too."""
-        return super().from_parts(tensors, {**facts, "version": cls.VERSION} if facts.get("version") == 1 else facts)
+    def _from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> Self:
+        """Like any other file; format version 1, which had no digests, is read too."""
+        return super()._from_parts(tensors, {**facts, "version": cls._version} if facts.get("version") == 1 else facts)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         ids = np.frombuffer("\n".join(self.device_ids).encode(), np.uint8)  # no id holds a line break
@@ -205,8 +209,10 @@ def labels_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Array 
     That is while there are no clusters, and, after a device replaced its message, while the clusters are still made of
     the message before.
     """
+    if clusters is None:
+        return None
     try:
-        return None if clusters is None else clusters_for(clusters, message)
+        return clusters_for(clusters, message, clusters.labels_of(message.device_id), clusters.has(message))
     except DuplicateDeviceError:
         return None
 
@@ -223,6 +229,46 @@ _TENSORS = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class ShownClusters:
+    """Clusters, of which devices see the centers that rest on at least `min_devices` devices.
+
+    A device is told the clusters of its own centers in any case: the nearest of all, shown or not.
+    """
+
+    clusters: Clusters
+    min_devices: int
+
+    @cached_property
+    def cluster_centers(self) -> Array:
+        """The centers, (n_clusters, n_features); NaN where one is not shown."""
+        is_shown = self.clusters.devices_in_cluster >= self.min_devices
+        centers = self.clusters.cluster_centers
+        return centers if is_shown.all() else np.where(is_shown[:, None], centers, np.nan)
+
+    @cached_property
+    def cluster_shares(self) -> Array | None:
+        """The share that each cluster has of the rows of all that are shown."""
+        return shares_of(self.clusters.cluster_sizes, self.cluster_centers)
+
+    @cached_property
+    def centers_as_json(self) -> str:
+        """The same in JSON, encoded once for all answers; null where a center is not shown."""
+        return f"[{', '.join(map(_row_as_json, self.cluster_centers.tolist()))}]"
+
+    def answer_if_ready(self, message: DeviceMessage) -> Identity | None:
+        """The answer to a device, or None if it should ask again; see `labels_if_ready`."""
+        cluster_ids = labels_if_ready(self.clusters, message)
+        if cluster_ids is None:
+            return None
+        scale, columns = self.clusters.scale, self.clusters.columns
+        return Identity(message.device_id, cluster_ids, self.cluster_centers, columns, scale, self.cluster_shares)
+
+
+def _row_as_json(row: list[float]) -> str:
+    return "null" if math.isnan(row[0]) else f"[{', '.join(map(repr, row))}]"
+
+
 def _devices_in_cluster(tensors: dict[str, Array]) -> Array:
     """Devices with a center in each cluster, where clusters were saved before this was."""
     owners = np.repeat(np.arange(len(tensors["starts"]) - 1), np.diff(tensors["starts"]))
@@ -236,25 +282,8 @@ def _comparable(own: Clusters | Aggregation, now: Aggregation) -> Array:
     return centers if now.scale is None else now.scale.apply(centers)
 
 
-def stable_ids(old_centers: Array, new_centers: Array) -> Array:
-    """Ids for new clusters: each keeps the id of the old cluster that it matches.
-
-    Old and new centers are matched so that the sum of squared distances is smallest. Clusters without a match get the
-    ids that are left. Where there are fewer clusters than before, an id beyond the last one cannot be kept.
-
-    Examples
-    --------
-    >>> stable_ids(np.array([[0.0], [5.0], [9.0]]), np.array([[9.1], [0.2], [5.0]])).tolist()
-    [2, 0, 1]
-    >>> stable_ids(np.array([[0.0], [5.0]]), np.array([[5.0], [70.0], [0.0]])).tolist()
-    [1, 2, 0]
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    n_clusters = len(new_centers)
-    old, new = linear_sum_assignment(geometry.squared_distances(old_centers, new_centers))
-    ids = np.full(n_clusters, -1)
-    kept = old < n_clusters
-    ids[new[kept]] = old[kept]
-    ids[ids < 0] = np.setdiff1d(np.arange(n_clusters), ids)
-    return ids
+def in_words(clusters: Clusters | None) -> str:
+    """What came of a clustering, in a few words."""
+    if clusters is None:
+        return "gathering again"
+    return f"{plural(clusters.n_clusters, 'cluster')} of {plural(len(clusters.device_ids), 'device')}"

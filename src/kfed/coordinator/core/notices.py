@@ -9,7 +9,7 @@ from typing import Any
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.store import Store
-from kfed.server import late_advice
+from kfed.server import IN_ONE_WAY, late_advice
 from kfed.wire import DeviceMessage, MessageBatch, Notice
 
 log = logging.getLogger("kfed.coordinator")
@@ -41,18 +41,24 @@ def for_device(notices: Iterable[Notice], device_id: str) -> Iterator[Notice]:
     ...     Notice("alike", "devices are too alike"),
     ...     Notice("no center", "'b' sent no center"),
     ...     Notice("set aside", "2 centers of 'a' and 'b' were set aside"),
+    ...     Notice("flag beside numbers", "column 'x' of 'c' holds numbers other than 0 and 1"),
     ... ]
     >>> [notice.code for notice in for_device(said, "a")], [notice.code for notice in for_device(said, "c")]
-    (['alike', 'set aside'], ['alike'])
+    (['alike', 'set aside'], ['alike', 'flag beside numbers'])
     """
     name = repr(device_id)
-    beginnings = {"no center": f"{name} sent", "other unit": f"of {name} lies"}
+    beginnings = {
+        "no center": f"{name} sent",
+        "other unit": f"of {name} lies",
+        "flag beside numbers": f"of {name} holds",
+    }
     for notice in notices:
         if notice.code in _ABOUT_IT:
             if name in notice.text:
                 yield Notice(notice.code, _ABOUT_IT[notice.code])
         elif beginnings.get(notice.code, "") in notice.text:
-            yield notice
+            what, in_one_way, _ = notice.text.partition(IN_ONE_WAY)
+            yield Notice(notice.code, what + in_one_way.rstrip(": "))
 
 
 def log_new(live: Live, before: Iterable[Notice]) -> None:
@@ -64,7 +70,7 @@ def log_new(live: Live, before: Iterable[Notice]) -> None:
 
 
 class Latecomers:
-    """Compares the columns of tables that come late with those of some devices that were aggregated.
+    """Compares what comes late with the clusters, and columns of tables with those of some devices behind them.
 
     `read` runs a function that reads from the store, on another thread; `publish` tells those who watch a federation.
     """
@@ -77,8 +83,10 @@ class Latecomers:
     async def notices(self, live: Live, message: DeviceMessage) -> tuple[Notice, ...]:
         """What to look at in a message that came late; the federation shows it from now on."""
         clusters = live.clusters
-        if clusters is None or clusters.columns is None or message.device_id in clusters:
+        if clusters is None or message.device_id in clusters:
             return ()
+        if clusters.columns is None:
+            return self._shown(live, message.device_id, tuple(late_advice(clusters, None, message)))
         if len(clusters.columns.columns or ()) > MAX_COLUMNS:
             return ()
         key = (live.federation.id, live.version, message.device_id, message.digest())
@@ -105,7 +113,7 @@ class Latecomers:
         if known is not clusters:
             batch = self._aggregated(federation_id, clusters)
             self._compared = dict(list(self._compared.items())[-MAX_FEDERATIONS:]) | {federation_id: (clusters, batch)}
-        return () if batch is None else tuple(late_advice(batch, message)[:MAX_OF_DEVICE])
+        return tuple(late_advice(clusters, batch, message)[:MAX_OF_DEVICE])
 
     def _aggregated(self, federation_id: int, clusters: Clusters) -> MessageBatch | None:
         """The messages of some of the devices that were aggregated."""

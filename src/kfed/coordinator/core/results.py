@@ -8,7 +8,9 @@ import numpy as np
 
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.federation import Federation
+from kfed.coordinator.problems import DamagedMessagesError
 from kfed.coordinator.store import SecondMessage
+from kfed.errors import MessageError
 from kfed.server import Aggregation, aggregate_refined, as_aggregated
 from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch, clusters_fingerprint, second_message
 
@@ -30,8 +32,19 @@ def first_aggregation(federation: Federation, clusters: Clusters, batch: Message
 def refined_aggregation(first: Aggregation, second: list[SecondMessage]) -> Aggregation:
     """The same after a second round; what devices said of the centers that each was told is about these."""
     fingerprint = clusters_fingerprint(first.cluster_centers)
-    messages = (DeviceMessage.from_bytes(one.message) for one in second)
-    return aggregate_refined(first, (_about(message, fingerprint) for message in messages))
+    return aggregate_refined(first, (_about(message, fingerprint) for message in _read(second)))
+
+
+def _read(second: list[SecondMessage]) -> list[DeviceMessage]:
+    messages, damaged = [], []
+    for one in second:
+        try:
+            messages.append(DeviceMessage.from_bytes(one.message))
+        except MessageError:
+            damaged.append(one.device_id)
+    if damaged:
+        raise DamagedMessagesError.of(damaged)
+    return messages
 
 
 def _about(message: DeviceMessage, fingerprint: str) -> DeviceMessage:

@@ -7,7 +7,7 @@ taken back: the clusters are those of one round again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kfed.coordinator.core.aggregator import Aggregator, Job
@@ -24,7 +24,8 @@ from kfed.wire import DeviceMessage, clusters_fingerprint
 class SecondRound:
     """Takes second messages, and refines clusters by them.
 
-    `write` makes a change to the store, `job` says what there is to cluster, and `changed` tells those who watch.
+    `write` makes a change to the store, `job` says what there is to cluster, `made` waits for clusters and disables
+    the federation if they cannot be made, and `changed` tells those who watch.
     """
 
     def __init__(
@@ -34,10 +35,11 @@ class SecondRound:
         turns: Turns,
         write: Callable[..., Awaitable[Any]],
         job: Callable[[Live], Job],
+        made: Callable[[Live, Coroutine[Any, Any, Clusters]], Awaitable[Clusters]],
         changed: Callable[[Live, str], None],
     ) -> None:
         self._store, self._aggregator, self._turns = store, aggregator, turns
-        self._write, self._job, self._changed = write, job, changed
+        self._write, self._job, self._made, self._changed = write, job, made, changed
 
     async def accept(self, live: Live, device: Device, payload: bytes) -> bool:
         """Keep the second message of a device; returns whether it is new. The last one refines the clusters."""
@@ -75,7 +77,7 @@ class SecondRound:
             return
         job = self._job(live)
         try:
-            live.publish(await self._aggregator.refine(job), job.version)
+            live.publish(await self._made(live, self._aggregator.refine(job)), job.version)
         except ProblemError:
             raise
         except KFedError as error:

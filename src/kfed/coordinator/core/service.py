@@ -19,7 +19,7 @@ from kfed._base.text import plural
 from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
-from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.core.clusters import Clusters, in_words
 from kfed.coordinator.core.commits import Committer
 from kfed.coordinator.core.door import Accepted, Proofs, arrival_of, check_admission, read_message
 from kfed.coordinator.core.events import Events
@@ -65,7 +65,9 @@ class Coordinator:
         self.administration = Administration(
             store, self._registry, self.clock, self._read_back_if_in_doubt, self._write, self._changed
         )
-        self.second = SecondRound(store, self._aggregator, self._turns, self._write, self._job, self._changed)
+        self.second = SecondRound(
+            store, self._aggregator, self._turns, self._write, self._job, self._made, self._changed
+        )
         self.result, self.messages = self._aggregator.result, self._aggregator.messages
 
     # Start and stop --------------------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ class Coordinator:
         k = n_clusters or live.federation.n_clusters
         await self._turns.take((live.federation.id, k), lambda: self._aggregate_now(live, k))
 
-    async def _aggregate_now(self, live: Live, n_clusters: int | Literal["auto"]) -> None:
+    async def _aggregate_now(self, live: Live, n_clusters: int | Literal["auto"] | None) -> None:
         job, before = self._job(live), live.notices
         try:
             live.publish(await self._made(live, self._aggregator.cluster(job, n_clusters)), job.version)
@@ -241,7 +243,7 @@ class Coordinator:
             self._changed(live, "could not be aggregated")
             raise ProblemError(409, str(error)) from error
         log_new(live, before)
-        self._changed(live, f"aggregated: {_in_words(live.clusters)}")
+        self._changed(live, f"aggregated: {in_words(live.clusters)}")
 
     async def _settle(self, live: Live) -> None:
         """If a device that was aggregated has gone since, cluster anew without it."""
@@ -275,7 +277,7 @@ class Coordinator:
                 return
             live.publish(clusters, job.version)
         log_new(live, before)
-        self._changed(live, f"{live.last_change}; {_in_words(live.clusters)}")
+        self._changed(live, f"{live.last_change}; {in_words(live.clusters)}")
 
     async def _made(self, live: Live, work: Coroutine[Any, Any, Clusters]) -> Clusters:
         try:
@@ -292,9 +294,3 @@ class Coordinator:
         """Record a change, and tell watchers."""
         live.last_change, live.changed_at = what, self.clock.now()
         self.events.publish(live.federation.name)
-
-
-def _in_words(clusters: Clusters | None) -> str:
-    if clusters is None:
-        return "gathering again"
-    return f"{plural(clusters.n_clusters, 'cluster')} of {plural(len(clusters.device_ids), 'device')}"

@@ -16,8 +16,9 @@ from kfed.coordinator.http import responses, rights
 from kfed.coordinator.http.body import Body
 from kfed.coordinator.http.refusals import INVALID, STORE, TOKEN, refusals
 from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, RECEIPT_CONTENT
-from kfed.coordinator.http.schemas import RemovedAnswer, TermsAnswer
+from kfed.coordinator.http.schemas import RemovedAnswer
 from kfed.coordinator.http.shield import BODY
+from kfed.coordinator.http.terms import TermsAnswer
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import MIN_LENGTH, checked
@@ -117,16 +118,7 @@ async def ask_for_terms(request: Request, name: str, device_id: DeviceId) -> Ter
     """Ask what a message to this federation must hold, before the rows are clustered."""
     live, _ = await rights.join(request, name, device_id)
     live.check()
-    federation, schema = live.federation, live.federation.schema
-    return TermsAnswer(
-        by_column=federation.by_column,
-        n_features=schema.n_features,
-        feature_names=None if schema.names is None else list(schema.names),
-        min_devices_shown=federation.min_devices_shown,
-        rounds=federation.rounds,
-        max_epsilon=federation.max_epsilon,
-        closed=federation.closed,
-    )
+    return TermsAnswer.of(live.federation)
 
 
 async def remove_device(request: Request, name: str, device_id: DeviceId) -> RemovedAnswer:

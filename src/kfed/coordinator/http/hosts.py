@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from starlette.types import Scope
 
+from kfed.coordinator.addresses import ip_address, is_loopback
 from kfed.coordinator.problems import ProblemError
 
 FORWARDING = (b"x-forwarded", b"forwarded", b"x-real-ip", b"x-client-ip", b"x-original", b"via", b"cf-", b"true-client")
@@ -54,7 +54,11 @@ class HostNames:
     def admit(self, host: str) -> bool:
         """Whether a `Host` header has one of the names."""
         name = _name_in(host)
-        return name in self.names or (self.any_loopback and is_loopback(name)) or (self.any_address and _is_ip(name))
+        return (
+            name in self.names
+            or (self.any_loopback and is_loopback(name))
+            or (self.any_address and ip_address(name) is not None)
+        )
 
     def check(self, scope: Scope) -> None:
         """Raise unless a request is for one of the names."""
@@ -69,14 +73,6 @@ class HostNames:
             )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its address or as localhost."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def came_directly(scope: Scope) -> bool:
     """Whether a request was made on this machine, and not passed on by a proxy on it.
 
@@ -89,18 +85,10 @@ def came_directly(scope: Scope) -> bool:
 
 def _name_in(host: str) -> str:
     """The name in ``name:port``, in small letters; an IPv6 address without its brackets."""
-    if _is_ip(host):
+    if ip_address(host) is not None:
         return host
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.lower().removesuffix(".")
-
-
-def _is_ip(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 LOOPBACK_NAMES = HostNames.of("127.0.0.1", ())

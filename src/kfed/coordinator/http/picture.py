@@ -59,7 +59,7 @@ class FederationPicture(BaseModel):
     n_shown: int
 
 
-def draw(store: Store, federation: Federation, clusters: Clusters | None) -> FederationPicture:
+def picture_of(store: Store, federation: Federation, clusters: Clusters | None) -> FederationPicture:
     """Draw the newest devices of a federation, as many as can be drawn in about a second."""
     newest = _with_few_centers(store.newest(federation.id, N_DEVICES, N_BYTES))
     messages = [DeviceMessage.from_bytes(device.message) for device in newest]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kfed.coordinator.core import Clusters, Coordinator, Live, Turns
 from kfed.coordinator.federation import Federation
-from kfed.coordinator.http.picture import draw
+from kfed.coordinator.http.picture import picture_of
 
 MAX_KEPT = 32
 
@@ -58,7 +58,7 @@ class Pictures:
         return drawn
 
     def _render(self, federation: Federation, clusters: Clusters | None) -> bytes:
-        return draw(self._coordinator.store, federation, clusters).model_dump_json().encode()
+        return picture_of(self._coordinator.store, federation, clusters).model_dump_json().encode()
 
     def _version(self, live: Live) -> Hashable:
         return live.version, live.changed_at, live.last_change, self._coordinator.tally(live)

@@ -29,15 +29,16 @@ STORE: Reasons = {503: "the store does not answer, or this federation is damaged
 INVALID: Reasons = {422: "a parameter or the body is not what this call takes; the detail says which and why"}
 NO_CLUSTERS: Reasons = {409: "there are no clusters yet, or more device centers than a coordinator shows"}
 
+CONTENT = {problems.MEDIA_TYPE: {"schema": ProblemAnswer.model_json_schema()}}
+
 
 def refusals(*reasons: Reasons) -> dict[int | str, dict[str, Any]]:
     """The responses of a call that can be refused for these reasons, beside those that hold for `ANY` call."""
     found: dict[int, str] = dict(ANY)
     for own in reasons:
         found.update(own)
-    content = {problems.MEDIA_TYPE: {"schema": ProblemAnswer.model_json_schema()}}
     return {
-        status: {"description": f"{problems.TITLES[status]}: {found[status]}", "content": content}
+        status: {"description": f"{problems.TITLES[status]}: {found[status]}", "content": CONTENT}
         for status in sorted(found)
     }
 

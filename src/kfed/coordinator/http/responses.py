@@ -74,6 +74,7 @@ def identity(
         "version": clusters.version,
         "round": clusters.rounds,
         "cluster_ids": answer.cluster_ids.tolist(),
+        "cluster_shares": None if answer.cluster_shares is None else answer.cluster_shares.tolist(),
         "notices": said,
     }
     if clusters.columns is not None:

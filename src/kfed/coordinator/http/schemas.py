@@ -9,13 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Coordinator, Live
 from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, MIN_DEVICES_SHOWN, Federation, Tally
+from kfed.coordinator.http.terms import AgreedSchema, FeatureName, feature_terms
+from kfed.errors import InvalidInputError
 from kfed.wire import MAX_COUNT, MAX_VALUE, FeatureSchema
 
 Count = Annotated[StrictInt, Field(ge=1)]
 NumberOfClusters = Annotated[StrictInt, Field(ge=1, le=100_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 DeviceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"^[^\x00-\x1f\x7f]*$")]
-FeatureName = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 EXAMPLE: dict[str, Any] = {
@@ -33,10 +34,22 @@ class NewFederation(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
 
     name: Name
-    n_features: Annotated[StrictInt, Field(ge=1, le=MAX_FEATURES)]
+    n_features: Annotated[StrictInt, Field(ge=1, le=MAX_FEATURES)] | None = None
     feature_names: Annotated[list[FeatureName], Field(max_length=MAX_FEATURES)] | None = None
-    n_clusters: NumberOfClusters | Literal["auto"] = "auto"
-    rule: Literal["default", "paper", "pooled", "robust", "regions"] = "default"
+    agreed_schema: Annotated[
+        AgreedSchema | None, Field(description="Instead of n_features, feature_names and by_column: all about columns")
+    ] = None
+    n_clusters: Annotated[
+        NumberOfClusters | Literal["auto"] | None,
+        Field(description="null: the best number is found; auto: only if one stands out, and people choose otherwise"),
+    ] = None
+    rule: Annotated[
+        str,
+        Field(
+            max_length=20,
+            description="default, paper, pooled, robust or regions; or one that a package at the coordinator brings",
+        ),
+    ] = "default"
     quorum: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] | None = None
     deadline: Annotated[float, Field(gt=0, lt=1e11, description="Seconds since 1970")] | None = None
     max_devices: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] = MAX_DEVICES
@@ -66,8 +79,15 @@ class NewFederation(BaseModel):
 
     def terms(self) -> dict[str, Any]:
         """The arguments of a `Federation`."""
-        terms = self.model_dump(exclude={"n_features", "feature_names"})
-        return {**terms, "schema": FeatureSchema(self.n_features, self.feature_names)}
+        terms = self.model_dump(exclude={"n_features", "feature_names", "agreed_schema"})
+        if (self.n_features is None) == (self.agreed_schema is None):
+            raise InvalidInputError("a federation must have either n_features or an agreed_schema")
+        if self.agreed_schema is None:
+            return {**terms, "schema": FeatureSchema(self.n_features or 0, self.feature_names)}
+        if self.feature_names is not None or self.by_column:
+            raise InvalidInputError("an agreed_schema names the columns; leave out feature_names and by_column")
+        schema = self.agreed_schema.schema_of_tables()
+        return {**terms, "schema": schema, "by_column": schema.scaling == "by message"}
 
 
 class NoticeAnswer(BaseModel):
@@ -87,7 +107,8 @@ class FederationState(BaseModel):
     closed: bool
     n_features: int
     feature_names: list[str] | None
-    n_clusters: int | Literal["auto"]
+    agreed_schema: AgreedSchema | None
+    n_clusters: int | Literal["auto"] | None
     rule: str
     quorum: int | None
     deadline: float | None
@@ -121,9 +142,8 @@ class FederationState(BaseModel):
     @classmethod
     def of(cls, live: Live, tally: Tally, n_second: int = 0) -> FederationState:
         """Describe a federation, given the totals of its devices."""
-        clusters, schema = live.clusters, live.federation.schema
-        names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION}
-        names |= {"n_features": schema.n_features, "feature_names": schema.names and list(schema.names)}
+        clusters = live.clusters
+        names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION} | feature_terms(live.federation)
         found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0, "reason": ""}
         found |= {"round": 0 if clusters is None else clusters.rounds, "n_second": n_second}
         if clusters is not None:
@@ -217,6 +237,10 @@ class IdentityAnswer(BaseModel):
     version: int
     round: int
     cluster_ids: list[int]
+    cluster_shares: Annotated[
+        list[float] | None,
+        Field(description="The share of each cluster of the rows of all whose centers are shown; 0 for others"),
+    ]
     notices: Annotated[list[NoticeAnswer], Field(description="What to look at, of all devices or of this one")]
     cluster_centers: Annotated[
         list[list[float] | None],
@@ -233,20 +257,6 @@ class GatheringAnswer(BaseModel):
     quorum: int | None
     deadline: float | None
     remark: str
-
-
-class TermsAnswer(BaseModel):
-    """What a message to a federation must hold."""
-
-    by_column: Annotated[bool, Field(description="Whether devices send tables, with the spread of each column")]
-    n_features: int
-    feature_names: list[str] | None
-    min_devices_shown: Annotated[
-        int, Field(description="Devices that a cluster must rest on for its center to be in the answers to devices")
-    ]
-    rounds: Annotated[int, Field(description="2 if a second message about the clusters is asked for")]
-    max_epsilon: Annotated[float | None, Field(description="Largest epsilon of a message, which must be private")]
-    closed: Annotated[bool, Field(description="Whether new devices are turned away")]
 
 
 class SecondAnswer(BaseModel):

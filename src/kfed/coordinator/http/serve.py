@@ -17,10 +17,11 @@ from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
 
 from kfed._base import files
+from kfed.coordinator.addresses import is_loopback
 from kfed.coordinator.http.app import ServiceSettings, create_app
 from kfed.coordinator.http.connections import Connections, Limits
 from kfed.coordinator.http.gate import Gate
-from kfed.coordinator.http.hosts import HostNames, is_loopback
+from kfed.coordinator.http.hosts import HostNames
 from kfed.coordinator.http.protocol import Beginner, GuardedProtocol
 from kfed.coordinator.http.viewers import Viewers
 from kfed.coordinator.security import checked, hashed, new_token

@@ -222,7 +222,7 @@ function newTerms() {
   const kind = get("create-kind").value, said = get("create-columns").value.trim();
   const names = said.split(",").map((name) => name.trim()).filter(Boolean);
   const number = (id) => (get(id).value.trim() ? Number(get(id).value) : null);
-  const terms = { name: get("create-name").value.trim(), n_clusters: number("create-k") ?? "auto", quorum: number("create-quorum") };
+  const terms = { name: get("create-name").value.trim(), n_clusters: number("create-k"), quorum: number("create-quorum") };
   if (kind === "n_features") terms.n_features = Number(said);
   else Object.assign(terms, { n_features: names.length, feature_names: names, by_column: kind === "columns" });
   terms.invited_only = get("create-invited").checked;

@@ -6,12 +6,11 @@ decision and the write that follows from it. Every error of the database becomes
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -36,6 +35,8 @@ from kfed.coordinator.store.schema import clusterings, devices, federations, for
 from kfed.coordinator.store.second_messages import SecondMessages
 from kfed.coordinator.store.transactions import Transactions, unavailable
 from kfed.errors import KFedError
+
+Total = TypeVar("Total")
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Store:
         with self._transactions.reading_back() as connection, for_long_answers(connection):
             found, damaged = read_federations(connection)
             saved = [SavedClustering(**row) for row in connection.execute(select(clusterings)).mappings()]
-            self._tallies: dict[int, Tally] = defaultdict(Tally, _count(connection))
+            self._tallies = _count(connection)
             self._names = {one.id: one.schema.names for one in found if one.schema.names is not None}
             self.invitations.read_back(connection)
             self.second.read_back(connection)
@@ -136,7 +137,7 @@ class Store:
 
     def tally(self, federation_id: int) -> Tally:
         """Totals of the devices of a federation."""
-        return self._tallies[federation_id]
+        return self._tallies.get(federation_id, Tally())
 
     def feature_names(self, federation_id: int) -> tuple[str, ...] | None:
         """Names of the features of a federation, from its terms or from its first message that had names."""
@@ -220,20 +221,14 @@ class Store:
                 connection.execute(delete(table).where(table.c.federation_id == federation_id))
             connection.execute(delete(federations).where(federations.c.id == federation_id))
         self._deleted.add(federation_id)
-        self._tallies.pop(federation_id, None)
-        self._names.pop(federation_id, None)
-
-    def put(self, arrivals: Sequence[Arrival]) -> list[Receipt]:
-        """Judge messages in their order and save those that are admitted, in one transaction."""
-        return self.change_devices(arrivals)
-
-    def remove(self, federation_id: int, device_id: str) -> Device | None:
-        """Delete a device; None if it is not there."""
-        device: Device | None = self.change_devices([Departure(federation_id, device_id)])[0]
-        return device
+        self._tallies = _without(self._tallies, federation_id)
+        self._names = _without(self._names, federation_id)
 
     def change_devices(self, changes: Sequence[Arrival | Departure]) -> list[Any]:
-        """Let devices come and go in this order, in one transaction: what `put` and `remove` return, for each."""
+        """Let devices come and go in this order, in one transaction.
+
+        Returns a `Receipt` for each that comes, and for each that goes the `Device`, or None if it is not there.
+        """
         with self._writing() as connection:
             last_sequence = self._transactions.counters[SEQUENCE]
             known = known_devices(connection, changes)
@@ -249,8 +244,9 @@ class Store:
                     self.second.remove(connection, gone.federation_id, gone.device_id)
             if batch.last_sequence > last_sequence:
                 set_counter(connection, SEQUENCE, batch.last_sequence)
-        self._tallies.update(batch.tallies)
-        self._names.update(batch.new_names)
+        self._tallies = batch.tallies
+        if batch.new_names:
+            self._names = {**self._names, **batch.new_names}
         return done
 
     def _receipt(self, batch: ArrivalBatch, arrival: Arrival) -> Receipt:
@@ -264,6 +260,10 @@ class Store:
             of_federation = clusterings.c.federation_id == clustering.federation_id
             connection.execute(delete(clusterings).where(of_federation))
             connection.execute(insert(clusterings).values(vars(clustering)))
+
+
+def _without(totals: Mapping[int, Total], federation_id: int) -> dict[int, Total]:
+    return {key: total for key, total in totals.items() if key != federation_id}
 
 
 def _count(connection: Connection) -> dict[int, Tally]:

@@ -11,6 +11,10 @@ from kfed.coordinator.federation import Federation
 from kfed.coordinator.store.schema import federations
 from kfed.wire import FeatureSchema
 
+_STORED: dict[Any, int | None] = {"auto": None, None: 0}
+"""What stands in the store for a number of clusters that is to be found; "auto" has always been null."""
+_READ = {stored: n_clusters for n_clusters, stored in _STORED.items()}
+
 
 @dataclass(frozen=True)
 class Damaged:
@@ -26,16 +30,18 @@ def row_of(federation: Federation) -> dict[str, Any]:
     values = vars(federation).copy()
     schema: FeatureSchema = values.pop("schema")
     values["n_features"] = schema.n_features
+    values["agreed_schema"] = schema.facts()
     values["feature_names"] = None if schema.names is None else list(schema.names)
-    values["n_clusters"] = None if federation.n_clusters == "auto" else federation.n_clusters
+    values["n_clusters"] = _STORED.get(federation.n_clusters, federation.n_clusters)
     return values
 
 
 def federation_of(row: Any) -> Federation:
     """The federation of a row."""
     values = dict(row)
-    schema = FeatureSchema(values.pop("n_features"), values.pop("feature_names"))
-    values["n_clusters"] = "auto" if row["n_clusters"] is None else row["n_clusters"]
+    plain, agreed = (values.pop("n_features"), values.pop("feature_names")), values.pop("agreed_schema")
+    schema = FeatureSchema(*plain) if agreed is None else FeatureSchema.restored(agreed)
+    values["n_clusters"] = _READ.get(row["n_clusters"], row["n_clusters"])
     return Federation(schema=schema, **values)
 
 

@@ -35,6 +35,7 @@ _STEPS = {
         "CREATE TABLE kfed_cluster_names (federation_id INTEGER NOT NULL, cluster INTEGER NOT NULL, "
         "name VARCHAR(200) NOT NULL, PRIMARY KEY (federation_id, cluster))",
     ],
+    9: ["ALTER TABLE kfed_federations ADD COLUMN agreed_schema JSON"],  # and n_clusters may be 0
 }
 _BYTES = {"sqlite": "BLOB", "postgresql": "BYTEA"}
 

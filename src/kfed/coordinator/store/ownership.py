@@ -28,7 +28,7 @@ class Owner(Protocol):
         """Release the store."""
 
 
-def claim(engine: Engine) -> Owner:
+def take_ownership(engine: Engine) -> Owner:
     """Take ownership of a store. Raises `InvalidInputError` if another process has it."""
     return _Session(engine) if engine.dialect.name == "postgresql" else _File(engine)
 

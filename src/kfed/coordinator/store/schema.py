@@ -58,7 +58,8 @@ federations = Table(
     Column("name", String(63), nullable=False, unique=True),
     Column("n_features", Integer, nullable=False),
     Column("feature_names", JSON),
-    Column("n_clusters", Integer),  # null: "auto"
+    Column("agreed_schema", JSON),  # null: names and a number of features alone
+    Column("n_clusters", Integer),  # null: "auto"; 0: the best
     Column("rule", String(20), nullable=False),
     Column("quorum", Integer),
     Column("deadline", Float(53)),

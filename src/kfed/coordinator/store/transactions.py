@@ -40,7 +40,7 @@ class Transactions:
         """Numbers that only grow, as the transaction under way found them."""
         self.epoch = 0
         """How often the truth was read back. What was computed from an earlier truth must not be written."""
-        self._owner = ownership.claim(engine)
+        self._owner = ownership.take_ownership(engine)
         self._restored = 0
         try:
             with unavailable():
@@ -96,7 +96,8 @@ class Transactions:
     def notice(self, found: dict[str, int]) -> bool:
         """Whether a backup was restored since the truth was read; it has to be read back then."""
         is_restored = found.get(RESTORED, 0) != self._restored
-        self.is_in_doubt = self.is_in_doubt or is_restored
+        if is_restored:  # and else nothing is written: another thread may come to doubt meanwhile
+            self.is_in_doubt = True
         return is_restored
 
     def _hold(self) -> None:

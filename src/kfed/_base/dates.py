@@ -1,0 +1,61 @@
+"""Dates as people write them: a day is a number, counted from 1970."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime
+
+DAY_IN_MILLISECONDS = 86_400_000.0
+
+_EPOCH = date(1970, 1, 1).toordinal()
+
+LAST_DAY = date.max.toordinal() - _EPOCH
+"""The end of the year 9999: a larger number counts no days since 1970."""
+
+_COMPACT = re.compile(r"(19|20)\d{6}")
+_DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+
+
+def day_in(word: str) -> float:
+    """Days since 1970 of a date such as 2026-01-31, with or without a time, or 31.01.2026; NaN of anything else.
+
+    Examples
+    --------
+    >>> day_in("1970-01-31"), day_in("31.01.1970"), day_in("1970-01-31T12:00"), day_in("31/01/1970")
+    (30.0, 30.0, 30.5, nan)
+    """
+    day = _iso_day(word)
+    day = _dotted_day(word) if day is None else day
+    return math.nan if day is None else day
+
+
+def compact_day_in(word: str) -> float:
+    """Like `day_in`, of 20260131, too: to be used where it is known that these are dates, not numbers.
+
+    Examples
+    --------
+    >>> compact_day_in("19700131"), compact_day_in("1970-01-31"), compact_day_in("19700231")
+    (30.0, 30.0, nan)
+    """
+    return day_in(f"{word[:4]}-{word[4:6]}-{word[6:]}" if _COMPACT.fullmatch(word) else word)
+
+
+def _iso_day(word: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(word)
+        moment = moment if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    if len(word) < 10:  # also 20260131, which is as likely a number
+        return None
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
+    return moment.toordinal() - _EPOCH + seconds / 86400
+
+
+def _dotted_day(word: str) -> float | None:
+    found = _DOTTED.fullmatch(word)
+    try:
+        return None if found is None else float(date(*map(int, found.group(3, 2, 1))).toordinal() - _EPOCH)
+    except ValueError:
+        return None

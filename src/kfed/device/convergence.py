@@ -1,0 +1,36 @@
+"""The warning that devices were cut short: one for a device or a fleet, unless the caller says so itself."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from kfed._base.text import plural
+from kfed.device.clustering import LocalClustering
+from kfed.errors import KFedWarning
+
+_CALLER_TELLS: ContextVar[bool] = ContextVar("caller_tells", default=False)
+
+
+@contextmanager
+def caller_tells_convergence() -> Iterator[None]:
+    """Do not warn within: the caller does so in other words. Unlike a filter of warnings, it is safe in threads."""
+    before = _CALLER_TELLS.set(True)
+    try:
+        yield
+    finally:
+        _CALLER_TELLS.reset(before)
+
+
+def warn_unless_converged(found: Sequence[LocalClustering], max_iterations: int) -> None:
+    """Warn of devices that stopped at `max_iterations`.
+
+    Summaries need not converge: their centers are means of the points behind them all the same.
+    """
+    n_unsettled = sum(not own.converged and not own.is_summary for own in found)
+    if n_unsettled and not _CALLER_TELLS.get():
+        who = "this device" if len(found) == 1 else f"{n_unsettled:,} of {plural(len(found), 'device')}"
+        words = f"{who} stopped at max_iterations={max_iterations} before converging: increase max_iterations"
+        warnings.warn(KFedWarning(words, "not converged"), stacklevel=3)

@@ -1,0 +1,49 @@
+"""The rows behind a clustering: their scatter, in the units of the centers, and whether they are still the same."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kfed._base.array import Array
+from kfed._base.averages import means_by_label
+from kfed.device import SAME_MEAN, LocalClustering, are_rows_of_table, own_scale, with_moments
+from kfed.errors import InvalidInputError
+from kfed.site.table import Table
+
+
+def with_table_moments(clustering: LocalClustering, table: Table) -> LocalClustering:
+    """The same clustering, whose message also holds the scatter of the rows; see `kfed.device.with_moments`."""
+    if table.schema is None:
+        return with_moments(clustering, table, table.weights)
+    if np.isnan(table.values).any():
+        raise InvalidInputError("moments need tables without missing cells; leave --moments out")
+    is_agreed = table.schema.scaling == "agreed"
+    values = own_scale(table.values, table.schema).apply(table.values) if is_agreed else table.values
+    return with_moments(clustering, values, table.weights)
+
+
+def check_same_rows(found: LocalClustering, rows: Array, weights: Array | None, device_id: str) -> None:
+    """Raise if these are not the rows that were clustered, in their order: if their means are not the centers.
+
+    Centers with noise, of a private clustering, cannot tell.
+    """
+    if len(rows) != found.n_points:
+        raise InvalidInputError(
+            f"the rows must be the {found.n_points:,} of {device_id!r} that were clustered; got {len(rows):,}"
+        )
+    are_same = _are_rows_of_array if found.columns is None else are_rows_of_table
+    if found.private is None and not are_same(found, rows, weights):
+        raise InvalidInputError(
+            f"the rows must be those of {device_id!r} that were clustered, in the same order and on the same scale; "
+            "the means of these rows are not its centers"
+        )
+
+
+def _are_rows_of_array(found: LocalClustering, rows: Array, weights: Array | None) -> bool:
+    if rows.shape[1] != found.n_features:
+        return False
+    sizes = np.bincount(found.labels, weights, minlength=found.n_local_clusters)
+    means = means_by_label(rows, found.labels, found.centers, weights)
+    spread = np.sqrt(found.sums_of_squares / np.maximum(sizes, 1e-300)) + np.linalg.norm(found.centers, axis=1)
+    is_far = np.linalg.norm(means - found.centers, axis=1) > SAME_MEAN * spread
+    return not (is_far & (sizes > 0)).any()
