@@ -25,7 +25,7 @@ class Round:
 
     aggregation: kfed.Aggregation
     points: np.ndarray  # in double precision
-    weights: np.ndarray
+    weights: np.ndarray  # in double precision, too: roots of float32 are off by more than a narrow interval
     devices: np.ndarray
     labels: np.ndarray  # global clusters
 
@@ -81,7 +81,9 @@ def play(points, n_local_clusters, n_clusters, weights=None, rule="paper", **opt
     return Round(
         aggregation,
         np.concatenate([own[keep] for own, keep in zip(points, kept, strict=True)]).astype(np.float64),
-        np.concatenate([np.ones(len(k))[k] if w is None else w[k] for w, k in zip(weights, kept, strict=True)]),
+        np.concatenate(
+            [np.ones(len(k))[k] if w is None else w[k] for w, k in zip(weights, kept, strict=True)], dtype=np.float64
+        ),
         np.repeat(np.arange(len(points)), [np.count_nonzero(keep) for keep in kept]),
         np.concatenate(
             [
