@@ -9,6 +9,7 @@ import typer
 
 from kfed._version import __version__
 from kfed.cli import (  # noqa: F401 - to import a file is to add its commands
+    assign,
     backup,
     coordinator,
     demo,

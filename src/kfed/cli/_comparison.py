@@ -1,12 +1,10 @@
-"""`kfed aggregate -k 2-12` and `-k auto`: several numbers of clusters as one table."""
+"""`kfed aggregate -k 2-12`: several numbers of clusters as one table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import typer
 from rich.markup import escape
 
 from kfed.cli._report import on_terminal
@@ -55,24 +53,3 @@ def compare_and_show(
         by = "" if found.rule == "paper" else f" --rule {found.rule}"
         n = "" if found.recommended else ", N the number that you choose"
         note(f"no clusters were written; run this again with {chosen}{by}{n}")
-
-
-def aggregate_auto(
-    messages: Sequence[DeviceMessage], rule: str, plot: Path | None, *, sure: bool, as_json: bool, **how: Any
-) -> Aggregation:
-    """Aggregate with the number that the centers show, or that stands out among those compared.
-
-    If none does, the best of them is taken, unless an answer that is not sure is to be refused (`sure`): then the
-    command ends with 1.
-    """
-    result = aggregate(messages, rule=rule, **how)
-    found = result.k_choice.comparison if result.k_choice else None
-    if found is None:
-        return result
-    if sure and found.recommended is None:
-        show_comparison(found, result, plot, as_json=as_json)
-        note("no clusters were written; choose a number from the table, and pass it with -k")
-        raise typer.Exit(1)
-    if not as_json:
-        say(*on_terminal(found.blocks()))
-    return result

@@ -13,9 +13,8 @@ from rich.markup import escape
 from kfed._base import files
 from kfed._base.array import Array
 from kfed.cli._terminal import note, plural, print_json, rich_table, say
-from kfed.errors import KFedError
 from kfed.server import Aggregation
-from kfed.site import LabelledRows, LocalFile, check_same_rows, is_table_name
+from kfed.site import LabelledRows, LocalFile
 from kfed.wire import Identity, Notice
 
 
@@ -38,37 +37,6 @@ def tell_labels(
     facts = label_facts(kept, answer, labels) | {"output": str(output)}
     facts["warnings"] = [notice._asdict() for notice in notices]
     print_json(facts) if as_json else say(*_label_text(facts))
-
-
-def table_beside(kept: LocalFile, local: Path) -> Path | None:
-    """The table that a summary was made of, if it lies beside the local file under the same name."""
-    if not kept.clustering.is_summary:
-        return None
-    found = [path for path in local.parent.glob(f"{local.stem}.*") if is_table_name(path)]
-    return found[0] if len(found) == 1 else None
-
-
-def rows_again(kept: LocalFile, path: Path | None, scale: Path | None, *, must_be_same: bool = False) -> Array | None:
-    """The rows that were clustered, read once more to label each of them; None if they are not there or have changed.
-
-    Raises
-    ------
-    InvalidInputError
-        If `must_be_same` and the table has changed or is not there.
-    """
-    if path is None:
-        if kept.clustering.is_summary:
-            note("each row gets the cluster of its center; add --refine TABLE to label rows one by one")
-        return None
-    try:
-        table = kept.read_rows(path, scale)
-        check_same_rows(kept.clustering, table.values, table.weights, kept.device_id)
-        return table.values
-    except (KFedError, OSError) as error:
-        if must_be_same:
-            raise
-        note(f"{path} was not used to label rows one by one: {error}")
-        return None
 
 
 def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, force: bool, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from kfed._base import files
 from kfed.cli._agreed import by_schema_of
 from kfed.cli._app import app
-from kfed.cli._labels import rows_again, tell_labels, tell_of
+from kfed.cli._labels import tell_labels, tell_of
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._second import send_second
 from kfed.cli._terminal import Force, Json, claim, flag, note, option, print_json, say
@@ -110,7 +110,7 @@ def join(
     if isinstance(answer, Identity) and output is not None:
         rows = None if again is None else again.values
         if kept.clustering.is_summary and rows is None:
-            rows = rows_again(kept, data, site.scale)
+            rows = kept.rows_again(data, site.scale, note)
         labels = kept.labels(answer, rows)
         files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
         tell_labels(kept, answer, labels, output, notices, as_json=as_json)

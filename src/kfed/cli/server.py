@@ -1,8 +1,9 @@
-"""`kfed aggregate` and `kfed assign`: what is run where the messages meet."""
+"""`kfed aggregate`: shared clusters from the messages of the sites."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -13,12 +14,12 @@ from rich.markup import escape
 
 from kfed._base.files import write
 from kfed.cli._app import app
-from kfed.cli._comparison import aggregate_auto, compare_and_show
+from kfed.cli._comparison import compare_and_show, show_comparison
 from kfed.cli._options import Rule
+from kfed.cli._report import on_terminal
 from kfed.cli._terminal import (
     Force,
     Json,
-    about,
     claim,
     flag,
     note,
@@ -30,12 +31,11 @@ from kfed.cli._terminal import (
     say,
 )
 from kfed.errors import InvalidInputError
-from kfed.server import DEFAULT, Aggregation, Inbox, aggregate_refined, late_advice, read_messages
+from kfed.server import DEFAULT, Aggregation, Inbox, aggregate_refined, read_messages
 from kfed.server import aggregate as aggregate_messages
-from kfed.wire import DeviceMessage, Identity, load
+from kfed.wire import DeviceMessage, load
 
 Plot = Annotated[Path | None, option("FILE", "Also draw the device centers, or the comparison.")]
-IdentityFile = Annotated[Path | None, option("FILE", "Where to write the identity of this site.", "-o", "--output")]
 
 MAX_NAME = 120
 
@@ -129,7 +129,7 @@ def aggregate(
     if clusters is not None:
         result = aggregate_refined(load(clusters, Aggregation), inbox.messages)
     elif n_clusters in ("auto", None):
-        result = aggregate_auto(inbox.messages, rule, plot, sure=n_clusters == "auto", as_json=as_json, **how)
+        result = _aggregate_auto(inbox.messages, rule, plot, sure=n_clusters == "auto", as_json=as_json, **how)
     else:
         result = aggregate_messages(inbox.messages, n_clusters, rule=rule, **how)
     for warning in result.warnings:
@@ -154,29 +154,25 @@ def aggregate(
     print_json(facts) if as_json else say(*_aggregate_text(facts))
 
 
-@app.command(
-    epilog="`kfed assign late.kfed --clusters clusters.kfed`\n\n"
-    "`kfed assign late.kfed --clusters clusters.kfed -o late.identity`   the answer to send back"
-)
-def assign(
-    message: Annotated[Path, typer.Argument(metavar="MESSAGE", help="The .kfed file that a late site sent.")],
-    clusters: Annotated[Path, option("FILE", "The aggregation, from `kfed aggregate`.", "--clusters")],
-    output: IdentityFile = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Find the shared clusters of a site that came after the aggregation; nothing changes for the others."""
-    claim([output] if output else [], inputs=[message, clusters], force=force)
-    late: DeviceMessage = load(message, DeviceMessage)
-    result: Aggregation = load(clusters, Aggregation)
-    with about(message):
-        identity = result.answer(late)
-    if output is not None:
-        write(output, identity.to_bytes(), overwrite=force)
-    facts = _assign_facts(late, result, identity, output)
-    for warning in facts["warnings"]:
-        note(f"warning: {warning['text']}")
-    print_json(facts) if as_json else say(*_assign_text(facts))
+def _aggregate_auto(
+    messages: Sequence[DeviceMessage], rule: str, plot: Path | None, *, sure: bool, as_json: bool, **how: Any
+) -> Aggregation:
+    """Aggregate with the number that the centers show, or that stands out among those compared.
+
+    If none does, the best of them is taken, unless an answer that is not sure is to be refused (`sure`): then the
+    command ends with 1.
+    """
+    result = aggregate_messages(messages, rule=rule, **how)
+    found = result.k_choice.comparison if result.k_choice else None
+    if found is None:
+        return result
+    if sure and found.recommended is None:
+        show_comparison(found, result, plot, as_json=as_json)
+        note("no clusters were written; choose a number from the table, and pass it with -k")
+        raise typer.Exit(1)
+    if not as_json:
+        say(*on_terminal(found.blocks()))
+    return result
 
 
 def _check_plot(path: Path) -> None:
@@ -261,30 +257,4 @@ def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
         lines.append(f"  [green]wrote[/]  {escape(facts['plot'])}")
     if facts["skipped"]:
         lines.append(f"  [yellow]skipped[/]  {plural(len(facts['skipped']), 'file')}, named above")
-    return lines
-
-
-def _assign_facts(late: DeviceMessage, result: Aggregation, identity: Identity, output: Path | None) -> dict[str, Any]:
-    is_late = late.device_id not in result
-    notices = late_advice(result, result.messages, late) if is_late else []
-    return {
-        "device_id": late.device_id,
-        "late": is_late,
-        "cluster_ids": identity.cluster_ids.tolist(),
-        "counts": late.counts.tolist(),
-        "output": None if output is None else str(output),
-        "warnings": [notice._asdict() for notice in notices],
-    }
-
-
-def _assign_text(facts: dict[str, Any]) -> list[Any]:
-    pairs = zip(facts["cluster_ids"], facts["counts"], strict=True)
-    rows = [(str(local), f"{count:,}", str(cluster)) for local, (cluster, count) in enumerate(pairs)]
-    came = "came after the aggregation" if facts["late"] else "was aggregated"
-    lines: list[Any] = [
-        f"{escape(repr(facts['device_id']))} {came}; its local clusters, in the order it sent them:",
-        rich_table(None, ["local cluster", "rows", "shared cluster"], rows),
-    ]
-    if facts["output"]:
-        lines.append(f"  [green]wrote[/]  {escape(facts['output'])}  (send it back, for `kfed label`)")
     return lines

@@ -12,7 +12,7 @@ from rich.markup import escape
 from kfed._base.files import write
 from kfed._base.text import listed
 from kfed.cli._app import app
-from kfed.cli._labels import label_facts, rows_again, table_beside, tell_labels, tell_of, write_new_labels
+from kfed.cli._labels import label_facts, tell_labels, tell_of, write_new_labels
 from kfed.cli._options import TABLE_HELP, Sheet, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._terminal import Force, Json, about, claim, flag, note, option, plural, print_json, printable, say
@@ -133,7 +133,7 @@ def label(
             "--append, --distances, --id-column, --header and --sheet are for a table of new rows; got a .local file"
         )
     kept: LocalFile = load(local, LocalFile)
-    again = rows_again(kept, refine or table_beside(kept, local), scale, must_be_same=refine is not None)
+    again = kept.rows_again(refine or kept.table_beside(local), scale, note, must_be_same=refine is not None)
     answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)

@@ -5,10 +5,10 @@ A local file holds no row.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,22 +17,17 @@ import numpy.typing as npt
 from kfed._base import checks, files, text
 from kfed._base.array import Array
 from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
-from kfed.errors import InvalidInputError
+from kfed.errors import InvalidInputError, KFedError
 from kfed.server import Aggregation
+from kfed.site import kept_file
 from kfed.site.notices import about_clustering
-from kfed.site.npy_reader import NpyReader
-from kfed.site.read import open_table, read_columns, read_table
+from kfed.site.read import is_plain, is_table_name, read_columns, read_table
 from kfed.site.rows_behind import check_same_rows, with_table_moments
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
-from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice, from_parts, to_parts
-
-MOST_SPREADS = 256
-"""A table of more columns is sent without the spread of each."""
+from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice
 
 _READING = ("columns", "exclude", "id_column", "weight_column", "header", "sheet")
-_RARE = ("weight_column", "header", "sheet", "min_cluster_size", "bits", "refined")
-"""Facts that a file has only where they are known; files from before they were kept lack them."""
 
 
 def cluster_file(
@@ -73,7 +68,7 @@ def cluster_file(
     """
     reading = {name: options.pop(name) for name in _READING if name in options}
     if as_is is None:
-        as_is = scale is not None or (schema is None and _is_plain(path, reading.get("header"), reading.get("sheet")))
+        as_is = scale is not None or (schema is None and is_plain(path, reading.get("header"), reading.get("sheet")))
     if as_is and kinds:
         raise InvalidInputError("--kinds cannot be used with --as-is or --scale, which take numbers as they are")
     if as_is:
@@ -87,11 +82,6 @@ def cluster_file(
     kept = cluster_table(table, n_local_clusters, device_id, min_cluster_size=min_cluster_size, **options)
     said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")} | {"bits": bits}
     return replace(kept, **said)
-
-
-def _is_plain(path: Any, header: bool | None, sheet: str | None) -> bool:
-    reader = open_table(path, header, sheet)
-    return isinstance(reader, NpyReader) or len(reader.names) > MOST_SPREADS
 
 
 def cluster_table(
@@ -261,6 +251,33 @@ class LocalFile(KfedFile):
             return read_columns(path, schema=columns.schema, **how)
         return read_table(path, columns=self.clustering.feature_names or None, scale=scale, **how)
 
+    def table_beside(self, local: Path) -> Path | None:
+        """The table that a summary was made of, if it lies beside this file, `local`, under the same name."""
+        near = local.parent.glob(f"{local.stem}.*") if self.clustering.is_summary else ()
+        found = [path for path in near if is_table_name(path)]
+        return found[0] if len(found) == 1 else None
+
+    def rows_again(
+        self, path: Path | None, scale: Path | None, tell: Callable[[str], object], *, must_be_same: bool = False
+    ) -> Array | None:
+        """The rows that were clustered, to label each of them; if they have changed or are not there, None.
+
+        With `must_be_same`, an `InvalidInputError` if they have changed; otherwise `tell` is told why there are none.
+        """
+        if path is None and self.clustering.is_summary:
+            tell("each row gets the cluster of its center; add --refine TABLE to label rows one by one")
+        if path is None:
+            return None
+        try:
+            table = self.read_rows(path, scale)
+            check_same_rows(self.clustering, table.values, table.weights, self.device_id)
+            return table.values
+        except (KFedError, OSError) as error:
+            if must_be_same:
+                raise
+            tell(f"{path} was not used to label rows one by one: {error}")
+            return None
+
     def save_with_message(
         self, path: str | os.PathLike[str], message_path: str | os.PathLike[str], *, overwrite: bool = True
     ) -> int:
@@ -270,31 +287,13 @@ class LocalFile(KfedFile):
         return len(message)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        tensors, clustering = to_parts(self.clustering)
-        if self.row_ids is not None:
-            tensors["row_ids"] = np.frombuffer(json.dumps(list(self.row_ids)).encode(), np.uint8)
-        facts = {"clustering": clustering, "device_id": self.device_id, "id_column": self.id_column}
-        rare = {name: value for name in _RARE if (value := getattr(self, name)) is not None}
-        return tensors, facts | rare
+        return kept_file.parts(self)
 
     @classmethod
     def _from_parts(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
         """Like any other file; files of version 1 are read, too."""
-        if facts.get("version") == 1 and "clustering" in tensors:
-            tensors, facts = _from_version_1(tensors, facts)
-        return super()._from_parts(tensors, facts)
+        return super()._from_parts(*kept_file.as_version_2(tensors, facts))
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
-        row_ids = json.loads(tensors["row_ids"].tobytes()) if "row_ids" in tensors else None
-        if row_ids is not None and not (isinstance(row_ids, list) and all(isinstance(i, str) for i in row_ids)):
-            raise InvalidInputError("its row ids must be strings")
-        clustering = from_parts(LocalClustering, tensors, facts["clustering"])
-        rare: dict[str, Any] = {name: facts[name] for name in _RARE if name in facts}
-        return cls(facts["device_id"], clustering, row_ids, facts["id_column"], **rare)
-
-
-def _from_version_1(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The parts of a file of version 1, which held the clustering as a file within the file."""
-    inner, clustering = files.decode(tensors["clustering"].tobytes())
-    return {**tensors, **inner}, {**facts, "version": LocalFile._version, "clustering": clustering}
+        return cls(**kept_file.restored(tensors, facts))

@@ -13,8 +13,7 @@ from kfed._base.text import plural, quoted, verb
 from kfed.device import POOLED, LocalClustering, column_of_all
 from kfed.server import new_level_advice
 from kfed.site.cells import Cells, are_flags_in_words
-from kfed.site.identifiers import FEWEST_ROWS
-from kfed.site.kinds import PLAINLY, constant_notice
+from kfed.site.kinds import FEWEST_ROWS, PLAINLY, constant_notice
 from kfed.site.reader import TableReader
 from kfed.site.table import Table
 from kfed.wire import FeatureSchema, Notice, features_by_column

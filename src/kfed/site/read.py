@@ -34,6 +34,9 @@ from kfed.wire import FeatureSchema, Notice
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
+MOST_SPREADS = 256
+"""A table of more columns is sent without the spread of each."""
+
 WHAT = {
     "number": "a number",
     "category": "a level",
@@ -189,6 +192,12 @@ def open_table(path: Any, header: bool | None = None, sheet: str | None = None) 
         f"{path}: the name of a table must end in .csv, .tsv or .txt (.gz or .zst may follow), .parquet, .pq, "
         ".feather, .arrow, .xlsx or .npy"
     )
+
+
+def is_plain(path: Any, header: bool | None, sheet: str | None) -> bool:
+    """Whether the numbers of a table are taken as they are, unless something else is said."""
+    reader = open_table(path, header, sheet)
+    return isinstance(reader, NpyReader) or len(reader.names) > MOST_SPREADS
 
 
 def is_table_name(path: str | os.PathLike[str]) -> bool:
