@@ -15,10 +15,9 @@ reads the store itself.
 
 from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator
+from kfed.coordinator.core.arrivals import Committer, Proofs
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters, ShownClusters, labels_if_ready
-from kfed.coordinator.core.commits import Committer
-from kfed.coordinator.core.door import Proofs
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.notices import for_device

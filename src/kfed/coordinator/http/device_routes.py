@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import json
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Request
@@ -10,19 +11,21 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from kfed._base.checks import MAX_NAME_LENGTH
-from kfed.coordinator.core import Live, Proofs, for_device
-from kfed.coordinator.federation import Admission, Federation
-from kfed.coordinator.http import responses, rights
+from kfed.coordinator.core import Live, Proofs, ShownClusters, for_device
+from kfed.coordinator.federation import Admission, Federation, Tally, seconds_to_wait
+from kfed.coordinator.http import rights
 from kfed.coordinator.http.body import Body
 from kfed.coordinator.http.refusals import INVALID, STORE, TOKEN, refusals
 from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_CONTENT, JOIN, RECEIPT_CONTENT
 from kfed.coordinator.http.schemas import RemovedAnswer
 from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.http.terms import TermsAnswer
-from kfed.coordinator.names import BYTES, SECRET_HEADER
+from kfed.coordinator.names import BYTES, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import MIN_LENGTH, checked
-from kfed.wire import DeviceMessage
+from kfed.wire import DeviceMessage, Identity, Notice
+
+MAX_HEADER_BYTES, MAX_NOTICES = 4_096, 50
 
 DEVICE_PATH = "/v1/federations/{name}/devices/{device_id:path}"
 
@@ -154,6 +157,48 @@ async def _answer(request: Request, live: Live, message: DeviceMessage, status: 
     if shown is not None and identity is not None:
         late = await coordinator.latecomers.notices(live, message)
         notices = [*for_device(shown.clusters.notices, message.device_id), *late]
-        return responses.identity(request, shown, identity, notices, status)
+        return _aggregated(request, shown, identity, notices, status)
     tally, now = coordinator.tally(live), coordinator.clock.now()
-    return responses.gathering(live, message.device_id, tally, now, while_gathering)
+    return _gathering(live, message.device_id, tally, now, while_gathering)
+
+
+def _aggregated(
+    request: Request, shown: ShownClusters, answer: Identity, notices: Sequence[Notice], status: int
+) -> Response:
+    """Which of the clusters the centers of a device are in, and what to look at."""
+    clusters, said = shown.clusters, [notice._asdict() for notice in notices[:MAX_NOTICES]]
+    if BYTES in request.headers.get("accept", ""):
+        headers = {"Kfed-Clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}
+        while said and len(json.dumps(said)) > MAX_HEADER_BYTES:
+            said.pop()
+        return Response(
+            answer.to_bytes(), status, headers | ({NOTICES_HEADER: json.dumps(said)} if said else {}), BYTES
+        )
+    facts = {
+        "device_id": answer.device_id,
+        "state": "aggregated",
+        "version": clusters.version,
+        "round": clusters.rounds,
+        "cluster_ids": answer.cluster_ids.tolist(),
+        "cluster_shares": None if answer.cluster_shares is None else answer.cluster_shares.tolist(),
+        "notices": said,
+    }
+    if clusters.columns is not None:
+        facts["feature_names"] = list(clusters.columns.names or ())
+    body = f'{json.dumps(facts)[:-1]}, "cluster_centers": {shown.centers_as_json}}}'
+    return Response(body.encode(), status, media_type="application/json")
+
+
+def _gathering(live: Live, device_id: str, tally: Tally, now: float, status: int) -> Response:
+    """That there are no clusters for this device yet, and when to ask again."""
+    federation = live.federation
+    facts = {
+        "device_id": device_id,
+        "state": "gathering",
+        "n_devices": tally.n_devices,
+        "quorum": federation.quorum,
+        "deadline": federation.deadline,
+        "remark": live.remark,
+    }
+    headers = {"Retry-After": str(seconds_to_wait(federation, tally, now))}
+    return Response(json.dumps(facts).encode(), status, headers, "application/json")
