@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from coordinators import ADMIN, SECRET, Caller, message, messages
+from coordinators import ADMIN, SECRET, Caller, is_on_event_loop, message, messages
 from coordinators import MEANS as PLACES
 from test_table_federations import COLUMNS, MEANS, table
 
@@ -180,6 +180,20 @@ def test_a_late_message_is_compared_once_however_often_its_device_asks(caller, m
     caller.aggregate()
     caller.put(in_another_unit("later"))
     assert len(compared) == 2
+
+
+def test_what_late_messages_are_compared_with_is_remembered_on_the_event_loop_alone(caller):
+    on_loop = []
+
+    class Watched(core_notices.Latecomers):
+        def __setattr__(self, name, value):
+            on_loop.append(is_on_event_loop())
+            super().__setattr__(name, value)
+
+    caller.create_aggregated(tables(), **TABLE_TERMS, n_clusters=4)
+    caller.http.app.state.desk.coordinator.latecomers.__class__ = Watched
+    caller.put(in_another_unit("late"))
+    assert on_loop == [True]
 
 
 def write_tables(folder):

@@ -91,7 +91,9 @@ class Latecomers:
             return ()
         key = (live.federation.id, live.version, message.device_id, message.digest())
         if key not in self._said:
-            self._said[key] = await self._read(self._compare, live.federation.id, clusters, message)
+            batch = await self._compared_with(live.federation.id, clusters)
+            found = await self._read(late_advice, clusters, batch, message)
+            self._said[key] = tuple(found[:MAX_OF_DEVICE])
         while len(self._said) > MAX_REMEMBERED:
             del self._said[next(iter(self._said))]
         return self._shown(live, message.device_id, self._said[key])
@@ -108,12 +110,12 @@ class Latecomers:
             self._publish(live.federation.name)
         return found
 
-    def _compare(self, federation_id: int, clusters: Clusters, message: DeviceMessage) -> tuple[Notice, ...]:
+    async def _compared_with(self, federation_id: int, clusters: Clusters) -> MessageBatch | None:
         known, batch = self._compared.get(federation_id, (None, None))
         if known is not clusters:
-            batch = self._aggregated(federation_id, clusters)
+            batch = await self._read(self._aggregated, federation_id, clusters)
             self._compared = dict(list(self._compared.items())[-MAX_FEDERATIONS:]) | {federation_id: (clusters, batch)}
-        return tuple(late_advice(clusters, batch, message)[:MAX_OF_DEVICE])
+        return batch
 
     def _aggregated(self, federation_id: int, clusters: Clusters) -> MessageBatch | None:
         """The messages of some of the devices that were aggregated."""
