@@ -5,16 +5,30 @@
 
 import os
 import shutil
+from functools import cache
 
 import pytest
+import typer.testing
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 import kfed
+from kfed._base import figures
 
 settings.register_profile("dev", max_examples=15, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+typer.testing._get_command = cache(typer.testing._get_command)  # to make all commands anew takes most of a short run
+
+FULL_DPI, figures.DPI = figures.DPI, 40  # to draw and pack four times as many pixels each way shows nothing more
+
+
+@pytest.fixture
+def full_dpi(monkeypatch):
+    """Draw pictures at the size that users get."""
+    monkeypatch.setattr(figures, "DPI", FULL_DPI)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -135,7 +135,7 @@ def test_agreement_is_the_adjusted_rand_index_of_the_rows():
     )
 
 
-def test_a_range_prints_the_table_and_writes_only_the_picture(folder):
+def test_a_range_prints_the_table_and_writes_only_the_picture(folder, full_dpi):
     result = run("aggregate", *sorted(folder.glob("*.kfed")), "-k", "7-10", "--plot", "k.png")
     assert result.exit_code == 0
     assert result.stdout.startswith("9 clusters: ")

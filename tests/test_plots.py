@@ -1,12 +1,14 @@
 """What the pictures promise."""
 
+import struct
 import sys
 
 import numpy as np
 import pytest
 
 import kfed
-from kfed._base.figures import new_figure
+from kfed._base.figures import new_figure, save_figure
+from kfed._base.html import png_of
 from kfed.experiments.demo import N_CLUSTERS, N_DEVICES, run_demo
 from kfed.insight import cluster_colors, dot_areas, plot_centers
 
@@ -87,6 +89,17 @@ def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(kfed.MissingExtraError, match=r"pip install 'kfed\[plots\]'"):
         plot_centers(aggregation(2, 2), tmp_path / "centers.png")
+
+
+@pytest.mark.parametrize("kind", ["a file", "a page"])
+def test_a_picture_has_150_pixels_per_inch(kind, tmp_path, full_dpi):
+    if kind == "a page":
+        picture, (width, height) = png_of(lambda ax: ax.plot([0, 1])), (8.5, 4.4)
+    else:
+        width, height = 2.0, 1.5
+        save_figure(new_figure(width, height), tmp_path / "empty.png")
+        picture = (tmp_path / "empty.png").read_bytes()
+    assert struct.unpack(">II", picture[16:24]) == (150 * width, 150 * height)
 
 
 # The demo -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pwd
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sysconfig
 import threading
@@ -28,6 +29,8 @@ from kfed.coordinator.security import hashed
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
 ADMIN = "an-admin-token-for-tests"
 SECRET = "a-device-secret-for-tests"
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients without TLS; httpx would read the certificates of the system for each of them."""
 MEANS = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0]])
 
 
@@ -121,7 +124,7 @@ class Caller:
 
 def made_settings(address, **settings):
     """How coordinators of the tests are set up, unless they say otherwise."""
-    return ServiceSettings(address, hashed(ADMIN), **{"open_to_loopback": True, **settings})
+    return ServiceSettings(address, **{"admin_token_hash": hashed(ADMIN), "open_to_loopback": True, **settings})
 
 
 def loop_in_a_thread():
@@ -180,7 +183,7 @@ class OnSocket:
         self._thread = threading.Thread(target=lambda: self._server.run(sockets=[listening]))
         self._thread.start()
         url, hooks = f"http://127.0.0.1:{listening.getsockname()[1]}", {"response": [checker(self.app)]}
-        self.client = httpx.Client(base_url=url, timeout=30, event_hooks=hooks)
+        self.client = httpx.Client(base_url=url, timeout=30, event_hooks=hooks, verify=NO_TLS)
         while not self._server.started:
             time.sleep(0.01)
 

@@ -6,7 +6,7 @@ import re
 
 import httpx
 import pytest
-from coordinators import ADMIN, SECRET, Caller, message, messages
+from coordinators import ADMIN, NO_TLS, SECRET, Caller, message, messages
 
 from kfed.coordinator.http import log_to
 
@@ -77,7 +77,7 @@ def test_metrics_have_the_time_of_answers_by_kind_of_route(caller):
 @pytest.mark.slow
 def test_a_coordinator_that_is_started_with_an_audit_log_writes_it(serve, tmp_path):
     server = serve("--audit-log", tmp_path / "audit.log")
-    with httpx.Client(base_url=server.url) as http:
+    with httpx.Client(verify=NO_TLS, base_url=server.url) as http:
         Caller(http, server.admin).create()
     line = json.loads((tmp_path / "audit.log").read_text())
     assert (line["who"], line["what"], line["from"]) == ("administrator", "create_federation", "127.0.0.1")

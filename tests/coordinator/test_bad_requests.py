@@ -8,7 +8,7 @@ import warnings
 import httpx
 import numpy as np
 import pytest
-from coordinators import SECRET, Caller, message
+from coordinators import NO_TLS, SECRET, Caller, message
 from hypothesis import HealthCheck, given, settings
 
 import kfed
@@ -144,7 +144,7 @@ def test_mutated_messages_are_refused_and_change_nothing(caller):
 @pytest.mark.slow
 def test_ten_thousand_mutated_messages_are_refused_and_change_nothing(serve, record_property):
     server = serve()
-    with httpx.Client(base_url=server.url) as http:
+    with httpx.Client(verify=NO_TLS, base_url=server.url) as http:
         n_sent = send_mutated(Caller(http, server.admin), 10_000)
     print(f"\nanswers to mutated messages, by status: {n_sent}")  # noqa: T201
     assert sum(n_sent.values()) > 9_900
@@ -245,7 +245,7 @@ def test_the_service_keeps_to_its_openapi_document_whatever_is_asked(serve):
     )
 
     server = serve()
-    with httpx.Client(base_url=server.url) as http:
+    with httpx.Client(verify=NO_TLS, base_url=server.url) as http:
         caller = Caller(http, server.admin)
         caller.create(quorum=1, n_clusters=2)
         caller.put(message("a"))
@@ -271,5 +271,5 @@ def test_the_service_keeps_to_its_openapi_document_whatever_is_asked(serve):
             warnings.simplefilter("ignore")
             keeps_to_it()
     assert n_cases > 300
-    with httpx.Client(base_url=server.url) as http:
+    with httpx.Client(verify=NO_TLS, base_url=server.url) as http:
         assert http.get("/healthz").json() == {"status": "ok"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from coordinators import KFED, Caller, message
+from coordinators import KFED, NO_TLS, Caller, message
 
 from consoles import run
 from kfed.coordinator import security
@@ -83,13 +83,13 @@ def test_what_a_proxy_passes_on_needs_a_token_even_if_loopback_is_open(standing,
 @pytest.mark.slow
 def test_on_loopback_a_token_is_needed_unless_it_was_opened(serve, tmp_path):
     server = serve()
-    with httpx.Client(base_url=server.url) as http:
+    with httpx.Client(verify=NO_TLS, base_url=server.url) as http:
         Caller(http, server.admin).create()
         assert [http.get(path).status_code for path in VIEWS] == [401] * 4
         assert http.get("/v1/events").status_code == 401
     server.stop()
     opened = serve("--open-on-loopback")
-    with httpx.Client(base_url=opened.url) as http:
+    with httpx.Client(verify=NO_TLS, base_url=opened.url) as http:
         assert [http.get(path).status_code for path in VIEWS] == [200] * 4
 
 
@@ -264,7 +264,7 @@ def test_behind_the_nginx_of_the_how_to_devices_join_and_nobody_looks_without_a_
         "127.0.0.1:8765", f"127.0.0.1:{server.port}"
     )
     url = nginx(re.sub(r"^ *ssl_certificate.*\n", "", changed, flags=re.M), port)
-    with httpx.Client(base_url=url, headers={"Host": "clinics.example"}) as http:
+    with httpx.Client(verify=NO_TLS, base_url=url, headers={"Host": "clinics.example"}) as http:
         caller = Caller(http, server.admin)
         caller.create(quorum=1, n_clusters=2)
         assert [http.get(path).status_code for path in VIEWS] == [401] * 4
@@ -289,7 +289,7 @@ def test_a_careless_nginx_in_front_opens_nothing(serve, nginx):
     port = free_port()
     bare = f"server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{server.port}; }} }}"
     url = nginx(bare, port)
-    with httpx.Client(base_url=server.url) as http:
+    with httpx.Client(verify=NO_TLS, base_url=server.url) as http:
         Caller(http, server.admin).create()
         assert [http.get(path).status_code for path in VIEWS] == [200] * 4
     assert [httpx.get(f"{url}{path}").status_code for path in VIEWS] == [401] * 4

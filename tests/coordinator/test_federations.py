@@ -5,9 +5,10 @@ from importlib import metadata
 
 import numpy as np
 import pytest
-from coordinators import ADMIN, SECRET, Caller, message, messages
+from coordinators import ADMIN, SECRET, Caller, InProcess, made_settings, message, messages
 
 import kfed
+from kfed.coordinator.security import hashed
 from kfed.coordinator.store import Store
 from kfed.server import RULES
 
@@ -33,6 +34,19 @@ def test_a_name_is_taken_once(caller):
         "/v1/federations", json={"name": "clinics", "n_features": 2, "n_clusters": 4}, headers=caller.admin
     )
     assert again.status_code == 409
+
+
+def test_two_coordinators_in_one_process_share_nothing(caller, tmp_path):
+    other = InProcess(made_settings(str(tmp_path / "other.db"), admin_token_hash=hashed("another-admin-token")))
+    try:
+        caller.create("one")
+        elsewhere = Caller(other.client, "another-admin-token")
+        assert elsewhere.http.get("/v1/federations", headers=elsewhere.admin).json() == []
+        assert elsewhere.http.post("/v1/federations/one/close", headers=caller.admin).status_code == 403
+        elsewhere.create("two")
+        assert [one["name"] for one in caller.http.get("/v1/federations", headers=caller.admin).json()] == ["one"]
+    finally:
+        other.stop()
 
 
 def test_federations_live_side_by_side(caller):

@@ -16,11 +16,12 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from coordinators import ADMIN, MEANS, SECRET, Caller, message, messages
+from coordinators import ADMIN, MEANS, NO_TLS, SECRET, Caller, message, messages
 
 import kfed
 from consoles import SITES, exit_code, run, write_sites
 from kfed.coordinator.client import CoordinatorError, DeviceClient, Line, StillGathering
+from kfed.coordinator.client.line import _trusted
 
 
 @pytest.fixture
@@ -275,7 +276,7 @@ class LosingAnswers(httpx.BaseTransport):
     """Passes requests on, and loses as many answers as it is told."""
 
     def __init__(self, n_lost):
-        self._through, self._n_lost = httpx.HTTPTransport(), n_lost
+        self._through, self._n_lost = httpx.HTTPTransport(verify=NO_TLS), n_lost
 
     def handle_request(self, request):
         answer = self._through.handle_request(request)
@@ -331,6 +332,17 @@ def test_the_command_for_later_can_be_pasted(url):
     arguments = join_arguments(url, "north", "--no-wait")
     arguments[arguments.index("--data") + 1] = "my site.csv"
     assert "kfed label 'my site.local' --clusters 'my site.ticket'" in run(*arguments)
+
+
+def test_without_tls_no_certificates_are_read_and_none_would_be_trusted(monkeypatch, certificate):
+    read = []
+    monkeypatch.setattr(ssl, "create_default_context", lambda *args, **options: read.append(options))
+    Line("http://127.0.0.1:9").close()
+    assert not read
+    empty = _trusted("http://127.0.0.1:9", None)
+    assert (empty.verify_mode, empty.check_hostname, empty.get_ca_certs()) == (ssl.CERT_REQUIRED, True, [])
+    Line("https://127.0.0.1:9", cafile=certificate / "cert.pem").close()
+    assert read == [{"cafile": certificate / "cert.pem"}]
 
 
 def test_loopback_is_reached_without_the_proxy_of_the_environment(url, monkeypatch):

@@ -11,7 +11,7 @@ import time
 import httpx
 import numpy as np
 import pytest
-from coordinators import SECRET, Caller, Server, message, messages
+from coordinators import NO_TLS, SECRET, Caller, Server, message, messages
 from sqlalchemy import event
 
 import kfed
@@ -87,7 +87,7 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost_or_there_twice(tm
     sent = messages(N_DEVICES)
     path = tmp_path / "kfed.db"
     server = Server(path, tmp_path)
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(verify=NO_TLS, base_url=server.url) as client:
         caller = Caller(client, server.admin)
         caller.create(quorum=N_DEVICES)
     stream = Stream(sent, caller.join["clinics"])
@@ -108,7 +108,7 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost_or_there_twice(tm
     assert len(stream.acknowledged) == len(stored(path)) == N_DEVICES
     assert max(stream.n_created.values()) == 1
     assert_none_lost(stream.acknowledged, path)
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(verify=NO_TLS, base_url=server.url) as client:
         caller.http = client
         caller.wait_until("aggregated")
         expected = kfed.aggregate(sent, 4)

@@ -101,7 +101,7 @@ def test_table_2_in_other_settings_says_what_the_true_rotations_would_give(tmp_p
 
 
 @pytest.mark.parametrize("experiment", [table2.EXPERIMENT, client_selection.EXPERIMENT], ids=lambda e: e.name)
-def test_pictures_are_drawn(experiment, tmp_path):
+def test_pictures_are_drawn(experiment, tmp_path, full_dpi):
     level = dict.fromkeys(client_selection.METHODS, 70.0)
     is_table2 = experiment is table2.EXPERIMENT
     results = table2_results(95.0, 96.0, 97.0) if is_table2 else selection_results(level, level)

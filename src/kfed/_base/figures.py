@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
+DPI = 150
+"""Pixels per inch of a picture in PNG."""
 
 
 def axes_for(ax: Axes | None, path: str | os.PathLike[str] | None, width: float, height: float) -> Axes:
@@ -46,7 +48,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure to a file, which is replaced as a whole."""
     kind = check_format(path)
     picture = io.BytesIO()
-    figure.savefig(picture, format=kind, dpi=150)
+    figure.savefig(picture, format=kind, dpi=DPI)
     files.write(path, picture.getvalue())
 
 

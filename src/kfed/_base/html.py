@@ -9,7 +9,7 @@ from functools import singledispatch
 from html import escape
 from typing import TYPE_CHECKING
 
-from kfed._base.figures import new_figure
+from kfed._base import figures
 from kfed._base.png import grey_png
 from kfed._base.report import (
     Block,
@@ -30,7 +30,6 @@ from kfed._base.text import sentence
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DPI = 150
 MOST_ALPHA = 0.65
 _KINDS = {True: "good", False: "bad", None: "open"}
 
@@ -49,10 +48,10 @@ def for_notebook(title: str, blocks: Iterable[Block]) -> str:
 
 def png_of(draw: Callable[[Axes], object]) -> bytes:
     """Draw on new axes, and give the picture as PNG."""
-    figure = new_figure(8.5, 4.4)
+    figure = figures.new_figure(8.5, 4.4)
     draw(figure.add_subplot())
     drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=DPI)
+    figure.savefig(drawn, format="png", dpi=figures.DPI)
     return drawn.getvalue()
 
 

@@ -86,7 +86,7 @@ class Line:
         self._patience, self._sleep, self._tell = patience, sleep, tell
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
-            verify=_trusted(cafile),
+            verify=_trusted(url, cafile),
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
             transport=transport,
             mounts=NO_PROXY if is_loopback(urlsplit(url).hostname or "") else None,
@@ -253,9 +253,10 @@ def _retry_after(answer: httpx.Response | None) -> float:
     return min(float(said), 600.0) if said.isdigit() else 0.0
 
 
-def _trusted(cafile: Path | None) -> ssl.SSLContext | bool:
+def _trusted(url: str, cafile: Path | None) -> ssl.SSLContext | bool:
+    """What a certificate is verified by; nothing for a URL without TLS, since to read the system's takes a while."""
     if cafile is None:
-        return True
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if urlsplit(url).scheme == "http" else True
     try:
         return ssl.create_default_context(cafile=cafile)
     except (OSError, ssl.SSLError) as error:

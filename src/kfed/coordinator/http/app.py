@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from kfed._version import __version__
 from kfed.coordinator import problems
@@ -30,6 +32,7 @@ from kfed.coordinator.store import Store
 from kfed.errors import KFedError
 
 MAX_BODY_BYTES = 2**24
+_NO_PAGES: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": None}  # kfed has its own
 NAME_IN_WORDS = "1 to 63 letters, digits, dots, dashes or underscores, and begin with a letter or digit"
 
 
@@ -78,17 +81,13 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         version=__version__,
         description="One-shot federated clustering: each device sends one message and is told its clusters.",
         lifespan=lifespan,
+        routes=[*_routes()],
         telemetry={"tracing": False, "metrics": False, "logs": False},
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
+        **_NO_PAGES,
     )
     pictures, results, readiness = Pictures(coordinator), ClusterResults(coordinator), Readiness(store)
     shown = (pictures, results, readiness)
     app.state.desk = Desk(coordinator, settings.admin_token_hash, settings.open_to_loopback, *shown)
-    app.router.route_class = GuardedRoute
-    for module in (device_routes, second_routes, admin_routes, result_routes, page_routes, join_routes):
-        module.register(app)
     for kind in (KFedError, HTTPException, Exception):
         app.add_exception_handler(kind, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
@@ -98,6 +97,16 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     app.add_middleware(Audit, measures=coordinator.measures, admin_token_hash=settings.admin_token_hash)
     _describe(app)
     return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """All routes. They find the coordinator in the request, so the applications of a process share them."""
+    app = FastAPI(**_NO_PAGES)
+    app.router.route_class = GuardedRoute
+    for module in (device_routes, second_routes, admin_routes, result_routes, page_routes, join_routes):
+        module.register(app)
+    return app.routes
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
