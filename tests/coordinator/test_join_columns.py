@@ -118,6 +118,17 @@ def test_an_identifier_is_not_sent_because_the_federation_names_it(url):
     assert code == 0, err
 
 
+def test_a_site_hears_what_is_wrong_with_its_table_before_it_sends_and_once(url):
+    create(url, "--columns", ",".join(COLUMNS))
+    write("north", COLUMNS, n_rows=10)
+    own = ["--federation", "sites", "--token-file", "sites.token", "--data", "north.csv", "-o", "labels.csv"]
+    code, _, err = said("join", url, *own, "--timeout", 0)
+    assert code == 1
+    warning = "warning: no center may be sent"
+    assert err.count(warning) == 1
+    assert err.index(warning) < err.index("sent; 1 device joined")
+
+
 def test_a_coordinator_that_names_no_columns_has_terms_without_them():
     assert Terms.restored({"by_column": True}).names is None
     assert Terms.restored({"by_column": True, "feature_names": ["b", "a"]}).names == ("b", "a")

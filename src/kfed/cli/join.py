@@ -98,6 +98,7 @@ def join(
         how = site.how(data, as_is=None if terms.takes_tables else True)
         kept = cluster_file(data, **how) if site.epsilon is None else before or _released(data, site, how, local_path)
         check_identifiers(federation, terms.names or (), kept)
+        tell_of(kept.notices)  # before anything is sent, and not after a long wait
         with Ticket.for_device(ticket_path, asked, force=force) as ticket:
             client = ticket.client(line)
             answer = client.send(kept.to_message(), join_token, replace=replace)
@@ -108,8 +109,8 @@ def join(
         again = None
         if terms.rounds > 1 and wait and isinstance(answer, Identity):
             answer, again = send_second(client, kept, ticket_path, data, site.scale, timeout)
+    tell_of(client.notices)
     notices = [*kept.notices, *client.notices]
-    tell_of(notices)
     if isinstance(answer, Identity) and output is not None:
         rows = None if again is None else again.values
         if kept.clustering.is_summary and rows is None:
