@@ -164,8 +164,11 @@ def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs 
 
 def cells_of(name: str, column: Any, signs: Signs = POINTS, as_text: bool = False) -> Cells:
     """One column of an Arrow table as cells; with `as_text`, as it is written."""
-    types, kind = arrow().types, column.type
-    if as_text:
+    types = arrow().types
+    if types.is_dictionary(column.type):
+        column = _decoded(column)
+    kind = column.type
+    if as_text and not _is_refused(kind):
         return _texts(name, column)
     if types.is_boolean(kind):
         return Cells(name, "flag", _floats(column.cast("int8")))
@@ -179,14 +182,32 @@ def cells_of(name: str, column: Any, signs: Signs = POINTS, as_text: bool = Fals
         return Cells(name, "number", np.full(len(column), np.nan))
     if types.is_time(kind):
         return cells_of(name, column.cast("string"), signs)
-    if types.is_dictionary(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return cells_of(name, column.cast(kind.value_type if types.is_dictionary(kind) else "string"), signs)
-    if not types.is_string(column.type):
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return cells_of(name, column.cast("string"), signs)
+    if not types.is_string(kind):
+        what = "intervals, as by pandas.cut" if "pandas.interval" in str(kind) else kind
         raise InvalidInputError(
-            f"column {name!r} holds {kind}, which cannot be clustered; leave it out with {exclusion([name])}"
+            f"column {name!r} holds {what}, which cannot be clustered; leave it out with {exclusion([name])}, or turn "
+            "it into text or numbers first"
         )
     texts, codes = _encoded(column)
     return from_text(name, texts, codes, signs)
+
+
+def _is_refused(kind: Any) -> bool:
+    """Whether cells of this type cannot be written as text: lists, intervals and other compounds."""
+    return bool(arrow().types.is_nested(kind)) or isinstance(kind, arrow().BaseExtensionType)
+
+
+def _decoded(column: Any) -> Any:
+    """A column of codes as what they stand for; pyarrow cannot cast codes of all types itself."""
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    words = [_as_strings(chunk.dictionary).take(chunk.indices) for chunk in chunks]
+    return arrow().chunked_array(words, None if words else column.type.value_type)
+
+
+def _as_strings(values: Any) -> Any:
+    return values.cast("string") if arrow().types.is_string_view(values.type) else values
 
 
 def as_ids(cells: Sequence[object]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from kfed._base.files import about
 from kfed._base.indexed import index_of
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
-from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
+from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader, check_frame
 from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
@@ -174,6 +174,7 @@ def open_table(path: Any, header: bool | None = None, sheet: str | None = None) 
     if sheet is not None and not str(path).lower().endswith(".xlsx"):
         raise InvalidInputError(f"{_name(path)}: only an Excel file (.xlsx) has sheets; leave out --sheet")
     if not isinstance(path, str | os.PathLike):
+        check_frame(path)
         return ArrowReader(path)
     name = os.fspath(path).lower()
     plain = name.removesuffix(".gz").removesuffix(".zst")
