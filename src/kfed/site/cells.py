@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.arrow import arrow, release
-from kfed._base.cell_words import ABSENT_WORDS, FLAGS, flag_in, is_missing_word, number_in
+from kfed._base.cell_words import FLAGS, absent_among, flag_in, is_missing_word, number_in
 from kfed._base.dates import DAY_IN_MILLISECONDS, compact_day_in, day_in
 from kfed._base.text import exclusion
 from kfed.errors import InvalidInputError
@@ -115,8 +115,8 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     """
     words = [text.strip() for text in texts]
     is_missing = np.array([is_missing_word(word) for word in words], bool)
-    is_absent = np.array([word.lower() in ABSENT_WORDS for word in words], bool)
-    if is_missing.all() and len(set(words)) - is_absent.any() < 2:
+    is_absent = _are_absent(words)
+    if is_missing.all() and len({word for word, gone in zip(words, is_absent, strict=True) if not gone}) < 2:
         return Cells(name, "number", np.full(len(codes), np.nan))
     known = [word for word, gone in zip(words, is_missing, strict=True) if not gone]
     read = signs_in(known, signs)
@@ -144,13 +144,17 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     return found
 
 
-def from_levels(name: str, texts: Sequence[str]) -> Cells:
-    """A column of text whose cells are levels, as they are written."""
+def from_levels(name: str, texts: Sequence[str], levels: Sequence[str] = ()) -> Cells:
+    """A column of text whose cells are levels, as they are written; `levels` are some that are known to be."""
     words = [text.strip() for text in texts]
     distinct = sorted(set(words))
     place = {word: position for position, word in enumerate(distinct)}
-    is_absent = np.array([word.lower() in ABSENT_WORDS for word in distinct], bool)
-    return _text(name, distinct, is_absent, np.array([place[word] for word in words], np.intp))
+    return _text(name, distinct, _are_absent(distinct, levels), np.array([place[word] for word in words], np.intp))
+
+
+def _are_absent(words: Sequence[str], levels: Sequence[str] = ()) -> Array:
+    absent = absent_among(words, levels)
+    return np.array([word.lower() in absent for word in words], bool)
 
 
 def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs = POINTS) -> dict[str, Cells]:

@@ -192,7 +192,7 @@ def _is_flag(cells: Cells, column: Column) -> bool:
 
 def _levels(cells: Cells, column: Column) -> Array:
     if cells.codes is None:
-        cells = from_levels(cells.name, cells.as_texts())
+        cells = from_levels(cells.name, cells.as_texts(), column.levels)
     assert cells.codes is not None
     return level_features(column, cells.texts, cells.codes)
 

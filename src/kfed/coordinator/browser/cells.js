@@ -4,8 +4,8 @@ import { zeros } from "./points.js";
 
 /** @typedef {{ name: string, kind: "number" | "flag" | "date" | "text", numbers: Float64Array | null, codes: Int32Array, texts: string[], badRow: number, missing: number }} Cells */
 
-const ABSENT = new Set(["", "na", "n/a", "#n/a", "nan", "null", "."]);
-const MISSING = new Set([...ABSENT, "none", "nil", "-", "--", "?", "missing"]);
+const ABSENT = new Set(["", "na", "n/a", "#n/a", "nan", "null", ".", "-", "--", "?", "missing"]);
+const MISSING = new Set([...ABSENT, "none", "nil"]);
 const CENSORED = /^[<>≤≥]=?\s*[\d.,]+$/;
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 const FLAGS = [
@@ -27,6 +27,12 @@ export function numberIn(word, decimal = ".") {
 
 /** @type {(word: string) => boolean} */
 const isMissing = (word) => MISSING.has(word.toLowerCase()) || CENSORED.test(word);
+
+/** What says that a cell is missing among these words: beside "+", "-" is the result of a test. @type {(words: string[]) => (word: string) => boolean} */
+const absentAmong = (words) => {
+  const areSigns = words.some((word) => /^\++$/.test(word));
+  return (word) => ABSENT.has(word.toLowerCase()) && !(areSigns && /^--?$/.test(word));
+};
 
 /** @param {string} name @param {string[]} column @param {"," | "."} decimal @returns {Cells} */
 export function fromText(name, column, decimal) {
@@ -54,8 +60,8 @@ export function fromText(name, column, decimal) {
   if (nNumbers && nNumbers >= nOther) return { ...found, kind: "number" };
   const words = [...new Set(column.map((text) => text.trim()))],
     known = words.filter((word) => !isMissing(word));
-  const isAbsent = (/** @type {string} */ word) => ABSENT.has(word.toLowerCase());
-  if (!known.length && words.length - +words.some(isAbsent) < 2) return { ...found, kind: "number" };
+  const isAbsent = absentAmong(words);
+  if (!known.length && words.filter((word) => !isAbsent(word)).length < 2) return { ...found, kind: "number" };
   for (const [kind, table] of /** @type {const} */ ([
     ["flag", flags(known)],
     ["date", dates(known)],
@@ -69,7 +75,8 @@ export function fromText(name, column, decimal) {
 /** Cells that are levels, as they are written. @param {string} name @param {string[]} column @returns {Cells} */
 export function fromLevels(name, column) {
   const words = column.map((text) => text.trim()),
-    texts = [...new Set(words)].filter((word) => !ABSENT.has(word.toLowerCase())).sort(byCodePoint);
+    isAbsent = absentAmong(words),
+    texts = [...new Set(words)].filter((word) => !isAbsent(word)).sort(byCodePoint);
   const places = new Map(texts.map((text, place) => [text, place])),
     codes = Int32Array.from(words, (word) => places.get(word) ?? -1);
   return { name, kind: "text", numbers: null, codes, texts, badRow: -1, missing: codes.filter((code) => code < 0).length };
