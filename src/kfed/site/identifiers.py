@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from kfed._base.array import Array
-from kfed._base.identifier_names import names_people, names_rows
+from kfed._base.identifier_names import may_count, names_people, names_rows
 from kfed._base.text import exclusion
 from kfed.site.cells import Cells
 from kfed.wire import Notice
 
 FEWEST_ROWS = 20
-"""In a smaller table, distinct whole numbers may well be no identifier."""
+"""In a smaller table, distinct values may well be no identifier, unless the name of the column says so."""
+
+MOSTLY = 0.9
+"""A column with the name of an identifier is one, too, if a few values occur twice."""
+
+EXACT = 2.0**53
+"""Larger whole numbers are not told apart here, and measure nothing."""
 
 MANY_PEOPLE = 20
 """More values than this, or than a third of the rows, are those of an identifier rather than of a group."""
@@ -20,7 +26,8 @@ MANY_PEOPLE = 20
 def identifier_notice(cells: Cells) -> Notice | None:
     """Why a column is left out, if it identifies rows or people."""
     name, n_known = cells.name, int((~cells.is_missing).sum())
-    if n_known < FEWEST_ROWS or cells.kind not in ("number", "text") or cells.are_times:
+    is_small = n_known < (1 if names_rows(name) and not may_count(name) else FEWEST_ROWS)
+    if is_small or cells.kind not in ("number", "text") or cells.are_times:
         return None
     if _tells_rows_apart(cells, n_known):
         keep = f"; --kinds {name}=number keeps it" if cells.kind == "number" else ""
@@ -50,11 +57,15 @@ def row_number_notice(cells: Cells) -> Notice | None:
 
 def _tells_rows_apart(cells: Cells, n_known: int) -> bool:
     """Whether every row has its own value, and the name or the values say that it is an identifier."""
+    is_named = names_rows(cells.name)
+    least = n_known if not is_named or may_count(cells.name) else MOSTLY * n_known
     if cells.kind == "text":
-        return (cells.odd_row is None or names_rows(cells.name)) and len(cells.texts) == n_known
-    if _counts_rows(_known(cells)):
+        return (cells.odd_row is None or is_named) and len(cells.texts) >= least
+    if n_known >= FEWEST_ROWS and _counts_rows(_known(cells)):
         return True
-    return names_rows(cells.name) and _are_whole(cells) and _n_distinct(cells) == n_known
+    if not is_named or not _are_whole(cells):
+        return False
+    return _n_distinct(cells) >= least or bool(np.abs(_known(cells)).max() > EXACT)
 
 
 def _counts_rows(known: Array) -> bool:
