@@ -11,7 +11,7 @@ const { eigen, points } = await at("points.js");
 const { pythonJson } = await at("wire.js");
 const { sentSums } = await at("withholding.js");
 const { invitationIn, readTicket } = await at("line.js");
-const { isIdentifier, readAgreed } = await at("kinds.js");
+const { readAgreed } = await at("kinds.js");
 
 const cells = (text) => { const { names, columns } = readCsv(text); return [names, ...columns[0].map((_, i) => columns.map((column) => column[i]))]; };
 
@@ -126,14 +126,4 @@ test("words that say nothing are missing among words, too, but a minus beside a 
   assert.deepEqual(fromText("ward", ["A", "-", "--", "?", ".", "n/a", "Missing", "none"], ".").texts, ["A", "none"]);
   assert.deepEqual(fromText("test", ["+", "-", "?"], ".").texts, ["+", "-"]);
   assert.equal(fromText("nothing", ["-", "?", "", "NA"], ".").missing, 4);
-});
-
-test("a name tells an identifier in a table of any size, though a value occurs twice", () => {
-  const found = (name, values) => isIdentifier(fromText(name, values.map(String), "."));
-  const numbers = Array.from({ length: 18 }, (_, i) => 7000 + ((i * 5) % 18) * 3);
-  for (const name of ["id", "study_key", "EpisodeID", "Fallnummer", "case_ref", "pseudonym", "BSN"]) {
-    assert.ok(found(name, numbers), name);
-    assert.ok(found(name, [...numbers.slice(1), numbers[1]]), name);
-  }
-  for (const name of ["age", "nr_of_visits", "keyword_count", "ref_dose", "covid", "lesion_number"]) assert.ok(!found(name, numbers), name);
 });

@@ -16,8 +16,7 @@ import { fail, plural, quoted } from "./words.js";
 const MOST_LEVELS = 50,
   OTHER = "other",
   FEWEST_ROWS = 20;
-const IDENTIFIER = /(^|[^\p{L}\p{N}])(ids?|key|nr|no|num|number|ref|reference|mrn|uuid|guid|pid|ssn|bsn|nhs|svnr|ahvn?|pseudonym)$|nummer$/iu,
-  IN_CAPITALS = /[a-z](ID|Id|MRN|Mrn|Pseudonym|Nr|No|Num|Number|Key|Ref|Reference)$/;
+const IDENTIFIER = /(^|[^\p{L}\p{N}])(id|ids|key|nr|no|num|number|mrn|uuid|guid|pid|ssn)$/iu;
 
 /** The features of each column: first and one past the last. @param {Schema} schema */
 export function spans(schema) {
@@ -163,20 +162,15 @@ function featuresOf(cells, column) {
 
 /** Whether every row has its own value, and the name or the numbers say that it is an identifier. @param {Cells} cells */
 export function isIdentifier(cells) {
-  const { name, numbers } = cells,
-    isNamed = IDENTIFIER.test(name) || IN_CAPITALS.test(name),
-    isSure = isNamed && !/(nr|no|num|number)$/i.test(name), // these may count things, too
-    share = isSure ? 0.9 : 1,
-    fewest = isSure ? 1 : FEWEST_ROWS;
+  const { numbers } = cells;
   if (!numbers) {
     const known = cells.codes.length - cells.missing;
-    return known >= fewest && cells.texts.length >= share * known;
+    return known >= FEWEST_ROWS && cells.texts.length === known;
   }
   if (cells.kind !== "number" || numbers.some((x) => x % 1)) return false;
   const known = numbers.filter((x) => x === x),
     counts = (known[0] === 0 || known[0] === 1) && known.every((x, i) => x === known[0] + i);
-  if (isNamed) return known.length >= fewest && (new Set(known).size >= share * known.length || known.some((x) => Math.abs(x) > 2 ** 53));
-  return known.length >= FEWEST_ROWS && counts;
+  return known.length >= FEWEST_ROWS && new Set(known).size === known.length && (counts || IDENTIFIER.test(cells.name));
 }
 
 /** The scale that the sites agreed on. @param {string} text @returns {NonNullable<Agreed>} */
