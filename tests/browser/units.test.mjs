@@ -121,3 +121,9 @@ test("what sites agreed on is a scale; other files are refused, and a schema wit
   for (const text of ["no", "null", '{"a": 1}', '{"a": {"shift": 1, "scale": 0}}']) assert.throws(() => readAgreed(text), Error);
   assert.throws(() => readAgreed('{"columns": [{"name": "a"}], "scaling": "agreed"}'), /kfed join --schema/);
 });
+
+test("words that say nothing are missing among words, too, but a minus beside a plus is a result", () => {
+  assert.deepEqual(fromText("ward", ["A", "-", "--", "?", ".", "n/a", "Missing", "none"], ".").texts, ["A", "none"]);
+  assert.deepEqual(fromText("test", ["+", "-", "?"], ".").texts, ["+", "-"]);
+  assert.equal(fromText("nothing", ["-", "?", "", "NA"], ".").missing, 4);
+});

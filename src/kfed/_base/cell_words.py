@@ -4,24 +4,43 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Iterable
 
 from kfed._base.checks import MAX_VALUE
 
-ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "."])
-"""A cell that holds one of these, in any case, is missing, whatever its column holds."""
+ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", ".", "-", "--", "?", "missing"])
+"""A cell that holds one of these, in any case, is missing, whatever its column holds; but see `absent_among`."""
 
-MISSING_WORDS = ABSENT_WORDS | {"none", "nil", "-", "--", "?", "missing"}
+MISSING_WORDS = ABSENT_WORDS | {"none", "nil"}
 """Cells that say that there is nothing, in any case. Those added here, and censored numbers such as "<5", say so among
 numbers, flags and dates alone: among words, "none" or "<18" is a level like others."""
 
 FLAGS = [{"yes": 1, "no": 0}, {"y": 1, "n": 0}, {"true": 1, "false": 0}, {"t": 1, "f": 0}, {"ja": 1, "nein": 0}]
 
+_POSITIVE = re.compile(r"\++")
 _CENSORED = re.compile(r"[<>≤≥]=?\s*[\d.,]+")
 
 
 def is_missing_word(word: str) -> bool:
     """Whether a cell stands for a missing value, or is a censored number such as "<5"."""
     return word.lower() in MISSING_WORDS or _CENSORED.fullmatch(word) is not None
+
+
+def absent_among(words: Iterable[str], levels: Collection[str] = ()) -> frozenset[str]:
+    """What says that a cell is missing in a column of these words: beside "+", "-" is the result of a test.
+
+    Parameters
+    ----------
+    levels : collection of str
+        Words that are known to be levels.
+
+    Examples
+    --------
+    >>> "-" in absent_among(["A", "-"]), "-" in absent_among(["+", "-"]), "-" in absent_among(["-"], ["-"])
+    (True, False, False)
+    """
+    known = {level.lower() for level in levels}
+    return ABSENT_WORDS - known - ({"-", "--"} if any(map(_POSITIVE.fullmatch, words)) else set())
 
 
 def number_in(word: str, decimal: str = ".", thousands: str = "") -> float:

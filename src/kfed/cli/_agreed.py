@@ -1,16 +1,17 @@
-"""`kfed join` by the schema of a federation: nobody hands it around, and no option of a site contradicts it."""
+"""`kfed join` by the schema or the columns of a federation: nobody hands them around, no option contradicts them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kfed._base.text import quoted
+from kfed._base.text import quoted, verb
 from kfed.cli._options import SiteOptions
 from kfed.cli._terminal import note, plural
 from kfed.errors import InvalidInputError
-from kfed.site import read_schema
-from kfed.wire import FeatureSchema
+from kfed.site import LocalFile, open_table, read_schema
+from kfed.wire import FeatureSchema, respelled
 
 MOST_NAMED = 20
 
@@ -37,3 +38,70 @@ def by_schema_of(federation: str, agreed: FeatureSchema, site: SiteOptions) -> S
 
 def _differs(agreed: FeatureSchema, path: Path) -> bool:
     return read_schema(path) != agreed
+
+
+def by_columns_of(federation: str, names: Sequence[str], site: SiteOptions, data: Path, *, as_is: bool) -> SiteOptions:
+    """The options of a site that take the columns of its federation, and no other.
+
+    Of a table they are taken by leaving out all others, so that an identifier among them is still found.
+
+    Raises `InvalidInputError` if the table lacks one of them, or an option says otherwise.
+    """
+    reader = open_table(data, site.header, site.sheet)
+    if not reader.has_header or (as_is and site.schema is not None):  # no names to compare, or names of levels
+        return site
+    _check_held(federation, names, reader.names, data)
+    own = {name for name in (site.id_column, site.weight_column) if name is not None}
+    taken = [name for name in names if name in own | set(site.exclude or ())]
+    if taken:
+        raise InvalidInputError(
+            f"federation {federation} clusters by {quoted(taken)}, which an option takes out of the table; leave out "
+            "that option, or do not join"
+        )
+    said = site.columns if site.schema is None else [column.name for column in read_schema(site.schema).columns or ()]
+    if said is not None:
+        _check_said(federation, names, said, "--columns" if site.schema is None else "--schema")
+    others = [name for name in dict.fromkeys(reader.names) if name not in {*names, *own}]
+    if others:
+        note(
+            f"by the columns of {federation}: {quoted(names, MOST_NAMED)}; left out of {data}: "
+            f"{quoted([name or '(no name)' for name in others], MOST_NAMED)}"
+        )
+    return replace(site, columns=list(names), exclude=None) if as_is else replace(site, exclude=others or None)
+
+
+def check_identifiers(federation: str, names: Collection[str], kept: LocalFile) -> None:
+    """Raise if a column of the federation was left out at this site, since it looks like an identifier."""
+    columns = kept.clustering.columns
+    held = names if columns is None else {column.name for column in columns.schema.columns or ()}
+    gone = [name for name in names if name not in held]
+    if gone:
+        raise InvalidInputError(
+            f"federation {federation} clusters by {quoted(gone)}, which {verb(len(gone), 'looks', 'look')} like "
+            f"{verb(len(gone), 'an identifier', 'identifiers')} at this site; nothing was sent. If "
+            f"{verb(len(gone), 'it is none', 'they are none')}, say what it is, as by --kinds {gone[0]}=number"
+        )
+
+
+def _check_held(federation: str, names: Sequence[str], own: Sequence[str], data: Path) -> None:
+    missing = [name for name in names if name not in own]
+    again = {known: mine for mine, known in respelled(own, missing).items()}
+    if again:
+        raise InvalidInputError(
+            f"{data}: {quoted(list(again.values()))} must be spelled as in federation {federation}: "
+            f"{quoted(list(again))}; nothing was sent"
+        )
+    if missing:
+        raise InvalidInputError(
+            f"{data}: federation {federation} clusters by {quoted(missing)}, which this table does not have; its "
+            f"columns are {quoted(own)}. Nothing was sent"
+        )
+
+
+def _check_said(federation: str, names: Collection[str], said: Collection[str], option: str) -> None:
+    if sorted(said) != sorted(names):
+        differing = sorted(set(said) ^ set(names))
+        raise InvalidInputError(
+            f"federation {federation} clusters by {quoted(sorted(names))}, and {option} differs in "
+            f"{quoted(differing)}; leave out {option}. Nothing was sent"
+        )

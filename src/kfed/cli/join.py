@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._agreed import by_schema_of
+from kfed.cli._agreed import by_columns_of, by_schema_of, check_identifiers
 from kfed.cli._app import app
 from kfed.cli._labels import tell_labels, tell_of
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
@@ -89,12 +89,16 @@ def join(
         _check_promise(terms, site.epsilon)
         if terms.schema is not None:
             site = by_schema_of(federation, terms.schema, site)
+        elif terms.names is not None:
+            site = by_columns_of(federation, terms.names, site, data, as_is=not terms.takes_tables)
         before = None if replace else site.released_before(data, local_path)
         keeps_local = not wait or site.epsilon is not None
         is_again = force or ticket_path.exists() or before is not None
         claim([local_path] if keeps_local else [], inputs=inputs, force=is_again)
         how = site.how(data, as_is=None if terms.takes_tables else True)
         kept = cluster_file(data, **how) if site.epsilon is None else before or _released(data, site, how, local_path)
+        check_identifiers(federation, terms.names or (), kept)
+        tell_of(kept.notices)  # before anything is sent, and not after a long wait
         with Ticket.for_device(ticket_path, asked, force=force) as ticket:
             client = ticket.client(line)
             answer = client.send(kept.to_message(), join_token, replace=replace)
@@ -105,8 +109,8 @@ def join(
         again = None
         if terms.rounds > 1 and wait and isinstance(answer, Identity):
             answer, again = send_second(client, kept, ticket_path, data, site.scale, timeout)
+    tell_of(client.notices)
     notices = [*kept.notices, *client.notices]
-    tell_of(notices)
     if isinstance(answer, Identity) and output is not None:
         rows = None if again is None else again.values
         if kept.clustering.is_summary and rows is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from kfed._base.array import Array
-from kfed._base.cell_words import ABSENT_WORDS, flag_in, is_missing_word, number_in
+from kfed._base.cell_words import absent_among, flag_in, is_missing_word, number_in
 from kfed._base.dates import DAY_IN_MILLISECONDS, LAST_DAY, compact_day_in
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
@@ -60,10 +60,11 @@ def _read(cells: Array, column: Column) -> Array:
     return np.append(values, np.nan)[codes]
 
 
-def words_of(cells: Iterable[Any]) -> tuple[list[str], Array]:
+def words_of(cells: Iterable[Any], levels: Sequence[str] = ()) -> tuple[list[str], Array]:
     """The different words in a column, and which of them each cell holds, (n_rows,); -1 where a cell is missing."""
     held = ["" if cell is None or str(cell) == "<NA>" or cell != cell else str(cell).strip() for cell in cells]
-    words = sorted({word for word in held if word.lower() not in ABSENT_WORDS})
+    absent = absent_among(held, levels)
+    words = sorted({word for word in held if word.lower() not in absent})
     places = {word: place for place, word in enumerate(words)}
     return words, np.array([places.get(word, -1) for word in held], np.intp)
 

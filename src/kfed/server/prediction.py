@@ -119,7 +119,7 @@ def _by_name(X: Any, names: Sequence[str], schema: FeatureSchema, notices: list[
     for name in names:
         column = columns.get(name, Column(name))
         if column.kind == "category":
-            words, codes = words_of(X[name])
+            words, codes = words_of(X[name], column.levels)
             notices += new_level_advice(column, words, codes)
             features |= zip(column.features, level_features(column, words, codes).T, strict=True)
         elif schema.names is not None and name in schema.names:

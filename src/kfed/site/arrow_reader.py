@@ -19,6 +19,20 @@ _INDEX = re.compile(r"__index_level_\d+__")
 """What pandas calls an index without a name; numbers of rows are no column."""
 
 
+_OF_FRAMES = ("__arrow_c_stream__", "__dataframe__", "iloc", "column_names")
+"""What data frames have, one or the other, in all versions of pandas, Polars and Arrow; not Polars' lazy ones."""
+
+
+def check_frame(table: Any) -> None:
+    """Raise if this is rows without names of columns, such as a list of tuples from a database, or an array."""
+    if not (isinstance(table, dict) or any(hasattr(table, name) for name in _OF_FRAMES)):
+        raise InvalidInputError(
+            f"a table must be a path, or a data frame of pandas, Polars or Arrow; got {type(table).__name__}. Rows from "
+            "a database have no names: pandas.DataFrame(rows, columns=[...]) gives them some. A lazy frame must be "
+            "collected; arrays of numbers are clustered by kfed.cluster_device"
+        )
+
+
 class ArrowReader(TableReader):
     """Reads the columns that are used, and no other."""
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.arrow import arrow, release
-from kfed._base.cell_words import ABSENT_WORDS, FLAGS, flag_in, is_missing_word, number_in
+from kfed._base.cell_words import FLAGS, absent_among, flag_in, is_missing_word, number_in
 from kfed._base.dates import DAY_IN_MILLISECONDS, compact_day_in, day_in
 from kfed._base.text import exclusion
 from kfed.errors import InvalidInputError
@@ -115,8 +115,8 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     """
     words = [text.strip() for text in texts]
     is_missing = np.array([is_missing_word(word) for word in words], bool)
-    is_absent = np.array([word.lower() in ABSENT_WORDS for word in words], bool)
-    if is_missing.all() and len(set(words)) - is_absent.any() < 2:
+    is_absent = _are_absent(words)
+    if is_missing.all() and len({word for word, gone in zip(words, is_absent, strict=True) if not gone}) < 2:
         return Cells(name, "number", np.full(len(codes), np.nan))
     known = [word for word, gone in zip(words, is_missing, strict=True) if not gone]
     read = signs_in(known, signs)
@@ -144,13 +144,17 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     return found
 
 
-def from_levels(name: str, texts: Sequence[str]) -> Cells:
-    """A column of text whose cells are levels, as they are written."""
+def from_levels(name: str, texts: Sequence[str], levels: Sequence[str] = ()) -> Cells:
+    """A column of text whose cells are levels, as they are written; `levels` are some that are known to be."""
     words = [text.strip() for text in texts]
     distinct = sorted(set(words))
     place = {word: position for position, word in enumerate(distinct)}
-    is_absent = np.array([word.lower() in ABSENT_WORDS for word in distinct], bool)
-    return _text(name, distinct, is_absent, np.array([place[word] for word in words], np.intp))
+    return _text(name, distinct, _are_absent(distinct, levels), np.array([place[word] for word in words], np.intp))
+
+
+def _are_absent(words: Sequence[str], levels: Sequence[str] = ()) -> Array:
+    absent = absent_among(words, levels)
+    return np.array([word.lower() in absent for word in words], bool)
 
 
 def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs = POINTS) -> dict[str, Cells]:
@@ -164,8 +168,11 @@ def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs 
 
 def cells_of(name: str, column: Any, signs: Signs = POINTS, as_text: bool = False) -> Cells:
     """One column of an Arrow table as cells; with `as_text`, as it is written."""
-    types, kind = arrow().types, column.type
-    if as_text:
+    types = arrow().types
+    if types.is_dictionary(column.type):
+        column = _decoded(column)
+    kind = column.type
+    if as_text and not _is_refused(kind):
         return _texts(name, column)
     if types.is_boolean(kind):
         return Cells(name, "flag", _floats(column.cast("int8")))
@@ -179,14 +186,32 @@ def cells_of(name: str, column: Any, signs: Signs = POINTS, as_text: bool = Fals
         return Cells(name, "number", np.full(len(column), np.nan))
     if types.is_time(kind):
         return cells_of(name, column.cast("string"), signs)
-    if types.is_dictionary(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return cells_of(name, column.cast(kind.value_type if types.is_dictionary(kind) else "string"), signs)
-    if not types.is_string(column.type):
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return cells_of(name, column.cast("string"), signs)
+    if not types.is_string(kind):
+        what = "intervals, as by pandas.cut" if "pandas.interval" in str(kind) else kind
         raise InvalidInputError(
-            f"column {name!r} holds {kind}, which cannot be clustered; leave it out with {exclusion([name])}"
+            f"column {name!r} holds {what}, which cannot be clustered; leave it out with {exclusion([name])}, or turn "
+            "it into text or numbers first"
         )
     texts, codes = _encoded(column)
     return from_text(name, texts, codes, signs)
+
+
+def _is_refused(kind: Any) -> bool:
+    """Whether cells of this type cannot be written as text: lists, intervals and other compounds."""
+    return bool(arrow().types.is_nested(kind)) or isinstance(kind, arrow().BaseExtensionType)
+
+
+def _decoded(column: Any) -> Any:
+    """A column of codes as what they stand for; pyarrow cannot cast codes of all types itself."""
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    words = [_as_strings(chunk.dictionary).take(chunk.indices) for chunk in chunks]
+    return arrow().chunked_array(words, None if words else column.type.value_type)
+
+
+def _as_strings(values: Any) -> Any:
+    return values.cast("string") if arrow().types.is_string_view(values.type) else values
 
 
 def as_ids(cells: Sequence[object]) -> tuple[str, ...]:

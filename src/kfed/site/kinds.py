@@ -13,7 +13,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.arrow import release
-from kfed._base.identifier_names import names_people, names_rows
+from kfed._base.identifier_names import may_count, names_people, names_rows
 from kfed._base.text import exclusion, plural, quoted
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, from_levels
@@ -32,7 +32,13 @@ MOST_LEVELS = 50
 """A column of text with more distinct values is refused: it holds names or remarks. A schema may list more."""
 
 FEWEST_ROWS = 20
-"""In a smaller table, distinct whole numbers may well be no identifier."""
+"""In a smaller table, distinct values may well be no identifier, unless the name of the column says so."""
+
+MOSTLY = 0.9
+"""A column with the name of an identifier is one, too, if a few values occur twice."""
+
+EXACT = 2.0**53
+"""Larger whole numbers are not told apart here, and measure nothing."""
 
 MANY_PEOPLE = 20
 """More values than this, or than a third of the rows, are those of an identifier rather than of a group."""
@@ -116,7 +122,8 @@ def encode_columns(cells: dict[str, Cells], schema: FeatureSchema) -> Array:
 def _identifier_notice(cells: Cells) -> Notice | None:
     """Why a column is left out, if it identifies rows or people."""
     name, n_known = cells.name, int((~cells.is_missing).sum())
-    if n_known < FEWEST_ROWS or cells.kind not in ("number", "text") or cells.are_times:
+    is_small = n_known < (1 if names_rows(name) and not may_count(name) else FEWEST_ROWS)
+    if is_small or cells.kind not in ("number", "text") or cells.are_times:
         return None
     if _tells_rows_apart(cells, n_known):
         keep = f"; --kinds {name}=number keeps it" if cells.kind == "number" else ""
@@ -146,11 +153,15 @@ def _row_number_notice(cells: Cells) -> Notice | None:
 
 def _tells_rows_apart(cells: Cells, n_known: int) -> bool:
     """Whether every row has its own value, and the name or the values say that it is an identifier."""
+    is_named = names_rows(cells.name)
+    least = n_known if not is_named or may_count(cells.name) else MOSTLY * n_known
     if cells.kind == "text":
-        return (cells.odd_row is None or names_rows(cells.name)) and len(cells.texts) == n_known
-    if _counts_rows(_known(cells)):
+        return (cells.odd_row is None or is_named) and len(cells.texts) >= least
+    if n_known >= FEWEST_ROWS and _counts_rows(_known(cells)):
         return True
-    return names_rows(cells.name) and _are_whole(cells) and _n_distinct(cells) == n_known
+    if not is_named or not _are_whole(cells):
+        return False
+    return _n_distinct(cells) >= least or bool(np.abs(_known(cells)).max() > EXACT)
 
 
 def _counts_rows(known: Array) -> bool:
@@ -268,7 +279,7 @@ def _is_flag(cells: Cells, column: Column) -> bool:
 
 def _levels(cells: Cells, column: Column) -> Array:
     if cells.codes is None:
-        cells = from_levels(cells.name, cells.as_texts())
+        cells = from_levels(cells.name, cells.as_texts(), column.levels)
     assert cells.codes is not None
     return level_features(column, cells.texts, cells.codes)
 

@@ -19,7 +19,7 @@ from kfed._base.files import about
 from kfed._base.indexed import index_of
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
-from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
+from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader, check_frame
 from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
@@ -151,7 +151,8 @@ def read_columns(
     as_text = [name for name, kind in known.items() if kind == "category"]
     cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
     _check_rows(cells, _name(path))
-    cells |= {name: _as_kind(reader, cells[name], kind) for name, kind in known.items()}
+    levels = {} if schema is None else {column.name: column.levels for column in schema.columns or ()}
+    cells |= {name: _as_kind(reader, cells[name], kind, levels.get(name, ())) for name, kind in known.items()}
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path), is_agreed=schema is not None)
     features = [cells[name] for name in choice.features]
@@ -177,6 +178,7 @@ def open_table(path: Any, header: bool | None = None, sheet: str | None = None) 
     if sheet is not None and not str(path).lower().endswith(".xlsx"):
         raise InvalidInputError(f"{_name(path)}: only an Excel file (.xlsx) has sheets; leave out --sheet")
     if not isinstance(path, str | os.PathLike):
+        check_frame(path)
         return ArrowReader(path)
     name = os.fspath(path).lower()
     plain = name.removesuffix(".gz").removesuffix(".zst")
@@ -230,10 +232,10 @@ def _known_kinds(
     return {name: checks.one_of(kind, list(WHAT), f"the kind of {name!r}") for name, kind in kinds.items()}
 
 
-def _as_kind(reader: TableReader, cells: Cells, kind: str) -> Cells:
+def _as_kind(reader: TableReader, cells: Cells, kind: str, levels: Sequence[str]) -> Cells:
     """The cells of a column as the kind that it must be, if they can be read as that."""
     if kind == "category":
-        return from_levels(cells.name, cells.as_texts())
+        return from_levels(cells.name, cells.as_texts(), levels)
     if (cells.kind, kind) == ("flag", "number"):
         return replace(cells, kind="number")
     is_other = cells.kind != kind and kind in WHAT and not cells.is_missing.all()

@@ -4,9 +4,8 @@ import { zeros } from "./points.js";
 
 /** @typedef {{ name: string, kind: "number" | "flag" | "date" | "text", numbers: Float64Array | null, codes: Int32Array, texts: string[], badRow: number, missing: number }} Cells */
 
-const ABSENT = new Set(["", "na", "n/a", "#n/a", "nan", "null", "."]);
-const MISSING = new Set([...ABSENT, "none", "nil", "-", "--", "?", "missing"]);
-const CENSORED = /^[<>≤≥]=?\s*[\d.,]+$/;
+const ABSENT = /^(|na|#?n\/a|nan|null|\.|--?|\?|missing)$/i;
+const UNTOLD = /^(none|nil|[<>≤≥]=?\s*[\d.,]+)$/i;
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 const FLAGS = [
   ["no", "yes"],
@@ -26,7 +25,11 @@ export function numberIn(word, decimal = ".") {
 }
 
 /** @type {(word: string) => boolean} */
-const isMissing = (word) => MISSING.has(word.toLowerCase()) || CENSORED.test(word);
+const isMissing = (word) => ABSENT.test(word) || UNTOLD.test(word);
+
+/** Those of these words that are levels: beside "+", "-" is the result of a test. @type {(words: string[]) => string[]} */
+const levelsAmong = (words) =>
+  words.filter((word) => !ABSENT.test(word) || (/^--?$/.test(word) && words.some((other) => /^\++$/.test(other))));
 
 /** @param {string} name @param {string[]} column @param {"," | "."} decimal @returns {Cells} */
 export function fromText(name, column, decimal) {
@@ -54,8 +57,7 @@ export function fromText(name, column, decimal) {
   if (nNumbers && nNumbers >= nOther) return { ...found, kind: "number" };
   const words = [...new Set(column.map((text) => text.trim()))],
     known = words.filter((word) => !isMissing(word));
-  const isAbsent = (/** @type {string} */ word) => ABSENT.has(word.toLowerCase());
-  if (!known.length && words.length - +words.some(isAbsent) < 2) return { ...found, kind: "number" };
+  if (!known.length && levelsAmong(words).length < 2) return { ...found, kind: "number" };
   for (const [kind, table] of /** @type {const} */ ([
     ["flag", flags(known)],
     ["date", dates(known)],
@@ -69,7 +71,7 @@ export function fromText(name, column, decimal) {
 /** Cells that are levels, as they are written. @param {string} name @param {string[]} column @returns {Cells} */
 export function fromLevels(name, column) {
   const words = column.map((text) => text.trim()),
-    texts = [...new Set(words)].filter((word) => !ABSENT.has(word.toLowerCase())).sort(byCodePoint);
+    texts = levelsAmong([...new Set(words)]).sort(byCodePoint);
   const places = new Map(texts.map((text, place) => [text, place])),
     codes = Int32Array.from(words, (word) => places.get(word) ?? -1);
   return { name, kind: "text", numbers: null, codes, texts, badRow: -1, missing: codes.filter((code) => code < 0).length };

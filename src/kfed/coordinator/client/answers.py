@@ -43,16 +43,20 @@ class Terms:
         What every message must use, if the sites agreed on a schema.
     max_epsilon : float or None
         Largest epsilon of a message, if it must be private.
+    names : tuple of str or None
+        The columns that every message must have, if they are known already; of numbers taken as they are, in order.
     """
 
     takes_tables: bool = False
     rounds: int = 1
     schema: FeatureSchema | None = None
     max_epsilon: float | None = None
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def restored(cls, said: Mapping[str, Any]) -> Terms:
         """The terms that a coordinator said. Raises `InvalidInputError` if its schema is not valid."""
         agreed = said.get("agreed_schema")
         schema = None if agreed is None else FeatureSchema.restored(agreed)
-        return cls(bool(said.get("by_column")), int(said.get("rounds", 1)), schema, said.get("max_epsilon"))
+        names = None if said.get("feature_names") is None else tuple(map(str, said["feature_names"]))
+        return cls(bool(said.get("by_column")), int(said.get("rounds", 1)), schema, said.get("max_epsilon"), names)
