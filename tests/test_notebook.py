@@ -3,6 +3,7 @@
 import numpy as np
 
 import kfed
+from kfed.wire import Column, Details, FeatureSchema
 
 
 def test_every_result_has_a_view_in_notebooks(world, result):
@@ -18,6 +19,21 @@ def test_every_result_has_a_view_in_notebooks(world, result):
         page = value._repr_html_()
         assert page.startswith(f"<div><p><b>{name}</b></p>"), name
         assert said in page, name
+
+
+def test_a_message_shows_dates_as_dates_and_says_where_nothing_is_told():
+    schema = FeatureSchema.of_columns([Column("admitted", "date"), Column("age")])
+    details = Details(observed=np.array([[5.0, 5.0], [5.0, 0.0]]), squares=np.array([[1.0, 1.0], [1.0, 0.0]]))
+    sent = kfed.DeviceMessage("a", [[20_000.0, 40.5], [20_031.2, 0.0]], [6, 7], schema=schema, details=details)
+    page = sent._repr_html_()
+    assert "2024-10-04" in page
+    assert "2024-11-04" in page
+    assert "40.5" in page
+    assert page.count(">not told<") == 1
+    assert ">0<" not in page
+    assert "too few rows behind a center have a value there" in page
+    full = kfed.DeviceMessage("a", [[1.0]], [5])
+    assert "not told" not in full._repr_html_()
 
 
 def test_names_of_devices_and_columns_do_not_become_html():

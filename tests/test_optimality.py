@@ -7,9 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import kfed
+from kfed._base import text
 from kfed.cli import app
 from kfed.device import moments, with_moments
-from kfed.insight import diagnose
+from kfed.insight import cluster_report, diagnose, to_markdown
 from kfed.server import Aggregation
 from kfed.site import LocalFile
 from kfed.wire import load
@@ -50,6 +51,14 @@ def test_the_diagnosis_says_how_far_from_the_best_the_cost_can_be(world):
     found = diagnose(kfed.aggregate(sent_with_moments(world), 4)).assessment
     assert any("at most 1." in text and "times the best possible" in text for text in found.conclusion().meaning)
     assert diagnose(kfed.aggregate(world.messages(), 4)).assessment.optimality is None
+
+
+def test_the_report_says_so_too_where_it_is_known(world):
+    result = kfed.aggregate(sent_with_moments(world), 4)
+    said = text.sentence(result.optimality().conclusion().text)
+    assert "times the best possible" in said
+    assert said in to_markdown(cluster_report(result, "clusters"))
+    assert "best possible" not in to_markdown(cluster_report(kfed.aggregate(world.messages(), 4), "clusters"))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

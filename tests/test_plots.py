@@ -11,6 +11,7 @@ from kfed._base.figures import new_figure, save_figure
 from kfed._base.html import png_of
 from kfed.experiments.demo import N_CLUSTERS, N_DEVICES, run_demo
 from kfed.insight import cluster_colors, dot_areas, plot_centers
+from kfed.wire import Column, Details, FeatureSchema
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -61,6 +62,32 @@ def test_every_center_is_a_dot_of_its_cluster_s_colour_and_every_cluster_has_its
     assert colors == {tuple(color) for color in cluster_colors(4).tolist()}
     assert [text.get_text() for text in ax.texts] == ["0", "1", "2", "3"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", r"pressure in \$")
+
+
+def with_missing_averages(n_features):
+    """Messages of tables whose numbers lie far from 0, with an average that is not told in one center of each."""
+    rng = np.random.default_rng(0)
+    schema = FeatureSchema.of_columns([Column("admitted", "date"), Column("age"), Column("bmi")][:n_features])
+    messages = []
+    for device in "abc":
+        centers = np.array([20_000.0, 40.0, 25.0])[:n_features] + rng.normal(size=(6, n_features))
+        observed = np.full((6, n_features), 9.0)
+        centers[0, 0] = observed[0, 0] = 0
+        details = Details(observed=observed, squares=(observed > 0) * 5.0)
+        messages.append(kfed.DeviceMessage(device, centers, np.full(6, 10), schema=schema, details=details))
+    return messages
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3])
+def test_an_average_that_is_not_told_is_drawn_at_the_mean_of_all(n_features):
+    result = kfed.aggregate(with_missing_averages(n_features), 2)
+    ax = plot_centers(result, ax=new_figure(4, 4).add_subplot())
+    places = ax.collections[0].get_offsets()[:, 0]
+    assert len(places) == 18
+    assert np.ptp(places) < 8  # one that is drawn at 0 lies thousands of days, or of deviations, away
+    if n_features < 3:
+        rings = [text.xy[0] for text in ax.texts]
+        assert np.abs(np.array([*places, *rings]) - 20_000).max() < 4
 
 
 def test_numbers_of_clusters_in_one_place_do_not_cover_each_other():

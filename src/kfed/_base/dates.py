@@ -30,6 +30,18 @@ def day_in(word: str) -> float:
     return math.nan if day is None else day
 
 
+def date_of(day: float) -> str | None:
+    """The date of a number of days since 1970, as 2026-01-31; None if it is in no year from 1 to 9999.
+
+    Examples
+    --------
+    >>> date_of(30.4), date_of(-1), date_of(1e9)
+    ('1970-01-31', '1969-12-31', None)
+    """
+    is_date = -_EPOCH < round(day) <= LAST_DAY
+    return date.fromordinal(_EPOCH + round(day)).isoformat() if is_date else None
+
+
 def compact_day_in(word: str) -> float:
     """Like `day_in`, of 20260131, too: to be used where it is known that these are dates, not numbers.
 

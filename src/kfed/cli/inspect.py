@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kfed._base.array import Array
+from kfed._base.dates import date_of
 from kfed.cli._agreed_files import agreed_file
 from kfed.cli._app import app
 from kfed.cli._descriptions import Description, description_of
@@ -21,8 +21,6 @@ from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile, read_scale, unscaled
 from kfed.wire import DeviceMessage, Identity, load
-
-_EPOCH = date(1970, 1, 1).toordinal()
 
 
 @app.command(
@@ -93,5 +91,4 @@ def _value(value: float, is_told: bool, is_date: bool) -> str:
     """A value of a center: a date as one, and a dash if nothing is told of it."""
     if not is_told:
         return "-"
-    day = _EPOCH + round(value) if is_date else 0
-    return date.fromordinal(day).isoformat() if 0 < day <= date.max.toordinal() else f"{value:.6g}"
+    return (date_of(value) if is_date else None) or f"{value:.6g}"

@@ -45,6 +45,8 @@ class Assessment:
         How far from its clusters each device is, over the median device.
     optimality : Optimality or None
         How far the cost can be from the best possible, if devices sent their scatter.
+    about : str
+        A word to say before `explained` if it is not exact.
     """
 
     aggregation: Aggregation
@@ -54,6 +56,7 @@ class Assessment:
     without: tuple[Without, ...]
     misfits: Array
     optimality: Optimality | None = None
+    about: str = ""
 
     @classmethod
     def of(cls, aggregation: Aggregation) -> Assessment:
@@ -66,7 +69,8 @@ class Assessment:
             moments.has_squares,
             tuple(without_each(aggregation)),
             misfits(aggregation),
-            _optimality(aggregation),
+            optimality_if_known(aggregation),
+            moments.about,
         )
 
     @property
@@ -109,7 +113,7 @@ class Assessment:
 
     def _sentences(self) -> Iterator[str]:
         of_what = "the rows" if self.has_squares else "the device centers"
-        yield f"Which cluster a row is in explains {self.explained:.0%} of the variance of {of_what}."
+        yield f"Which cluster a row is in explains {self.about}{self.explained:.0%} of the variance of {of_what}."
         worst = self.worst_without
         if worst is not None:
             share = f"at least {worst.share_kept:.0%}" if worst.share_kept < 0.995 else "practically all"
@@ -189,7 +193,7 @@ class Assessment:
         return found
 
 
-def _optimality(aggregation: Aggregation) -> Optimality | None:
+def optimality_if_known(aggregation: Aggregation) -> Optimality | None:
     """The bound of the cost, if devices sent what it takes."""
     try:
         return aggregation.optimality()

@@ -14,6 +14,7 @@ from kfed._base import text
 from kfed._base.report import Block, GreyPictures, HeatTable, Notes, Paragraph, Report, Section
 from kfed._version import __version__
 from kfed.errors import InvalidInputError
+from kfed.insight.assessment import optimality_if_known
 from kfed.server import Aggregation, Profile, RowMoments
 
 FULL_HEAT = 2.0
@@ -118,7 +119,11 @@ def _summary(aggregation: Aggregation, profile: Profile, called: Sequence[str], 
     of_what = (
         "the rows" if moments.has_squares else "the device centers (devices did not say how far their rows spread)"
     )
-    sentences.append(f"Which cluster a row is in explains {_percent(explained)} of the variance of {of_what}.")
+    share = f"{moments.about}{_percent(explained)}"
+    sentences.append(f"Which cluster a row is in explains {share} of the variance of {of_what}.")
+    bound = optimality_if_known(aggregation)
+    if bound is not None and np.isfinite(bound.ratio):
+        sentences.append(text.sentence(bound.conclusion().text))
     yield Paragraph(" ".join(sentences))
     if not is_image:
         words = (f"{called[r]} ({_percent(profile.shares[r])}): {profile.in_words(r)}" for r in range(len(called)))

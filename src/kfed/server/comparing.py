@@ -116,4 +116,5 @@ def compare_k(
         rule=rule,
         share_known=moments.share_known,
         largest_share=float(np.bincount(moments.owners, moments.counts).max() / moments.counts.sum()),
+        inexact=moments.inexact,
     )

@@ -52,8 +52,8 @@ class KComparison(InNotebook):
     n_clusters : array of int, shape (n_values,)
         The values of k that were compared.
     costs : array of shape (n_values,)
-        k-means cost, exact for the rows if every row keeps its local cluster and `share_known` is 1; that of the
-        device centers alone if it is below a half.
+        k-means cost, exact for the rows if every row keeps its local cluster and `inexact` is empty; that of the
+        device centers alone if `share_known` is below a half. Cells that are missing have no part in it.
     explained : array of shape (n_values,)
         Share of the variance of all rows that lies between clusters.
     silhouettes, silhouettes_of_one_cloud : arrays of shape (n_values,)
@@ -70,6 +70,8 @@ class KComparison(InNotebook):
         Share of the rows whose devices said how far they spread about their centers.
     largest_share : float
         Share of the rows that the device with most of them has.
+    inexact : str
+        Why costs and explained variance are not exactly those of the rows; empty if they are.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class KComparison(InNotebook):
     rule: str
     share_known: float
     largest_share: float = 0.0
+    inexact: str = ""
 
     def __post_init__(self) -> None:
         readonly_fields(self)
@@ -230,6 +233,8 @@ class KComparison(InNotebook):
                 else "costs, explained variance and silhouettes are those of the device centers"
             )
             yield f"{silent}; {consequence}"
+        elif self.inexact:
+            yield f"costs and explained variance are approximate: {self.inexact}"
         few = self.n_clusters[2 * self.n_clusters > self.n_device_centers]
         if len(few):
             centers = text.plural(self.n_device_centers, "center")

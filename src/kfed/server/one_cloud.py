@@ -26,6 +26,7 @@ def silhouette_of_one_cloud(moments: RowMoments, n_clusters: int) -> float:
         counts=moments.counts[rows],
         squares=moments.squares[rows],
         owners=moments.owners[rows],
+        cells=None,
     )
     found = []
     for turn in range(N_CLOUDS):

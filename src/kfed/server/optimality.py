@@ -16,7 +16,7 @@ Centers that were rounded, by off in all (the root of the sum over all rows), mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,7 +67,8 @@ def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimalit
     n_silent = sum(scatter is None for scatter in scatters)
     if n_silent == len(scatters):
         raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`")
-    moments = RowMoments.of(batch)
+    # Of devices without scatter, bound and cost are those of rows whose missing cells are filled by their center's.
+    moments = replace(RowMoments.of(batch), cells=None)
     if moments.share_known < 1:
         raise InvalidInputError("the cost needs the sums of squares of all devices; some devices sent none")
     values = _eigenvalues(_factors(moments, scatters), batch.n_features)

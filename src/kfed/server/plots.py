@@ -42,10 +42,8 @@ def plot_centers(aggregation: Aggregation, path: str | os.PathLike[str] | None =
     """
     ax = axes_for(ax, path, 8.0, 6.5)
     view = _View(aggregation)
-    places, sizes = (
-        view.of(aggregation.messages.centers, aggregation.messages.owners),
-        dot_areas(aggregation.messages.counts),
-    )
+    batch = aggregation.messages.rescaled  # a center without a known cell in a column is at the mean of all there
+    places, sizes = view.of(batch.centers, batch.owners), dot_areas(batch.counts)
     drawn = np.argsort(-sizes)  # small dots over large ones
     colors = cluster_colors(aggregation.n_clusters)
     for shape in range(len(MARKERS)):
@@ -144,7 +142,7 @@ class _View:
 
     def __init__(self, aggregation: Aggregation) -> None:
         self.n_features = aggregation.messages.n_features
-        self.scale = aggregation.scale if self.n_features > 2 else None  # directions mix units; two axes show them
+        self.scale = aggregation.scale if self.n_features <= 2 else None  # two axes show units; directions mix them
         self.origin, self.axes = np.zeros(self.n_features), np.eye(self.n_features, 2)
         if self.n_features > 2:
             centers = aggregation.messages.rescaled.centers.astype(np.float64)  # (n_device_centers, n_features)
@@ -156,16 +154,17 @@ class _View:
             self.shares = variances[[-1, -2]] / max(variances.sum(), np.finfo(float).tiny)
 
     def of(self, centers: Array, owners: Array) -> Array:
-        """Places of device centers, (n_centers, 2); one feature alone leaves the height to the device."""
-        scaled = centers if self.scale is None else self.scale.apply(centers)
-        places: Array = (scaled - self.origin) @ self.axes
+        """Places of centers on the common scale, (n_centers, 2); one feature alone leaves the height to the device."""
+        shown = centers if self.scale is None else self.scale.undo(centers)
+        places: Array = (shown - self.origin) @ self.axes
         if self.n_features == 1:
             places[:, 1] = owners
         return places
 
     def of_clusters(self, aggregation: Aggregation) -> Array:
         """Places of the global centers, (n_clusters, 2)."""
-        return self.of(aggregation.cluster_centers, np.full(aggregation.n_clusters, aggregation.messages.n_devices))
+        heights = np.full(aggregation.n_clusters, aggregation.messages.n_devices)
+        return self.of(aggregation.grouping.cluster_centers, heights)
 
 
 def _shapes(aggregation: Aggregation) -> Array:

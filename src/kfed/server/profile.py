@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kfed._base import text
 from kfed._base.array import Array, readonly_fields
+from kfed._base.dates import date_of
 from kfed._base.notebook import InNotebook, data_frame
 from kfed._base.report import Block, TextTable
 from kfed.server.profile_plot import plot_profile
@@ -20,8 +20,6 @@ from kfed.wire import FeatureSchema, MessageBatch
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
-
-EPOCH, MOST_DAYS = date(1970, 1, 1), 700_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +134,8 @@ class Profile(InNotebook):
         """A mean as people read it."""
         if np.isnan(value):
             return "not observed"
-        if self.is_date[feature] and abs(value) < MOST_DAYS:
-            return _day(value)
+        if self.is_date[feature] and (written := date_of(value)) is not None:
+            return written
         return f"{value:.0%}" if self.is_share[feature] else _number(value, float(self.overall_spreads[feature]))
 
     def shown_spread(self, cluster: int, feature: int) -> str:
@@ -155,7 +153,7 @@ class Profile(InNotebook):
         are_dates = dict(zip(self.names, self.is_date.tolist(), strict=True))
         for record in self._records():
             means = {key: record[key] for key in ("mean", "mean_of_all") if are_dates[record["column"]]}
-            yield record | {key: _day(day) for key, day in means.items() if day is not None and abs(day) < MOST_DAYS}
+            yield record | {key: date_of(day) or day for key, day in means.items() if day is not None}
 
     def _records(self) -> Iterator[dict[str, Any]]:
         """The same, with dates as days since 1970."""
@@ -237,10 +235,6 @@ def _are(kinds: tuple[str, ...], schema: FeatureSchema) -> Array:
     """Which features come from columns of these kinds."""
     found = [column.kind in kinds for column in schema.columns or () for _ in column.features]
     return np.array(found or [False] * schema.n_features)
-
-
-def _day(value: float) -> str:
-    return str(EPOCH + timedelta(days=round(float(value))))
 
 
 def _number(value: float, spread: float) -> str:
