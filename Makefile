@@ -23,7 +23,7 @@ ENGINES := flower vantage6 nvflare
 FLOWER_VERSIONS := 1.34.0 1.42.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow slow-rest environments engines flower flower-versions vantage6 nvflare check format browser bench scale reproduce expect docs docs-serve wheel lowest clean
+.PHONY: help demo test cover slow slow-rest environments engines flower flower-versions vantage6 nvflare check format browser bench scale reproduce page expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -87,8 +87,11 @@ scale: ARGS ?= --markdown docs/explanation-scale.md
 scale: $(READY) ## Measure what one device costs, and compute what a million would, into docs/explanation-scale.md
 	$(BIN)/python -m benchmarks scale $(ARGS)
 
-reproduce: $(READY) ## Run all experiments (about two hours), into docs/reproduction.md
-	$(BIN)/kfed reproduce all --output build/reproduction --report --markdown docs/reproduction.md
+reproduce: $(READY) ## Run all experiments (hours: `kfed reproduce --list`), into docs/reproduction/ and docs/reproduction.md
+	$(BIN)/kfed reproduce all --output docs/reproduction --markdown docs/reproduction.md
+
+page: $(READY) ## Write docs/reproduction.md again from the runs in docs/reproduction/, without running anything
+	$(BIN)/kfed reproduce all --stored --output docs/reproduction --markdown docs/reproduction.md
 
 expect: $(READY) ## Run the quick presets with three seeds, and write down the verdicts that all of them have
 	for seed in 0 1 2; do $(BIN)/kfed reproduce all --quick --seed $$seed --output build/expected/$$seed || exit 1; done

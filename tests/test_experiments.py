@@ -13,6 +13,7 @@ import kfed
 from kfed._base.report import VERDICTS
 from kfed.experiments import (
     EXPERIMENTS,
+    ExperimentOutcome,
     Result,
     code_of,
     expected,
@@ -22,8 +23,10 @@ from kfed.experiments import (
 )
 from kfed.experiments import experiment as experiment_module
 from kfed.experiments.code_of import fingerprint
+from kfed.experiments.pages import report_of
 from kfed.experiments.progress import following
 from kfed.experiments.store import RunStore
+from kfed.insight import to_markdown
 from toy_experiments import (
     Toy,
     draw,
@@ -93,31 +96,57 @@ def test_fresh_does_finished_runs_again(tmp_path):
 
 MODULE = """
 from kfed._base import geometry
+from kfed.experiments import seed_of
+from kfed.experiments import drawing
 FACTOR = {factor}
 def run_one(axes, seed):
-    return helper(axes)
+    '''{words}'''
+    return helper(axes)  # {words}
 def helper(axes):
-    return {{"sum": FACTOR * axes["a"], "at": geometry.nearest}}
+    if not axes:
+        raise ValueError(f"{words}: {{axes}}", "{words}")
+    return {{"sum": FACTOR * axes["a"], "at": geometry.nearest, "all": drawing.select, "seed": seed_of(0)}}
 def summarize(results):
     return {words!r}
 """
 
 
-def test_a_fingerprint_knows_what_a_run_uses_and_not_how_it_is_summarized(tmp_path, monkeypatch):
-    found = {}
-    for name, parts in {"one": (1, "a"), "words": (1, "b"), "other": (2, "a")}.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "own_experiment.py").write_text(MODULE.format(factor=parts[0], words=parts[1]))
+@pytest.fixture
+def fingerprint_with(tmp_path, monkeypatch):
+    """The fingerprint of an experiment of one's own, written with these parts."""
+
+    def made(**parts):
+        (tmp_path / "own_experiment.py").write_text(MODULE.format(**{"factor": 1, "words": "a", **parts}))
+        for cached in (code_of._path_of, code_of._tree, code_of._definitions, code_of._code, code_of._imported):
+            cached.cache_clear()
         with monkeypatch.context() as patch:
-            patch.syspath_prepend(tmp_path / name)
+            patch.syspath_prepend(tmp_path)
             patch.delitem(sys.modules, "own_experiment", raising=False)
-            code_of._path_of.cache_clear()
-            code_of._source.cache_clear()
-            found[name] = fingerprint(importlib.import_module("own_experiment").run_one)
+            patch.setattr(sys, "dont_write_bytecode", True)
+            importlib.invalidate_caches()
+            found = fingerprint(importlib.import_module("own_experiment").run_one)
+            reached = code_of._reached("own_experiment", "run_one")
             del sys.modules["own_experiment"]
-    assert found["one"] == found["words"] != found["other"]
-    source = MODULE.format(factor=1, words="a")
-    assert code_of._reached(source, "run_one")[1] == {"kfed._base", "kfed._base.geometry"}
+        return found, reached
+
+    return made
+
+
+def test_a_fingerprint_knows_what_a_run_uses_and_not_how_it_is_summarized(fingerprint_with):
+    one, (own, modules) = fingerprint_with()
+    assert one != fingerprint_with(factor=2)[0]
+    assert modules == {"kfed._base.geometry"}
+    assert any("seed_of" in code for code in own)
+    assert any("'select'" in code for code in own)
+    assert not any("'finish'" in code for code in own), "what a run does not use of another experiment counts"
+
+
+def test_words_do_not_change_a_fingerprint(fingerprint_with):
+    assert fingerprint_with()[0] == fingerprint_with(words="other, {0} and longer")[0]
+
+
+def test_strings_that_are_not_words_change_a_fingerprint(fingerprint_with):
+    assert fingerprint_with(factor="'a'")[0] != fingerprint_with(factor="'b'")[0]
 
 
 def test_a_run_whose_code_has_changed_is_done_again(tmp_path, monkeypatch):
@@ -132,6 +161,39 @@ def test_a_run_that_reads_other_data_is_done_again(tmp_path):
     reading = Toy(run_requires=lambda axes: ("mnist",))
     assert RunStore(tmp_path, Toy().experiment, 0).find({"a": 1, "b": 1}) is not None
     assert RunStore(tmp_path, reading.experiment, 0).find({"a": 1, "b": 1}) is None
+
+
+def test_results_that_were_edited_are_not_taken(tmp_path):
+    toy, path = Toy().experiment, tmp_path / "toy.json"
+    assert run(Toy(), tmp_path).to_dict() == ExperimentOutcome.stored(toy, tmp_path).to_dict()
+    whole = json.loads(path.read_text())
+    for edit in ({"runs": whole["runs"][:-1]}, {"code": "other"}, {"digest": ""}, {"seed": 1}):
+        path.write_text(json.dumps(whole | edit))
+        assert ExperimentOutcome.stored(toy, tmp_path) is None
+    whole["runs"][0]["values"]["sum"] = 7
+    path.write_text(json.dumps(whole))
+    assert ExperimentOutcome.stored(toy, tmp_path) is None
+
+
+def test_time_is_shared_by_the_cores_that_there_were(tmp_path):
+    runs = tuple(Result(axes, {"sum": 1}, 3.0) for axes in Toy().experiment.full)
+    two = Toy(side_by_side=2).experiment
+    replace(run(Toy(side_by_side=2, run_one=which_process), tmp_path), results=runs, cores=1).write(tmp_path)
+    assert ExperimentOutcome.stored(two, tmp_path).seconds == 12.0
+
+
+STORED = sorted((Path(__file__).parent.parent / "docs" / "reproduction").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_what_the_repository_holds_of_an_experiment_is_sound_and_its_page_shows_it(path):
+    outcome = ExperimentOutcome.stored(EXPERIMENTS[path.stem], path.parent)
+    assert outcome is not None
+    page = path.parent.with_suffix(".md").read_text()
+    section = to_markdown(report_of([outcome]), "reproduction").partition(f"## {path.stem}")[2]
+    assert section
+    for line in section.rpartition(" runs")[0].splitlines()[:-1]:
+        assert line in page
 
 
 def test_in_a_pipe_progress_is_a_line_now_and_then(capsys, monkeypatch):

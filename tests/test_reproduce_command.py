@@ -45,6 +45,42 @@ def test_a_report_keeps_the_experiments_of_earlier_commands(invoke, tmp_path):
     assert ExperimentOutcome.stored(registry.EXPERIMENTS["toy"], tmp_path / "out") is None
 
 
+def test_a_page_is_rendered_again_without_a_run(invoke, tmp_path):
+    invoke("toy", "-o", "page", "--markdown", "page.md")
+    written, files = (tmp_path / "page.md").read_text(), {p.name: p.read_bytes() for p in tmp_path.glob("page/toy.*")}
+    toy = Toy()
+    registry.EXPERIMENTS["toy"] = toy.experiment
+    assert invoke("all", "--stored", "-o", "page", "--markdown", "page.md").exit_code == 0
+    assert toy.done == []
+    assert (tmp_path / "page.md").read_text() == written
+    assert {p.name: p.read_bytes() for p in tmp_path.glob("page/toy.*")} == files
+    told = replace(toy.experiment, summarize=lambda results: replace(Toy.summarize(results), headline="New words."))
+    registry.EXPERIMENTS["toy"] = told
+    invoke("toy", "--stored", "-o", "page", "--markdown", "page.md")
+    assert "New words." in (tmp_path / "page.md").read_text()
+    assert json.loads((tmp_path / "page" / "toy.json").read_text())["headline"] == "New words."
+
+
+def test_without_stored_results_there_is_nothing_to_show(invoke, tmp_path):
+    done = invoke("toy", "--stored", "-o", "nothing", "--markdown", "page.md")
+    assert done.exit_code == 1
+    assert "nothing: no results of toy that fit this version; run without --stored" in done.stderr
+    assert not (tmp_path / "page.md").exists()
+
+
+def test_a_page_says_which_sections_are_of_earlier_code(invoke, tmp_path):
+    registry.EXPERIMENTS["second"] = Toy(name="second").experiment
+    invoke("toy", "second", "-o", "out")
+    old = ExperimentOutcome.stored(registry.EXPERIMENTS["toy"], tmp_path / "out")
+    replace(old, code="earlier").write(tmp_path / "out")
+    invoke("second", "-o", "out", "--markdown", "page.md")
+    page = (tmp_path / "page.md").read_text()
+    assert "; 1 of 2 experiments by earlier code" in page
+    assert page.count("seconds, by earlier code: run again with `kfed reproduce toy`.") == 1
+    invoke("all", "-o", "out", "--markdown", "page.md")
+    assert "earlier code" not in (tmp_path / "page.md").read_text()
+
+
 def test_the_list_says_how_long_each_takes_and_breaks_no_name(invoke, monkeypatch):
     registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], minutes=(0.5, 12.0))
     shown = invoke("--list").stdout

@@ -38,6 +38,7 @@ def reproduce(
     markdown: Annotated[Path | None, option("FILE", "Also write a Markdown page, with its pictures beside it.")] = None,
     seed: Annotated[int, option("N", "Random seed.", min=0)] = 0,
     fresh: Annotated[bool, flag("--fresh", "Repeat finished runs.")] = False,
+    stored: Annotated[bool, flag("--stored", "Run nothing: show again what the folder holds.")] = False,
     csv: Annotated[bool, flag("--csv", "Also write NAME.csv: one line for each run.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -46,7 +47,7 @@ def reproduce(
     Every finished run is kept in the folder, so an interrupted command continues where it stopped. Data sets are
     looked up in the folder named by `KFED_DATA`, then in the cache, and downloaded if missing.
     """
-    from kfed.experiments import EXPERIMENTS, get, tidy
+    from kfed.experiments import EXPERIMENTS, get, stored_in, tidy
     from kfed.experiments import reproduce as run
 
     if list_all:
@@ -58,12 +59,16 @@ def reproduce(
     chosen = list(EXPERIMENTS.values()) if everything else [get(name) for name in dict.fromkeys(names)]
     claim([markdown] if markdown else [], force=True)
     outcomes = []
-    for outcome in run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything):
+    new = run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything)
+    for outcome in stored_in(output, chosen) if stored else new:
         outcomes.append(outcome)
         if csv:
             tidy(outcome.results).to_csv(output / f"{outcome.experiment.name}.csv")
         if not as_json:
             say(*_text(outcome))
+    if not outcomes:
+        what = ", ".join(names)
+        raise InvalidInputError(f"{output}: no results of {what} that fit this version; run without --stored")
     written = _write_pages(outcomes, output, report, markdown)
     if as_json:
         print_json([outcome.to_dict() for outcome in outcomes])

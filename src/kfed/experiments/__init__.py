@@ -30,6 +30,7 @@ from kfed.experiments.pages import write_documentation as write_documentation
 from kfed.experiments.pages import write_html as write_html
 from kfed.experiments.registry import EXPERIMENTS, get
 from kfed.experiments.runner import ExperimentOutcome, reproduce
+from kfed.experiments.runner import stored_in as stored_in
 from kfed.experiments.tidy_table import tidy
 
 __all__ = [

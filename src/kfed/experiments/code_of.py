@@ -1,24 +1,24 @@
 """Which code a run depends on: a fingerprint of what `run_one` reaches, so that stored runs know what made them.
 
-The functions and constants that `run_one` uses in its own module are followed name by name, so that a change of words,
-of a summary or of a picture does not count. Other modules of kfed count as a whole, with all that they import.
+Functions and constants of the experiments are followed name by name, so that a change of a summary or of a picture does
+not count. Other modules of kfed count as a whole, with all that they import. Words never count: comments, docstrings
+and the strings of errors.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import kfed
 
-IMPORT = re.compile(r"^\s*from (kfed[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
-NAME = re.compile(r"\b\w+\b")
+Place = tuple[str, str]
+"""A module, and a name in it; the whole module if the name is empty."""
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
@@ -31,33 +31,61 @@ def fingerprint(function: Callable[..., Any]) -> str:
     (16, True)
     """
     module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
-    own, imported = _reached(_source(module), name)
-    return _digest([module, name, *own, *map(_source, sorted(_closure(imported)))])
+    own, imported = _reached(module, name)
+    return _digest([module, name, *own, *map(_code, sorted(_closure(imported)))])
 
 
-def _reached(source: str, name: str) -> tuple[list[str], set[str]]:
-    """The definitions that a name leads to within its module, and the modules of kfed that they import."""
-    defined = {target: node for node in ast.parse(source).body for target in _targets(node)}
-    wanted, seen, code, modules = [name], set(), [], set()
+def _reached(module: str, name: str) -> tuple[list[str], set[str]]:
+    """The definitions that a name leads to in its module and in other experiments, and the other modules of kfed."""
+    wanted, seen, code, modules = [(module, name)], set(), [], set()
     while wanted:
-        current = wanted.pop()
-        node = defined.get(current)
-        if current in seen or node is None:
+        place = wanted.pop()
+        if place in seen:
             continue
-        seen.add(current)
-        modules |= _imported(ast.unparse(node))
-        if not isinstance(node, (ast.Import, ast.ImportFrom)):
-            code.append(ast.dump(node))
-        wanted += [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        seen.add(place)
+        where, what = place
+        node, imported = _definitions(where).get(what), _imports(_tree(where).body)
+        if not what or not (where == module or f"{where}.".startswith("kfed.experiments.")):
+            modules |= {where} if where.partition(".")[0] == "kfed" else set()
+        elif node is not None:
+            code.append(_plain(node))
+            wanted += _used(node, where)
+        elif what in imported:
+            wanted.append(imported[what])
     return sorted(code), modules
+
+
+def _used(node: ast.AST, module: str) -> Iterator[Place]:
+    """The names that a definition uses, each where it is defined."""
+    imports = {**_imports(_tree(module).body), **_imports(ast.walk(node))}
+    dotted = {part.value: part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            where, what = imports.get(part.id, (module, part.id))
+            yield (where, what or dotted.get(part, ""))
+
+
+def _imports(nodes: Any) -> dict[str, Place]:
+    """What the names that some statements import from kfed are."""
+    found = {}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "kfed":
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                is_module = _path_of(inner) is not None
+                found[alias.asname or alias.name] = (inner, "") if is_module else (node.module, alias.name)
+    return found
+
+
+@lru_cache(maxsize=512)
+def _definitions(module: str) -> dict[str, ast.stmt]:
+    return {target: node for node in _tree(module).body for target in _targets(node)}
 
 
 def _targets(node: ast.stmt) -> list[str]:
     """The names that a statement at the top of a module defines."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return [part.id for target in targets if target for part in ast.walk(target) if isinstance(part, ast.Name)]
 
@@ -70,19 +98,17 @@ def _closure(modules: set[str]) -> set[str]:
         module = wanted.pop()
         if module not in found and _path_of(module) is not None:
             found.add(module)
-            wanted |= _imported(_source(module))
-    return found
-
-
-def _imported(source: str) -> set[str]:
-    """The modules that a source imports from kfed; what a name is, module or not, is found out later."""
-    found = set()
-    for module, names in IMPORT.findall(source):
-        found |= {module, *(f"{module}.{name}" for name in NAME.findall(names))}
+            wanted |= _imported(module)
     return found
 
 
 @lru_cache(maxsize=512)
+def _imported(module: str) -> frozenset[str]:
+    """The modules of kfed that a module imports, at its top or in its functions."""
+    return frozenset(where for where, _ in _imports(ast.walk(_tree(module))).values())
+
+
+@lru_cache(maxsize=2048)
 def _path_of(module: str) -> Path | None:
     """Where a module of kfed, or an experiment of one's own, is; None if there is no such module."""
     loaded = sys.modules.get(module)
@@ -94,9 +120,48 @@ def _path_of(module: str) -> Path | None:
 
 
 @lru_cache(maxsize=512)
-def _source(module: str) -> str:
+def _tree(module: str) -> ast.Module:
+    """The code of a module, without words."""
     path = _path_of(module)
-    return path.read_text(encoding="utf-8") if path else ""
+    tree = ast.parse(path.read_text(encoding="utf-8") if path else "")
+    return _WithoutWords().visit(tree)  # type: ignore[no-any-return]
+
+
+class _WithoutWords(ast.NodeTransformer):
+    """Take away docstrings, and the strings inside `raise`; a parser has left out comments already."""
+
+    _is_raised = False
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        is_docstring = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_docstring else self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        self._is_raised = True
+        self.generic_visit(node)
+        self._is_raised = False
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return ast.Constant("") if self._is_raised else self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.Constant("") if self._is_raised and isinstance(node.value, str) else node
+
+
+@lru_cache(maxsize=512)
+def _code(module: str) -> str:
+    return _plain(_tree(module))
+
+
+def _plain(value: Any) -> str:
+    """A syntax tree as text, without empty fields: versions of Python do not agree on these, nor on `ast.dump`."""
+    if isinstance(value, list):
+        return f"[{' '.join(map(_plain, value))}]"
+    if not isinstance(value, ast.AST):
+        return repr(value)
+    fields = (f"{name}={_plain(own)}" for name, own in ast.iter_fields(value) if own is not None and own != [])
+    return f"{type(value).__name__}({' '.join(fields)})"
 
 
 def _digest(parts: list[str]) -> str:

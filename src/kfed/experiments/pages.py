@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kfed._base import files, pool
+from kfed._base import files
 from kfed._base.report import VERDICTS, Block, Finding, Findings, ImageFile, Origin, Paragraph, Report, Section
 from kfed._base.text import plural
 from kfed._version import __version__
@@ -20,10 +20,11 @@ PAPER = "Dennis, Li and Smith, Heterogeneity for the Win: One-Shot Federated Clu
 PAPER_ADDRESS = "https://arxiv.org/abs/2103.00697"
 TITLE = "The paper's experiments, reproduced"
 PREFACE = (
-    "Written by `kfed reproduce`, not by hand; `make reproduce` writes it again. *Reproduced* means the same "
-    "everywhere: the direction of the claim, beyond the noise of our runs, and at least half of the paper's effect "
-    "where it gives one; *direction only* is less than half. *Exceeded* is only a number that the paper gives, in the "
-    "paper's setting. Claims of kfed that go beyond the paper are counted apart. What the claims are of:"
+    "Written by `kfed reproduce`, not by hand, from the runs in the JSON files of the folder `reproduction`; `make "
+    "reproduce` does what is missing there and writes it again, `make page` only writes it. *Reproduced* means the "
+    "same everywhere: the direction of the claim, beyond the noise of our runs, and at least half of the paper's "
+    "effect where it gives one; *direction only* is less than half. *Exceeded* is only a number that the paper gives, "
+    "in the paper's setting. Claims of kfed that go beyond the paper are counted apart. What the claims are of:"
 )
 
 
@@ -74,7 +75,8 @@ def _blocks(outcome: ExperimentOutcome) -> Iterator[Block]:
     yield Paragraph(experiment.setup_differs, label="How the setup differs")
     is_quick = outcome.preset == "quick"
     made = f"{n_runs} runs{' of the quick preset' if is_quick else ''}, {seconds} seconds"
-    yield Origin(made, f"kfed reproduce {experiment.name}{' --quick' if is_quick else ''}")
+    command = f"kfed reproduce {experiment.name}{' --quick' if is_quick else ''}"
+    yield Origin(made if outcome.is_current else f"{made}, by earlier code: run again with `{command}`", command)
 
 
 def findings_of(outcome: ExperimentOutcome) -> tuple[Finding, ...]:
@@ -100,7 +102,10 @@ def _facts(outcomes: Sequence[ExperimentOutcome]) -> str:
     """Say how the numbers came about."""
     presets, seeds = {outcome.preset for outcome in outcomes}, {outcome.seed for outcome in outcomes}
     minutes = sum(outcome.seconds for outcome in outcomes) / 60
+    cores = sorted({outcome.cores for outcome in outcomes})
+    n_earlier = sum(not outcome.is_current for outcome in outcomes)
+    earlier = f"; {n_earlier} of {plural(len(outcomes), 'experiment')} by earlier code" if n_earlier else ""
     return (
         f"kfed {__version__}, {' and '.join(sorted(presets))} preset, seed {', '.join(map(str, sorted(seeds)))}, "
-        f"{minutes:.1f} minutes of runs, {pool.available_cores()} cores"
+        f"{minutes:.1f} minutes of runs, {' and '.join(map(str, cores))} cores{earlier}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from kfed._base import checks, figures, files, pool
 from kfed._version import __version__
 from kfed.datasets import locate
 from kfed.errors import MissingDataError, MissingExtraError
+from kfed.experiments.code_of import fingerprint
 from kfed.experiments.drawing import legend_below
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result
 from kfed.experiments.progress import following
@@ -45,6 +47,10 @@ class ExperimentOutcome:
         Why nothing was done, if so.
     left_out : str
         Why some runs were not done, if so.
+    code : str
+        The fingerprint of the code that did the runs.
+    cores : int
+        How many cores there were.
     """
 
     experiment: Experiment
@@ -56,32 +62,40 @@ class ExperimentOutcome:
     picture: Path | None = None
     skipped: str = ""
     left_out: str = ""
+    code: str = ""
+    cores: int = field(default_factory=pool.available_cores)
 
     @property
     def seconds(self) -> float:
         """Total time of all runs, including stored ones; parallel runs share their time."""
-        return sum(result.seconds for result in self.results) / _n_processes(self.experiment)
+        return sum(round(result.seconds, 3) for result in self.results) / min(self.experiment.side_by_side, self.cores)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the code that did the runs is the code that would do them now."""
+        return self.code == fingerprint(self.experiment.run_one)
 
     @classmethod
     def stored(cls, experiment: Experiment, folder: Path) -> ExperimentOutcome | None:
-        """What an earlier command left in a folder; None if it did nothing, or other runs than there are now."""
+        """What an earlier command left in a folder; None if nothing, other runs than there are now, or edited ones."""
         try:
             content = json.loads((folder / f"{experiment.name}.json").read_bytes())
             results = [Result(run["axes"], run["values"], run["seconds"]) for run in content["runs"]]
             known = [dict(axes) for axes in getattr(experiment, content["preset"])]
+            about = {name: content[name] for name in ("seed", "left_out", "code", "cores")}
+            is_sound = content["digest"] == _digest(content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        if not results or any(result.axes not in known for result in results):
+        if not (results and is_sound and all(result.axes in known for result in results)):
             return None
-        picture = folder / content["picture"] if content["picture"] else None
-        about = {"n_found": len(results), "picture": picture, "left_out": content["left_out"]}
-        summary = experiment.summarize(results)
-        return cls(experiment, content["preset"], content["seed"], tuple(results), summary, **about)
+        about |= {"summary": experiment.summarize(results), "n_found": len(results), "results": tuple(results)}
+        picture = folder / f"{experiment.name}.png"
+        return cls(experiment, content["preset"], picture=picture if picture.exists() else None, **about)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to types that JSON knows."""
         about = ("name", "title", "paper", "claim", "measure", "setup_differs")
-        return {
+        content = {
             **{name: getattr(self.experiment, name) for name in about},
             "kfed": __version__,
             "preset": self.preset,
@@ -89,12 +103,26 @@ class ExperimentOutcome:
             "skipped": self.skipped,
             "left_out": self.left_out,
             "seconds": round(self.seconds, 3),
+            "cores": self.cores,
+            "code": self.code,
             "picture": None if self.picture is None else self.picture.name,
             "headline": self.summary.headline,
             "findings": [asdict(finding) for finding in self.summary.findings],
             "tables": [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in self.summary.tables],
             "runs": [{"axes": dict(r.axes), "values": r.values, "seconds": round(r.seconds, 3)} for r in self.results],
         }
+        return content | {"digest": _digest(content)}
+
+    def write(self, folder: Path) -> None:
+        """Write ``NAME.json``, which `stored` reads."""
+        path = folder / f"{self.experiment.name}.json"
+        files.write(path, f"{json.dumps(self.to_dict(), indent=1)}\n".encode())
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """A digest of the runs in a JSON file, and of what is said about them: it shows that they were edited."""
+    measured = [content[name] for name in ("name", "preset", "seed", "left_out", "cores", "code", "runs")]
+    return hashlib.blake2b(json.dumps(measured, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def reproduce(
@@ -138,11 +166,26 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
         runs, why = _possible_runs(experiment, preset, missing)
-        outcome = ExperimentOutcome(experiment, preset, seed, skipped="" if runs else why, left_out=why if runs else "")
+        outcome = ExperimentOutcome(experiment, preset, seed, code=fingerprint(experiment.run_one))
+        outcome = replace(outcome, skipped="" if runs else why, left_out=why if runs else "")
         if runs:
             outcome = replace(outcome, **_done(experiment, runs, folder, seed, fresh, progress))
-        files.write(folder / f"{experiment.name}.json", f"{json.dumps(outcome.to_dict(), indent=1)}\n".encode())
+        outcome.write(folder)
         yield outcome
+
+
+def stored_in(folder: str | Path, experiments: Sequence[Experiment]) -> Iterator[ExperimentOutcome]:
+    """Summarize and draw again what earlier commands left in a folder, without running anything.
+
+    ``NAME.json`` gets the summary of now; its runs, and the code that did them, stay as they are.
+    """
+    for experiment in experiments:
+        outcome = ExperimentOutcome.stored(experiment, Path(folder))
+        if outcome is not None:
+            picture = _draw(experiment, list(outcome.results), Path(folder)) or outcome.picture
+            outcome = replace(outcome, picture=picture)
+            outcome.write(Path(folder))
+            yield outcome
 
 
 def _missing(names: Iterable[str], progress: bool | None) -> dict[str, str]:
