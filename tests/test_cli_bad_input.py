@@ -97,7 +97,7 @@ def test_a_site_that_forgot_the_scale_is_named(messages):
     assert "(age, height)" in run("device", "west.csv", "-k", 2, "--id-column", "person", "--force")
     assert "'west' sent the units of its table" in run("aggregate", *sites, "-k", 4, code=1)
     run("device", "west.csv", "-k", 2, "--id-column", "person", "--as-is", "--force")
-    with pytest.warns(kfed.AggregationWarning, match="all centers of 'west' lie more than 10 times as far out"):
+    with pytest.warns(kfed.AggregationWarning, match="all centers of 'west' lie more than 10 times farther"):
         kfed.aggregate([kfed.DeviceMessage.load(path) for path in sites], 4)
 
 

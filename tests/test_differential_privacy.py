@@ -223,7 +223,7 @@ def test_impossible_promises_are_refused(wrong):
     [
         ({"n_local_clusters": "auto"}, "must be a number"),
         ({"sample_weight": np.ones(1200)}, "every row counts once"),
-        ({"privacy": kfed.Privacy(epsilon=1.0, radius=0.001)}, "smaller than every row"),
+        ({"privacy": kfed.Privacy(epsilon=1.0, radius=0.001)}, "below the norm of every row"),
         ({"privacy": kfed.Privacy(epsilon=1.0, delta=0.01, radius=4.0)}, "delta must be less than 1 / 1200"),
         ({"privacy": 1.0}, "must be a kfed.Privacy"),
     ],

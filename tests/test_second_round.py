@@ -249,7 +249,7 @@ def test_messages_of_another_round_or_another_mind_are_refused(two_rounds):
         kfed.aggregate_refined(
             done.aggregation, [kfed.DeviceMessage.from_table("north", north.table, north.schema, beyond)]
         )
-    with pytest.raises(kfed.InvalidInputError, match="removed before the second round"):
+    with pytest.raises(kfed.InvalidInputError, match="after the second round; remove it from the first"):
         again.aggregation.without("north")
 
 
@@ -332,7 +332,7 @@ def test_a_consortium_refines_its_clusters_with_two_more_commands(sites):
     for kept in ("north.refined.local", "west.local"):
         labels = run("label", kept, "--clusters", "better.kfed").splitlines()
         assert len(labels) == 41
-    assert "aggregated with another message" in run("label", "north.local", "--clusters", "better.kfed", code=1)
+    assert "aggregated with a different message" in run("label", "north.local", "--clusters", "better.kfed", code=1)
 
 
 def test_a_site_makes_one_second_message_and_is_told_why_not_another(sites):

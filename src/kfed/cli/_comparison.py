@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from rich.markup import escape
 
+from kfed._base.report import Notes
 from kfed.cli._report import on_terminal
 from kfed.cli._terminal import claim, note, print_json, say
 from kfed.server import Aggregation, KComparison, aggregate, compare_k
@@ -74,5 +75,5 @@ def aggregate_auto(
         note("no clusters were written; choose a number from the table, and pass it with -k")
         raise typer.Exit(1)
     if not as_json:
-        say(*on_terminal(found.blocks()))
+        say(*on_terminal([found.table(), Notes(tuple(found.notes()))]))  # the reason is said with the clusters
     return result

@@ -58,7 +58,7 @@ def rows_again(kept: LocalFile, path: Path | None, scale: Path | None, *, must_b
     """
     if path is None:
         if kept.clustering.is_summary:
-            note("each row gets the cluster of its center; add --refine TABLE to label rows one by one")
+            note("rows are labelled by group; pass --refine TABLE to label each row")
         return None
     try:
         table = kept.read_rows(path, scale)
@@ -67,7 +67,7 @@ def rows_again(kept: LocalFile, path: Path | None, scale: Path | None, *, must_b
     except (KFedError, OSError) as error:
         if must_be_same:
             raise
-        note(f"{path} was not used to label rows one by one: {error}")
+        note(f"{path} was not used to label each row: {error}")
         return None
 
 
@@ -104,8 +104,8 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
 
 
 def _empty_text(n_rows: int) -> str:
-    has = "has" if n_rows == 1 else "have"
-    return f"{plural(n_rows, 'row')} {has} no filled cell: there, the cluster means nothing and the distance is empty"
+    has, their = ("has", "its") if n_rows == 1 else ("have", "their")
+    return f"{plural(n_rows, 'row')} {has} no filled cell: {their} cluster is arbitrary, and the distance is empty"
 
 
 def label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Array) -> dict[str, Any]:

@@ -27,8 +27,8 @@ MAX_LATE = 50
 """Late devices of which a federation shows notices."""
 
 _ABOUT_IT = {
-    "set aside": "centers of this device were set aside: too few devices have a cluster there",
-    "other scale": "all centers of this device lie far out: are its rows on the scale that all agreed on?",
+    "set aside": "centers of this device were set aside: too few devices have centers near them",
+    "other scale": "all centers of this device lie far from the others: are its rows on the agreed scale?",
 }
 
 
