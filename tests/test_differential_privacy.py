@@ -246,7 +246,7 @@ def test_a_radius_that_is_the_longest_row_is_warned_of():
 
 
 def test_a_radius_that_clips_many_rows_is_warned_of():
-    with pytest.warns(kfed.PrivacyWarning, match="farther out than the radius"):
+    with pytest.warns(kfed.PrivacyWarning, match="their norm exceeds the radius; agree on a larger one"):
         kfed.cluster_device(blobs(), 3, privacy=kfed.Privacy(epsilon=2.0, radius=1.9))
 
 

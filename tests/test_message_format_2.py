@@ -272,7 +272,7 @@ def test_of_many_tables_those_that_differ_from_most_are_named(lacking, said):
 
 def test_the_units_of_a_table_and_a_scale_of_ones_own_are_not_mixed():
     plain = DeviceMessage("south", [[1.0, 0.0, 0.0]], [5], feature_names=TABLE.names)
-    with pytest.raises(kfed.FeatureMismatchError, match="sent the units of its table"):
+    with pytest.raises(kfed.FeatureMismatchError, match="sent columns in their units"):
         MessageBatch.of([table_message(), plain])
 
 

@@ -191,7 +191,7 @@ def test_a_site_that_cannot_keep_a_note_sends_nothing(table, note, tmp_path):
         SiteTerms().note("default")
     with pytest.raises(kfed.InvalidInputError, match="must be a valid file name"):
         SiteTerms(asked=str(tmp_path)).note("../default")
-    with pytest.raises(kfed.InvalidInputError, match="a folder that is there and stays"):
+    with pytest.raises(kfed.InvalidInputError, match="KFED_ASKED must be an existing folder that stays"):
         message_reply(table, "north", {}, SiteTerms(), AskedNote(tmp_path / "gone" / "table.asked"))
     note.path.write_text("")
     with pytest.raises(kfed.InvalidInputError, match="cannot be read"):

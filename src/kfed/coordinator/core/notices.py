@@ -27,7 +27,7 @@ MAX_LATE = 50
 """Late devices of which a federation shows notices."""
 
 _ABOUT_IT = {
-    "set aside": "centers of this device were set aside: too few devices have centers near them",
+    "set aside": "centers of this device were set aside: too few devices have a cluster there",
     "other scale": "all centers of this device lie far from the others: are its rows on the agreed scale?",
 }
 
