@@ -63,7 +63,7 @@ def test_cost_and_indices_are_those_of_all_rows(world, found):
 
 def test_separated_clusters_are_recommended_with_the_reason(found):
     assert found.recommended == found.best == 9
-    assert str(found).startswith("9 clusters: its clusters come back when devices are left out or drawn anew")
+    assert str(found).startswith("9 clusters: stable when devices are resampled (agreement ")
     assert found.table().rows[7][0] == "9 *"
 
 
@@ -71,7 +71,7 @@ def test_no_k_stands_out_in_one_stretched_cloud(cloud):
     found = kfed.compare_k(cloud, range(2, 7), n_resamplings=8)
     assert found.recommended is None
     assert found.stability[0, 0] > 0.9, "halves of a stretched cloud are stable, and yet no clusters"
-    assert found.conclusion().text.startswith("no k stands out: at every k, clusters could be slices of one cloud")
+    assert found.conclusion().text.startswith("no k stands out: no k is clearly better than one cloud")
 
 
 def test_the_order_of_messages_and_the_number_of_threads_change_nothing(world, found):
@@ -83,7 +83,7 @@ def test_one_device_says_nothing_of_stability(world):
     found = kfed.compare_k(world.messages()[:1], [2])
     assert found.recommended is None
     assert np.isnan(found.stability).all()
-    assert "all centers are of one device" in found.reason
+    assert "all centers are from one device" in found.reason
 
 
 def test_single_centers_as_clusters_are_not_recommended_and_few_centers_are_said_to_be_few(world):
@@ -164,6 +164,19 @@ def test_a_range_as_json_has_the_warnings_about_the_data(folder):
     assert notice["text"] in ran.stderr
 
 
+def test_why_a_number_was_taken_is_said_once(tmp_path, monkeypatch, cloud):
+    monkeypatch.chdir(tmp_path)
+    for message in sites_of_four_groups(3, 60):
+        message.save(f"clear-{message.device_id}.kfed")
+    for message in cloud:
+        message.save(f"cloud-{message.device_id}.kfed")
+    clear = run("aggregate", *sorted(tmp_path.glob("clear-*.kfed")), "-o", "clear.out")
+    doubtful = run("aggregate", *sorted(tmp_path.glob("cloud-*.kfed")), "-o", "cloud.out")
+    assert clear.output.count("stable when devices are resampled") == 1
+    assert doubtful.output.count("no k is clearly better than one cloud") == 1
+    assert "no k is clearly better than one cloud" in doubtful.stderr
+
+
 def test_auto_without_a_clear_number_ends_in_the_table(tmp_path, monkeypatch, cloud):
     monkeypatch.chdir(tmp_path)
     for message in cloud:
@@ -231,7 +244,7 @@ def test_groups_of_few_rows_are_not_merged_for_the_sake_of_a_large_site(seed):
 def test_no_number_is_called_clear_where_one_site_has_nearly_all_rows():
     compared = kfed.compare_k(sites_of_four_groups(5, 6000), range(2, 8), n_resamplings=8)
     assert compared.recommended is None
-    assert compared.reason == "one device has 96% of the rows, so that leaving out others tells little"
+    assert compared.reason == "one device has 96% of the rows, so resampling the others says little"
 
 
 def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_is_not_reliable(monkeypatch):
@@ -241,9 +254,7 @@ def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_i
     shaky = replace(compared, weakest=np.minimum(compared.weakest, 0.85))
     assert (shaky.recommended, shaky.is_sure) == (4, False)
     monkeypatch.setattr("kfed.server.finding_k.compare_k", lambda *args, **options: shaky)
-    with pytest.warns(
-        kfed.AggregationWarning, match="the number of clusters is not sure, and 4 was taken: its clusters"
-    ):
+    with pytest.warns(kfed.AggregationWarning, match="the number of clusters is uncertain, and 4 was taken: stable"):
         found = kfed.aggregate(sent)
     assert (found.n_clusters, found.k_choice.is_reliable) == (4, False)
 
@@ -266,7 +277,7 @@ def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_ano
     sent = sites_of_four_groups(3, 60)
     named = replace(kfed.choose_n_clusters(sent), n_clusters=17, is_reliable=False)
     monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: named)
-    with pytest.warns(kfed.AggregationWarning, match="the number of clusters is not sure, and 4 was taken"):
+    with pytest.warns(kfed.AggregationWarning, match="the number of clusters is uncertain, and 4 was taken"):
         found = kfed.aggregate(sent)
     assert found.k_choice.comparison.is_sure
     assert (found.n_clusters, found.k_choice.is_reliable, found.k_choice.agreement) == (4, False, False)

@@ -223,7 +223,7 @@ def test_impossible_promises_are_refused(wrong):
     [
         ({"n_local_clusters": "auto"}, "must be a number"),
         ({"sample_weight": np.ones(1200)}, "every row counts once"),
-        ({"privacy": kfed.Privacy(epsilon=1.0, radius=0.001)}, "smaller than every row"),
+        ({"privacy": kfed.Privacy(epsilon=1.0, radius=0.001)}, "below the norm of every row"),
         ({"privacy": kfed.Privacy(epsilon=1.0, delta=0.01, radius=4.0)}, "delta must be less than 1 / 1200"),
         ({"privacy": 1.0}, "must be a kfed.Privacy"),
     ],
@@ -246,7 +246,7 @@ def test_a_radius_that_is_the_longest_row_is_warned_of():
 
 
 def test_a_radius_that_clips_many_rows_is_warned_of():
-    with pytest.warns(kfed.PrivacyWarning, match="farther out than the radius"):
+    with pytest.warns(kfed.PrivacyWarning, match="their norm exceeds the radius; agree on a larger one"):
         kfed.cluster_device(blobs(), 3, privacy=kfed.Privacy(epsilon=2.0, radius=1.9))
 
 

@@ -139,6 +139,6 @@ def test_the_answer_to_a_device_of_another_name_is_refused():
     rng = np.random.default_rng(0)
     own = {name: kfed.cluster_device(rng.normal(size=(30, 2)), 2, random_state=0) for name in "ab"}
     result = kfed.aggregate([local.to_message(name) for name, local in own.items()], 2)
-    with pytest.raises(kfed.InvalidInputError, match=r"must be the answer to 'a'.*got the answer to 'b'"):
+    with pytest.raises(kfed.InvalidInputError, match=r"must be for 'a'.*got the identity for 'b'"):
         own["a"].induced_labels(result.identity("b"))
     assert len(own["a"].induced_labels(result.identity("a"))) == 30

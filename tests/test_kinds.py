@@ -213,7 +213,7 @@ def test_sheets_without_cells_are_not_spoken_of(write, monkeypatch):
 
 
 def test_a_cover_page_alone_is_refused_by_the_name_of_its_file(write, monkeypatch):
-    with pytest.raises(kfed.InvalidInputError, match=r"site.xlsx: .* If it is no table but a title page, use the file"):
+    with pytest.raises(kfed.InvalidInputError, match=r"site.xlsx: .* If this is a title page, use the file"):
         read_columns(workbook(write, monkeypatch, {"Info": [["info"], ["Export"]]}))
 
 

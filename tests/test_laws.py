@@ -292,7 +292,7 @@ def test_an_answer_is_the_identity_if_aggregated_the_nearest_if_late_and_refused
     late = renamed(known, "a device of another name")
     assert result.answer(late) == result.assign(late)
     changed = kfed.DeviceMessage(known.device_id, [*known.centers, known.centers.sum(axis=0)], [*known.counts, 1])
-    with pytest.raises(kfed.DuplicateDeviceError, match="was aggregated with another message"):
+    with pytest.raises(kfed.DuplicateDeviceError, match="was aggregated with a different message"):
         result.answer(changed)
     assert result.assign(changed).device_id == known.device_id  # who knows that it is late may still say so
 

@@ -326,7 +326,7 @@ def test_a_column_that_outweighs_all_others_is_named_where_numbers_are_taken_as_
 def test_a_site_without_a_center_is_named():
     tiny = cluster_columns(clinics()[0][0][:2], SCHEMA, 2).to_message("tiny")
     found = kfed.aggregate([*messages_of(clinics()), tiny], 4).warnings
-    assert "'tiny' sent no center: its rows had no part in the clusters" in found
+    assert "'tiny' sent no center: its rows were not used for the clusters" in found
 
 
 def test_values_at_the_limit_warn_of_nothing_but_themselves():

@@ -125,7 +125,7 @@ def test_late_sites_are_answered_by_the_clusters_and_a_changed_message_is_refuse
     other = kfed.DeviceMessage("a", [[5.0, 5.0]], [30], feature_names=("x", "y"))
     said = {"site": "a", "message": base64.b64encode(other.to_bytes()).decode()}
     changed = PlatformRound.answered(Replies.read([said], "a"), clusters)
-    assert "aggregated with another message" in changed.replies.failed["a"]
+    assert "aggregated with a different message" in changed.replies.failed["a"]
     assert changed.answers() == {}
 
 
@@ -147,7 +147,7 @@ def test_terms_are_those_of_the_environment():
     assert given == SiteTerms(9, "id", table="/t/{site}.csv")
     assert given.path("table", "north").as_posix() == "/t/north.csv"
     for name in ("..", "a/b", ""):
-        with pytest.raises(kfed.InvalidInputError, match="must do for a file"):
+        with pytest.raises(kfed.InvalidInputError, match="must be a valid file name"):
             given.path("table", name)
 
 
@@ -189,9 +189,9 @@ def test_a_table_that_has_changed_is_not_told_again_until_the_operator_removes_t
 def test_a_site_that_cannot_keep_a_note_sends_nothing(table, note, tmp_path):
     with pytest.raises(kfed.InvalidInputError, match="KFED_ASKED is not set at this site"):
         SiteTerms().note("default")
-    with pytest.raises(kfed.InvalidInputError, match="must do for a file"):
+    with pytest.raises(kfed.InvalidInputError, match="must be a valid file name"):
         SiteTerms(asked=str(tmp_path)).note("../default")
-    with pytest.raises(kfed.InvalidInputError, match="a folder that is there and stays"):
+    with pytest.raises(kfed.InvalidInputError, match="KFED_ASKED must be an existing folder that stays"):
         message_reply(table, "north", {}, SiteTerms(), AskedNote(tmp_path / "gone" / "table.asked"))
     note.path.write_text("")
     with pytest.raises(kfed.InvalidInputError, match="cannot be read"):

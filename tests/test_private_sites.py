@@ -113,7 +113,7 @@ def test_private_rows_are_labelled_when_the_answer_comes(folder):
         (["north.csv", "--epsilon", "nan", "--radius", "4"], "epsilon must be"),
         (["north.csv", *PRIVATE, "--delta", "1"], "delta must be less than 1"),
         (["north.csv", *PRIVATE, "--budget", "0"], "budget must be"),
-        (["north.csv", "--epsilon", "1", "--radius", "0.001"], "smaller than every row"),
+        (["north.csv", "--epsilon", "1", "--radius", "0.001"], "below the norm of every row"),
         (["few.csv", "--epsilon", "0.1", "--radius", "4"], "80 rows cannot carry epsilon 0.1"),
     ],
 )

@@ -143,7 +143,7 @@ def test_a_table_is_labelled_row_by_row_only_by_the_rows_that_were_clustered(two
     for rows in (kept.read_rows("other.csv").values, kept.read_rows("own.csv").values[::-1]):
         with pytest.raises(kfed.InvalidInputError, match="the means of these rows are not its centers"):
             kept.labels(clusters, rows)
-    with pytest.raises(kfed.InvalidInputError, match="must be the 40 of 'own' that were clustered; got 39"):
+    with pytest.raises(kfed.InvalidInputError, match="must be the 40 clustered rows of 'own'; got 39"):
         kept.labels(clusters, kept.read_rows("own.csv").values[1:])
 
 

@@ -135,7 +135,7 @@ def test_two_scales_are_refused_with_what_to_do(folder):
     assert run("device", "south.csv", "--schema", "schema.json", "--force").exit_code == 0
     said = run("aggregate", "north.kfed", "south.kfed").stderr
     assert "all devices must use one scale" in said
-    assert "(--schema), or everywhere without" in said
+    assert "use the agreed schema on all devices or on none" in said
 
 
 def test_a_frame_that_mixes_types_is_refused_by_the_name_of_the_column_and_no_cell_is_shown():

@@ -93,7 +93,7 @@ def test_a_message_by_another_schema_is_refused_and_hears_what_differs(caller, s
 def test_plain_numbers_are_refused_where_there_is_a_schema(caller):
     create(caller)
     plain = kfed.DeviceMessage("north", [[1.0, 2.0, 3.0, 4.0]], [9], feature_names=AGREED.names)
-    assert "`kfed join` fetches the schema" in caller.put(plain).json()["detail"]
+    assert "pass the schema, without as_is and scale" in caller.put(plain).json()["detail"]
 
 
 def test_a_device_may_ask_for_the_schema(caller):

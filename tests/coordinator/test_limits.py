@@ -161,7 +161,7 @@ def test_large_bodies_share_the_memory_and_small_ones_always_find_room():
         held = [Body({"headers": []}, receive, 2**19, bodies) for _ in range(4)]
         parts = [body.receive() for body in held[:3] for _ in range(6)]
         await asyncio.gather(*parts)
-        with pytest.raises(ProblemError, match="too many large requests") as refused:
+        with pytest.raises(ProblemError, match="too many large uploads") as refused:
             await asyncio.gather(*(held[3].receive() for _ in range(4)))
         assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
         small = Body({"headers": []}, receive, 2**19, bodies)

@@ -123,7 +123,7 @@ def test_an_owner_that_another_one_succeeded_writes_nothing(store_address, monke
         first.read_back,
     ]
     for write in writes:
-        with pytest.raises(StoreUnavailableError, match=r"another coordinator has taken it over|has to be read back"):
+        with pytest.raises(StoreUnavailableError, match=r"another coordinator has taken it over|must be reloaded"):
             write()
     assert "another coordinator has taken it over" in caplog.text
     assert second.change_devices([arrival("c")])[0].sequence == 3

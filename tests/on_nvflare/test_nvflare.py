@@ -152,7 +152,7 @@ def test_a_job_holds_no_code_and_its_clusters_go_to_the_server_alone(tmp_path):
     made = files_under(tmp_path / "jobs")
     assert not [name for name in made if name.endswith(".py")]
     assert [name.split("/")[-3] for name, content in made.items() if b"north" in content] == ["app_server"]
-    with pytest.raises(kfed.InvalidInputError, match="sites must be named"):
+    with pytest.raises(kfed.InvalidInputError, match="pass sites when clusters is given"):
         kfed_job("late", clusters=clusters)
 
 

@@ -207,7 +207,7 @@ def test_labels_that_no_operator_asked_for_are_not_written(monkeypatch):
 
 def test_a_name_of_a_site_does_not_lead_out_of_the_folder_for_labels(tmp_path):
     found = run(client_of(HOSPITALS / "north.csv"), names={"1": "../../escaped"}, n_clusters=2)
-    assert "the name of a site must do for a file" in found["unlabelled"]["../../escaped"]
+    assert "the name of a site must be a valid file name" in found["unlabelled"]["../../escaped"]
     assert not list(tmp_path.rglob("*escaped*"))
 
 

@@ -37,8 +37,8 @@ class AskedNote:
         """Raise if another question was answered before; call it before the table is read."""
         if not self.path.parent.is_dir():
             raise RefusedError(
-                "this site has no place to note what it was asked, so nothing is sent; its operator sets KFED_ASKED to "
-                "a folder that is there and stays"
+                "KFED_ASKED must be an existing folder that stays when a task is over; nothing is sent, since the "
+                "site cannot note what it was asked"
             )
         noted = self._noted()
         if noted is not None and {name: noted.get(name) for name in ("site", "options")} != _plain(site, options):
@@ -58,8 +58,8 @@ class AskedNote:
             return
         except OSError as error:
             raise RefusedError(
-                "this site cannot note what it was asked, so nothing is sent; KFED_ASKED must be a folder that it can "
-                "write to"
+                "KFED_ASKED must be a folder that this site can write to; nothing is sent, since it cannot note what "
+                "it was asked"
             ) from error
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(note)
@@ -83,7 +83,7 @@ class AskedNote:
             noted = None
         if not isinstance(noted, dict):
             raise RefusedError(
-                "the note of what this site was asked cannot be read; its operator looks into KFED_ASKED"
+                "the note of what this site was asked cannot be read; its operator can remove it (KFED_ASKED)"
             )
         return noted
 

@@ -81,7 +81,7 @@ class SiteTerms:
         if path is None:
             raise InvalidInputError(f"KFED_{name.upper()} is not set at this site; its operator sets it to a file")
         if "{site}" in path and not _FILE_NAME.fullmatch(site):
-            raise InvalidInputError(f"the name of a site must do for a file where paths hold it; got {site!r}")
+            raise InvalidInputError(f"the name of a site must be a valid file name, since paths use it; got {site!r}")
         return Path(path.replace("{site}", site))
 
     def note(self, table: str, folder: Path | None = None) -> AskedNote:
@@ -92,7 +92,7 @@ class SiteTerms:
                 "KFED_ASKED is not set at this site; its operator sets it to a folder that stays when a task is over"
             )
         if Path(table).name != table:
-            raise RefusedError("the name of the table must do for a file")
+            raise RefusedError("the name of the table must be a valid file name")
         return AskedNote(folder / f"{table}{ENDING}")
 
 

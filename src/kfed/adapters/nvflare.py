@@ -77,7 +77,7 @@ def kfed_job(
         Seconds to wait for sites, each time they are asked; the others can be answered later.
     """
     if clusters is not None and not sites:
-        raise InvalidInputError("sites must be named where clusters are given: those that are to be answered")
+        raise InvalidInputError("pass sites when clusters is given: the sites to answer")
     there = None if clusters is None else Path(clusters).name
     job = FedJob(name=name, min_clients=1)
     job.set_app_packages(["kfed"])

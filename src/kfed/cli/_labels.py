@@ -72,8 +72,8 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
 
 
 def _empty_text(n_rows: int) -> str:
-    has = "has" if n_rows == 1 else "have"
-    return f"{plural(n_rows, 'row')} {has} no filled cell: there, the cluster means nothing and the distance is empty"
+    has, their = ("has", "its") if n_rows == 1 else ("have", "their")
+    return f"{plural(n_rows, 'row')} {has} no filled cell: {their} cluster is arbitrary, and the distance is empty"
 
 
 def label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Array) -> dict[str, Any]:

@@ -47,7 +47,7 @@ Bits = Annotated[
     Any,
     option(
         "4|8|16",
-        "Round the numbers of centers to this many bits; the message is smaller, and says how far off they may be.",
+        "Round the numbers of centers to this many bits, for a smaller message, which states the rounding error.",
         "--bits",
         parser=_bits,
     ),
@@ -68,7 +68,7 @@ Rule = Annotated[
         "|".join(RULES),
         "How centers are grouped: paper is Algorithm 2 of the paper, pooled is for summaries of rows, robust tolerates "
         "stray centers, and regions is for messages of regions (`kfed aggregate --message`), which may have several "
-        "centers of one cluster. By default pooled if a site sent a summary, and else paper; numbers of clusters are "
+        "centers of one cluster. By default pooled if a site sent a summary, otherwise paper; numbers of clusters are "
         "compared by pooled or robust.",
         "--rule",
         show_default=False,
@@ -115,7 +115,7 @@ class SiteOptions:
         Any,
         option(
             "N|auto",
-            "Number of local clusters. Without it, a fine summary of the rows is sent; auto finds a number.",
+            "Number of local clusters. Without it, a fine summary of the rows is sent; auto estimates it.",
             "-k",
             "--n-local-clusters",
             parser=number_or_auto,
@@ -130,7 +130,7 @@ class SiteOptions:
     exclude: Exclude = None
     id_column: Annotated[
         str | None,
-        option("NAME", "Column that says whose each row is; rows are counted and labelled by it, and it stays here."),
+        option("NAME", "Column with the id of the person or owner of each row; counts and labels use it. Not sent."),
     ] = None
     weight_column: Annotated[str | None, option("NAME", "Column with the weight of each row.")] = None
     scale: ScaleFile = None
@@ -140,7 +140,7 @@ class SiteOptions:
     ] = None
     as_is: Annotated[
         bool | None,
-        flag("--as-is/--by-column", "Whether to use numbers as they are, or to put the columns on one scale."),
+        flag("--as-is/--by-column", "Use numbers unchanged (--as-is), or scale each column (--by-column)."),
     ] = None
     kinds: Kinds = None
     missing: Annotated[
@@ -163,7 +163,8 @@ class SiteOptions:
         str,
         option(
             "withhold|borrow",
-            "What to do with clusters of too few rows: withhold them, or borrow the nearest rows of larger ones.",
+            "Clusters of too few rows: withhold them, or borrow the nearest rows of larger ones (needs --as-is or "
+            "--scale).",
         ),
     ] = "withhold"
     seed: Annotated[int, option("N", "Seed of all random choices, together with the name of the site.")] = 0
@@ -179,12 +180,12 @@ class SiteOptions:
             "possible.",
         ),
     ] = False
-    float32: Annotated[
-        bool, flag("--float32", "Compute and send in single precision; for numbers taken as they are (--as-is).")
-    ] = False
+    float32: Annotated[bool, flag("--float32", "Compute and send in single precision; with --as-is or --scale.")] = (
+        False
+    )
     bits: Bits = None
     epsilon: Annotated[
-        float | None, option("E", "Make the message differentially private; 1 is a strong promise, 0.1 a stronger one.")
+        float | None, option("E", "Make the message differentially private: smaller is more private; 1 is strong.")
     ] = None
     delta: Annotated[
         float | None, option("D", "With --epsilon: less than 1 over the number of rows; by default 1e-6.")
@@ -192,7 +193,7 @@ class SiteOptions:
     radius: Annotated[
         float | None,
         option(
-            "R", "With --epsilon: a public bound on the length of a row; by default 2 sqrt(columns) on an agreed scale."
+            "R", "With --epsilon: a public bound on the norm of a row; by default 2 sqrt(columns) on an agreed scale."
         ),
     ] = None
     budget: Annotated[
@@ -258,7 +259,7 @@ class SiteOptions:
         if radius is None:
             raise InvalidInputError(
                 "--epsilon needs --schema or --scale, agreed with the other sites and not computed from these rows; or "
-                "--radius, a bound on the length of a row as it is"
+                "--radius, a bound on the norm of an unscaled row"
             )
         return Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
 

@@ -48,7 +48,7 @@ def cost_text(cost: dict[str, Any]) -> Iterator[str]:
     """The same in words, with what would help if the noise is too much."""
     errors, nearest = cost["expected_errors"], cost["nearest_centers"]
     if not errors:
-        yield "no cluster can be told from the noise: more rows, a larger epsilon, or fewer clusters or columns help"
+        yield "the noise hides every cluster: more rows, a larger epsilon, or fewer clusters or columns help"
         return
     apart = "" if nearest is None else f"; the nearest two centers are {nearest:.3g} apart"
     yield f"noise puts a center off by about {min(errors):.3g} to {max(errors):.3g}{apart}"

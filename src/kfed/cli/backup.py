@@ -22,7 +22,7 @@ app = typer.Typer(help="Back up and restore the store of a coordinator.", no_arg
     "`kfed coordinator backup postgresql://kfed@db/kfed monday.backup`   the password may be in PGPASSWORD"
 )
 def backup(store: Store, file: BackupFile, force: Force = False, as_json: Json = False) -> None:
-    """Write everything that a store holds to one file; a coordinator may be using it meanwhile.
+    """Write everything in a store to one file; a coordinator may be running meanwhile.
 
     The file holds the messages of devices and the hashes of all tokens; it can be read by its owner only.
     """
@@ -46,7 +46,7 @@ def restore(
     force: Annotated[bool, flag("--force", "Replace what the store holds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Replace everything that a store holds by a backup; a coordinator that is using it goes on with that.
+    """Replace everything in a store with a backup; a running coordinator switches to the backup.
 
     What came after the backup is gone: devices that joined since then send their messages again.
     """

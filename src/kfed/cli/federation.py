@@ -76,7 +76,7 @@ def create(
     features: Annotated[
         str | None, option("A,B,...", "Names of the features, in the order that all devices use.")
     ] = None,
-    columns: Annotated[str | None, option("A,B,...", "Or columns of tables, of any kind and in any order.")] = None,
+    columns: Annotated[str | None, option("A,B,...", "Or column names, for table messages; in any order.")] = None,
     n_features: Annotated[int | None, option("N", "Or the number of features, without names.", min=1)] = None,
     schema: Annotated[
         Path | None,
@@ -86,7 +86,7 @@ def create(
         Any,
         option(
             "N|auto",
-            "Number of shared clusters. Without it, the best number is used; auto: only if one clearly stands out.",
+            "Number of shared clusters. Default: the best number. auto: aggregate only if one stands out.",
             "-k",
             "--n-clusters",
             parser=number_or_auto,

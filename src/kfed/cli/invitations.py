@@ -22,7 +22,7 @@ TokenFile = Annotated[Path | None, option("FILE", "File for the token.", "--toke
 
 @app.command(
     epilog="`kfed federation invite clinics north`   writes clinics-north.token\n\n"
-    "`kfed join URL --federation clinics --token-file clinics-north.token --id north ...`   there"
+    "`kfed join URL --federation clinics --token-file clinics-north.token --id north ...`   run at the site"
 )
 @with_option_groups
 def invite(

@@ -66,9 +66,9 @@ def join(
 ) -> None:
     """Cluster the rows of this site, send a few centers to a coordinator, wait, and label the rows.
 
-    No row is sent as such: the message holds the mean, the size and the spread of groups of rows, each of at least
-    --min-cluster-size; `kfed device` and `kfed inspect` show it beforehand. The command may be stopped and run again at
-    any time: nothing is sent twice.
+    No row is sent: the message holds the mean, the size and the spread of groups of at least --min-cluster-size rows.
+    `kfed device` and `kfed inspect` show it beforehand. The command may be stopped and run again at any time: nothing
+    is sent twice.
     """
     from kfed.coordinator.client import DeviceClient, Ticket
 

@@ -26,7 +26,7 @@ def refine(
     local: Annotated[Path, typer.Argument(metavar="LOCAL", help="The .local file that this site kept.")],
     data: Annotated[Path, option("TABLE", TABLE_HELP)],
     clusters: Annotated[
-        Path, option("FILE", "What came back: the aggregation, or this site's identity.", "--clusters")
+        Path, option("FILE", "The file you received: the aggregation, or the identity of this site.", "--clusters")
     ],
     output: Annotated[
         Path | None, option("FILE", "The message to send; by default LOCAL with the ending .refined.", "-o", "--output")
@@ -39,8 +39,8 @@ def refine(
     """Count the rows of this site by shared cluster, for a second message that makes the clusters better.
 
     It holds the mean and the size of each shared cluster at this site, over the same rows as the first message. Rows
-    change their cluster only in groups of at least the --min-cluster-size of the first message, so that the difference
-    between the two messages is about no fewer rows than either of them. A site that sends none counts as before.
+    change their cluster only in groups of at least the --min-cluster-size of the first message, so subtracting the
+    messages reveals no smaller group. Sites that send none keep their first message.
     """
     message_path = local.with_suffix(".refined") if output is None else output
     second_path = message_path.with_name(f"{message_path.name}.local")

@@ -45,7 +45,7 @@ def report(
         Path | None, option("FILE", "Also write centers and profiles, a line for each column.", "--csv")
     ] = None,
     names: Annotated[Path | None, option("FILE", "JSON with names of clusters.")] = None,
-    image: Annotated[Any, option("HxW", "The features are the pixels of such an image.", parser=image_shape)] = None,
+    image: Annotated[Any, option("HxW", "Show features as an image of this size.", parser=image_shape)] = None,
     scale: Annotated[
         Path | None, option("FILE", "The scale that rows were clustered on, to show columns in original units.")
     ] = None,

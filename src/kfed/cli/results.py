@@ -16,8 +16,6 @@ from kfed.cli.federation import Ask, Name, app
 from kfed.cli.invitations import Device
 from kfed.errors import InvalidInputError
 
-Output = Annotated[Path | None, option("FILE", "Where to write it.")]
-
 
 @app.command(epilog="`kfed federation compare clinics -k 2-12`")
 @with_option_groups
@@ -55,9 +53,9 @@ def rename(
 @with_option_groups
 def download(
     name: Name,
-    aggregation: Output = None,
-    report: Output = None,
-    centers: Output = None,
+    aggregation: Annotated[Path | None, option("FILE", "Write the aggregation here.")] = None,
+    report: Annotated[Path | None, option("FILE", "Write the report here.")] = None,
+    centers: Annotated[Path | None, option("FILE", "Write the centers and profiles here.")] = None,
     force: Force = False,
     as_json: Json = False,
     *,

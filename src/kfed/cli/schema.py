@@ -70,7 +70,7 @@ def agree_on_schema(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Make one schema for all sites of their summaries: the columns, all levels, and one scale."""
+    """Combine site summaries into one schema: the columns, all levels, and one scale."""
     claim([output], inputs=files, force=force)
     summaries = {path.stem: TableSummary.load(path) for path in files}
     schema, notices = agree(summaries), units_that_differ(summaries)

@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base.files import write
+from kfed._base.report import Notes
 from kfed.cli._app import app
 from kfed.cli._comparison import compare_and_show, show_comparison
 from kfed.cli._options import Rule
@@ -43,14 +44,14 @@ MAX_NAME = 120
 @app.command(
     epilog="`kfed aggregate *.kfed`   finds how many clusters there are, and writes clusters.kfed\n\n"
     "`kfed aggregate *.kfed -k 16 -o clusters.kfed`\n\n"
-    "`kfed aggregate *.kfed -k 2-12 --plot k.png`   to see how many clusters there are\n\n"
+    "`kfed aggregate *.kfed -k 2-12 --plot k.png`   only compares these numbers of clusters\n\n"
     "`kfed aggregate *.kfed -k auto --rule robust`   if k is not known and some rows are bad\n\n"
     "`kfed aggregate *.kfed -k 16 --rule robust --min-devices 2`   no site makes a cluster of its own\n\n"
     "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
     "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region, as one device\n\n"
     "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   after `kfed refine` at the sites\n\n"
     "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and the parent server of the regions\n\n"
-    "clusters.kfed holds the centers of all devices. If they should not see those of each other, send each "
+    "clusters.kfed holds the centers of all devices. If devices should not see the centers of others, send each "
     "its identity instead: answers/site7.identity holds only the shared clusters."
 )
 def aggregate(
@@ -59,8 +60,8 @@ def aggregate(
         Any,
         option(
             "N|A-B|auto",
-            "Number of shared clusters. Without it, the best number is used; auto: only if one clearly stands out; "
-            "2-12: compare these numbers.",
+            "Number of shared clusters. Default: the best number. auto: fail unless one stands out. 2-12: only compare "
+            "these numbers.",
             "-k",
             "--n-clusters",
             parser=number_range_or_auto,
@@ -79,13 +80,18 @@ def aggregate(
     ),
     rule: Rule = DEFAULT,
     first_device: Annotated[
-        str | None, option("NAME", "The device to start from; by default the one with the most rows.")
+        str | None,
+        option(
+            "NAME",
+            "The device to start from; the pooled rule starts from its largest center alone. By default the one with "
+            "the most rows among those with at most k centers, or a single center if --min-devices is above 1.",
+        ),
     ] = None,
     min_devices: Annotated[
         int | None,
         option(
             "N",
-            "Number of sites that every cluster must rest on; centers of fewer sites are set aside, and named. By "
+            "Least number of sites behind every cluster; centers of fewer sites are set aside, and named. By "
             "default 1, or 2 with the robust and the pooled rule if 30 sites or more sent centers.",
             min=1,
         ),
@@ -171,7 +177,7 @@ def _aggregate_auto(
         note("no clusters were written; choose a number from the table, and pass it with -k")
         raise typer.Exit(1)
     if not as_json:
-        say(*on_terminal(found.blocks()))
+        say(*on_terminal([found.table(), Notes(tuple(found.notes()))]))  # the reason is said with the clusters
     return result
 
 
@@ -245,7 +251,7 @@ def _aggregate_text(facts: dict[str, Any]) -> list[Any]:
         rich_table(None, ["cluster", "rows", "device centers", "devices"], rows),
         f"  [green]wrote[/]  {escape(facts['output'])}  (for `kfed label` and `kfed assign`)",
     ]
-    if facts["k_choice"]:
+    if facts["k_choice"] and "unsure k" not in [warning["code"] for warning in facts["warnings"]]:
         lines.insert(1, f"  [green]found[/]  {escape(facts['k_choice'])}")
     if facts["identities"]:
         folder = escape(str(Path(next(iter(facts["identities"].values()))).parent))

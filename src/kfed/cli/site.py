@@ -46,8 +46,8 @@ def device(
 ) -> None:
     """Cluster the rows of this site; write a small file to send and a file to keep.
 
-    The message (.kfed) holds the mean, the size and the spread of groups of rows, and no row as such. The local file
-    (.local) stays here: it labels the rows when the answer comes.
+    The message (.kfed) holds the mean, the size and the spread of groups of rows. Unless --min-cluster-size is 1, it
+    contains no single row. The local file (.local) stays here: it labels the rows when the answer comes.
     """
     message_path = Path(f"{data.stem}.kfed") if output is None else output
     local_path = message_path.with_name(f"{message_path.name.removesuffix('.kfed')}.local")
@@ -78,8 +78,8 @@ def label(
         Path,
         option(
             "FILE",
-            "What came back: the aggregation or the identity of this site; or the .ticket from `kfed join`, to ask "
-            "for it. New rows can also be labelled by a model from `kfed export`.",
+            "The file you received: the aggregation or the identity of this site; or the .ticket from `kfed join`, to "
+            "fetch it. New rows can also be labelled by a model from `kfed export`.",
             "--clusters",
         ),
     ],

@@ -102,7 +102,9 @@ class Federation:
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
         if self.rounds not in (1, 2) or (self.rounds == 2 and self.max_epsilon is not None):
-            raise InvalidInputError("rounds must be 1 or 2, and 1 if messages must be private: a second one is not")
+            raise InvalidInputError(
+                "rounds must be 1 or 2; rounds=2 cannot be combined with max_epsilon: a second message is not private"
+            )
         if self.max_epsilon is not None and self.schema.scaling == "by message":
             raise InvalidInputError(
                 "messages that must be private need a schema with a shift and scale of every column"

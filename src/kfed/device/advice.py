@@ -26,7 +26,7 @@ def rows_not_sent(found: LocalClustering, min_cluster_size: int, *, was_asked: b
     `was_asked` says whether the caller gave the number of clusters. Fewer rows than fill a cluster are not worth a
     word: those far from all others are withheld on purpose.
     """
-    why = f"each has fewer than {min_cluster_size} different rows, is mostly one row, or has a row for its center"
+    why = f"each has fewer than {min_cluster_size} different rows, is mostly one row, or its center equals a row"
     n_rows = np.count_nonzero(found.withheld[found.labels])
     if min_cluster_size > 1 and found.withheld.all():
         yield Notice(

@@ -17,7 +17,7 @@ from kfed.device.rows import Rows
 
 
 def with_borrowed(rows: Rows, solution: Solution, least: int) -> Solution:
-    """The clusters as the message tells of them: small ones have borrowed rows, up to `least` in all."""
+    """The clusters as they are sent: those of fewer than `least` rows borrow others until they have that many."""
     n_clusters = solution.centers.shape[1]
     labels, centers, settled = solution.labels.copy(), solution.centers.copy(), solution.settled.copy()
     for device in range(rows.n_devices):

@@ -42,7 +42,7 @@ def counted_rows(is_there: Array, schema: FeatureSchema) -> Array:
     if schema.missing == "drop":
         filled = np.where(is_there.all(axis=1), 1, 0)
         if not filled.any():
-            raise InvalidInputError("every row has a missing cell, so none is left to count; use --missing observed")
+            raise InvalidInputError("every row has a missing cell, so none is left to count; use missing='observed'")
     counted = np.asarray(filled >= LEAST_OBSERVED)
     return counted if counted.any() else np.ones(len(is_there), bool)
 

@@ -203,7 +203,7 @@ class LocalClustering(KfedFile):
         if isinstance(points, bool | np.bool_):
             raise InvalidInputError(f"refine must be the points that were clustered; got {points}: pass refine=points")
         if self.private is not None and self.private.schema is not None:
-            raise InvalidInputError("refine must be None for a private table with a schema; it has plain labels only")
+            raise InvalidInputError("refine is not supported for private tables with a schema; pass refine=None")
         return self._of_shape(checks.finite_table(points, "refine"))
 
     def _of_shape(self, points: Any) -> Any:
@@ -218,8 +218,8 @@ class LocalClustering(KfedFile):
         """Global cluster of every local cluster, (n_local_clusters,)."""
         if self._sent_as - {_UNNAMED} and identity.device_id not in self._sent_as:
             raise InvalidInputError(
-                f"identity must be the answer to {min(self._sent_as - {_UNNAMED})!r}, as which this device sent its "
-                f"message; got the answer to {identity.device_id!r}"
+                f"identity must be for {min(self._sent_as - {_UNNAMED})!r}, the id in this device's message; got the "
+                f"identity for {identity.device_id!r}"
             )
         if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(

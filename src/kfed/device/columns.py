@@ -205,8 +205,8 @@ def _cluster_privately(
 ) -> LocalClustering:
     if schema.scaling != "agreed":
         raise InvalidInputError(
-            "a private message needs a schema with the shift and scale of every column, agreed with the other sites; "
-            "a scale that is computed from the rows is not private"
+            "a private message needs a schema with the shift and scale of every column, agreed with the other devices; "
+            "a scale computed from the rows is not private"
         )
     filled = np.nan_to_num(own_scale(values, schema).apply(values), nan=0.0)
     found = cluster_device(filled, n_local_clusters, privacy=privacy, **options)

@@ -66,7 +66,7 @@ def tolerances_of(some: Array, centers: Array) -> Array:
 
 
 def are_outweighed(totals: Array, heaviest: Array, least: int) -> npt.NDArray[np.bool_]:
-    """Tell of which sums of weights a single row holds more than one part in `least`, or which are empty.
+    """Which sums of weights are zero, or more than 1 / `least` of them the weight of a single row.
 
     The bound is lowered a little, since a sum of m equal weights may fall short of m times the weight by rounding.
     """
@@ -163,5 +163,5 @@ def have_enough_ids(ids: Array, weights: Array, labels: Array, n_clusters: int, 
 
 
 def are_mostly_of_one(totals: Array, heaviest: Array) -> npt.NDArray[np.bool_]:
-    """Tell of which sums more than half is the part of the heaviest id."""
+    """Which totals are more than half the weight of one id."""
     return np.asarray(2 * heaviest > totals * (1 + 1e-6))

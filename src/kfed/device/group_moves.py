@@ -22,7 +22,7 @@ MOST_NODES = 400
 
 
 def move_in_groups(cells: ToldCells, own: Array, wanted: Array, floor: int, n_clusters: int) -> Array:
-    """Global cluster of each told row: the wanted one, unless it would tell of too few rows, (n_rows,).
+    """Global cluster of each told row: the wanted one, unless that would reveal a group below the floor, (n_rows,).
 
     Parameters
     ----------

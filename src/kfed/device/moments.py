@@ -52,11 +52,13 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
             f"got shape {rows.shape}"
         )
     if local.private is not None:
-        raise InvalidInputError("moments cannot be sent with privacy, since no noise is added to them; leave one out")
+        raise InvalidInputError(
+            "moments cannot be sent with privacy: they would have no noise; drop moments or privacy"
+        )
     if local.sent is not None and not np.array_equal(local.sent.counts, local.counts):
-        raise InvalidInputError("moments need rows that count once; some were borrowed: use small_clusters='withhold'")
+        raise InvalidInputError("moments cannot be combined with borrowed rows; use small_clusters='withhold'")
     if _are_too_few(local):
-        raise InvalidInputError("moments of so few rows would reveal them; leave moments out")
+        raise InvalidInputError("moments of so few rows would reveal them; drop moments")
     weights = checks.sample_weight(sample_weight, rows)
     sent = ~local.withheld[local.labels]
     dense = (rows[sent].toarray() if checks.is_sparse(rows) else rows[sent]).astype(np.float64)

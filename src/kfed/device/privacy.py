@@ -138,14 +138,14 @@ def _look_at(points: Array, n_clusters: int, privacy: Privacy) -> None:
     share = float((lengths > privacy.radius).mean()) if n_points else 0.0
     if share == 1:
         raise InvalidInputError(
-            "radius is smaller than every row, so nothing would be left of them; agree on a larger one"
+            "radius is below the norm of every row, so every row would be clipped; agree on a larger radius"
         )
     if n_points * float(privacy.delta or 0) >= 1:
         raise InvalidInputError(
             f"delta must be less than 1 / {n_points}, one over the number of rows; got {privacy.delta}"
         )
     if share > CLIPPED_SHARE:
-        _warn(f"{share:.0%} of the rows are farther out than the radius; agree on a larger one", "clipped")
+        _warn(f"{share:.0%} of the rows are clipped: their norm exceeds the radius; agree on a larger one", "clipped")
     for found in _own_numbers(points, lengths, privacy.radius):
         _warn(f"{found}, the promise does not hold; agree on numbers that do not depend on them", "own-scale")
     needed = privacy.least_points(n_clusters, n_features)

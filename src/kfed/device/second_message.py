@@ -91,15 +91,15 @@ def _check(local: LocalClustering, min_cluster_size: int) -> None:
     checks.positive_integer(min_cluster_size, "min_cluster_size")
     if local.private is not None:
         raise InvalidInputError(
-            "a private device sends one message: a second one would be about the same rows, and break the promise of "
-            "the first"
+            "a private device sends only one message: a second one about the same rows would break the promise of the "
+            "first"
         )
     if local.refines is not None:
-        raise InvalidInputError("this is a second message already; a device sends two messages at most")
+        raise InvalidInputError("this clustering is a second message already; a device sends at most two messages")
     if local.sent is not None and not np.array_equal(local.sent.centers, local.centers):
         raise InvalidInputError(
-            "small clusters borrowed rows in the first message, so that a second one could tell of single rows; use "
-            "small_clusters='withhold' if there are to be two"
+            "a second message is not possible after borrowing: small clusters borrowed rows in the first, so both "
+            "together could reveal single rows; use small_clusters='withhold'"
         )
 
 

@@ -110,7 +110,7 @@ class _Among:
         return np.asarray(np.maximum(spread, 0) / np.maximum(self.squares, 1e-300))
 
     def against(self, products: Array, variances: Array) -> Array:
-        """What speaks against each cluster, beside the nearest one of the row, (n_rows, n_clusters)."""
+        """How much less likely each cluster is than the nearest one of the row, a log ratio, (n_rows, n_clusters)."""
         distances = np.diag(self.among) - 2 * products  # less the squared length of the row
         nearest = distances.argmin(axis=1)
         gaps = distances - distances.min(axis=1, keepdims=True)

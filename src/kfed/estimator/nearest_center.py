@@ -129,7 +129,7 @@ class NearestCenter(
                 privacy=privacy,
             )
         if privacy is not None and local.withheld.all():
-            raise InvalidInputError("no cluster can be told from the noise; see the warning for what would help")
+            raise InvalidInputError("the noise hides every cluster; see the warning for what would help")
         self.cluster_centers_ = local.centers[local.counts > 0]
         self.labels_ = self._nearest(X)
         self.inertia_ = self._cost(X, self.labels_, weights)

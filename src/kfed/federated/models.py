@@ -160,7 +160,7 @@ class FederatedModels:
 
     def _route_to(self, device_id: str, model: int) -> Route:
         if not isinstance(self._route, OneEach):
-            raise InvalidInputError("group must be None: here each row of a device has its own group")
+            raise InvalidInputError("group must be None when rows have their own groups")
         return self._route.plus(device_id, model)
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from kfed.wire import MessageBatch, Notice
 
 MIXED_UP = 0.4
 """Standard deviation of the points about local centers, over the gap between neighbouring global centers, from which
-local clusters seem to be mixtures. On six public sets it was at most 0.35 where the cost was within half of pooled
+local clusters seem to mix several. On six public sets it was at most 0.35 where the cost was within half of pooled
 k-means', and at least 0.78 on devices that are alike with k^(z) = sqrt(k), where the cost was 5 to 38 times as high."""
 
 
@@ -55,7 +55,7 @@ def advice(
             "single center",
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
             f"({text.listed(list(map(str, lone)))}); a single outlier can cause that: "
-            f"look at them{'' if rule in ('robust', 'pooled') else ', use the robust rule,'} or ask for fewer clusters",
+            f"check them{'' if rule in ('robust', 'pooled') else ', use the robust rule,'} or ask for fewer clusters",
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
     if not (rule in ("regions", "pooled") or presence.is_heterogeneous):
@@ -67,21 +67,21 @@ def advice(
     if choice is not None and not choice.is_reliable:
         what = "no number of clusters stands out"
         if choice.comparison is not None and choice.comparison.recommended is not None:
-            what = "the number of clusters is not sure"
+            what = "the number of clusters is uncertain"
         yield Notice("unsure k", f"{what}, and {n_clusters} was taken: {choice.reason}")
     elif choice is not None and not choice.agreement:
-        yield Notice("unsure k", f"the number of clusters has no second opinion: {choice.reason}")
+        yield Notice("unsure k", f"the number of clusters could not be cross-checked: {choice.reason}")
 
 
 def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -> Iterator[Notice]:
-    """Say that local clusters seem to be mixtures of global ones.
+    """Say that local clusters seem to mix several global ones.
 
     Examples
     --------
     >>> from kfed import DeviceMessage
     >>> sent = [DeviceMessage(name, [[0.0], [10.0]], [50, 50], [1250.0, 1250.0]) for name in "ab"]
-    >>> next(mixed_up(MessageBatch.of(sent), np.array([[0.0], [10.0]]))).text[:74]
-    'local clusters seem to be mixtures: points spread 0.51 times as wide about'
+    >>> next(mixed_up(MessageBatch.of(sent), np.array([[0.0], [10.0]]))).text[:95]
+    'local clusters seem to mix several clusters (spread of points / gap between clusters is 0.51; e'
     """
     spread = CenterSpread.of(batch)
     if not spread.is_known or len(cluster_centers) < 2:
@@ -96,9 +96,9 @@ def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -
     if deviation > MIXED_UP * gap:
         yield Notice(
             "mixtures",
-            f"local clusters seem to be mixtures: points spread {deviation / max(gap, 1e-300):.2g} times as wide about "
-            f"local centers as neighbouring clusters lie apart, where at most {MIXED_UP:g} is expected; let devices "
-            f"look for more local clusters{'' if rule == 'robust' else ', or use the robust rule'}",
+            "local clusters seem to mix several clusters (spread of points / gap between clusters is "
+            f"{deviation / max(gap, 1e-300):.2g}; expected at most {MIXED_UP:g}); let devices look for more local "
+            f"clusters{'' if rule == 'robust' else ', or use the robust rule'}",
         )
 
 

@@ -211,7 +211,9 @@ class Aggregation(Questions, KfedFile):
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
         if self.rounds > 1:
-            raise InvalidInputError("a device must be removed before the second round; then refine the others again")
+            raise InvalidInputError(
+                "cannot remove a device after the second round; remove it from the first aggregation, then refine again"
+            )
         first_device = None if self.first_device == device_id else self.first_device
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
         return aggregate_batch(

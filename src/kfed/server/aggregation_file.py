@@ -120,9 +120,9 @@ def _check_shapes(batch: MessageBatch, grouping: Grouping) -> None:
     ]
     for array, kinds, shape, n_values in expected:
         if array.shape != shape or array.dtype.kind not in kinds:
-            raise InvalidInputError(f"its columns do not fit together: one is {array.dtype} of shape {array.shape}")
+            raise InvalidInputError(f"column shapes are inconsistent: one is {array.dtype} of shape {array.shape}")
         if n_values is not None and array.size and not 0 <= array.min() <= array.max() < n_values:
-            raise InvalidInputError("its columns do not fit together: one holds positions outside of another")
+            raise InvalidInputError("columns are inconsistent: one holds positions outside of another")
 
 
 def _check_devices(batch: MessageBatch) -> None:

@@ -202,8 +202,8 @@ def clusters_for(clustered: Clustered, message: DeviceMessage, labels: Array | N
         return _nearest(clustered, message)
     if not is_same:
         raise DuplicateDeviceError(
-            f"device {message.device_id!r} was aggregated with another message than this one; send the message that "
-            "was aggregated, or take the device out first"
+            f"device {message.device_id!r} was aggregated with a different message; send the message that was "
+            "aggregated, or remove the device first"
         )
     return labels
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.heavy_column import CODE, heavy_column, some_rows
-from kfed._base.text import plural
+from kfed._base.text import plural, verb
 from kfed.server.level_advice import late_level_advice, level_advice
 from kfed.server.scale_advice import late_off_scale, rows_off_scale
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, MessageBatch, Notice, agreed_scale
@@ -52,8 +52,8 @@ def column_advice(batch: MessageBatch, center_labels: Array) -> Iterator[Notice]
     for name in _constant_columns(list(ranges.values())):
         yield Notice(
             "constant",
-            f"column {name!r} is the same in all rows of a device, and differs between devices: it tells devices apart "
-            "and not rows; leave it out unless it is meant to",
+            f"column {name!r} is the same in all rows of a device, and differs between devices: it identifies devices; "
+            "exclude it unless intended",
         )
         for own_ranges in ranges.values():
             own_ranges.pop(name, None)
@@ -259,7 +259,7 @@ def _left_out(batch: MessageBatch) -> Iterator[Notice]:
     silent = np.setdiff1d(np.arange(batch.n_devices), batch.owners)
     for position in silent[:5].tolist():
         yield Notice(
-            "no center", f"{batch.device_ids[position]!r} sent no center: its rows had no part in the clusters"
+            "no center", f"{batch.device_ids[position]!r} sent no center: its rows were not used for the clusters"
         )
     if batch.details is None:
         return
@@ -268,6 +268,6 @@ def _left_out(batch: MessageBatch) -> Iterator[Notice]:
     if total > 0.05 * (total + float(batch.counts.sum())):
         yield Notice(
             "rows left out",
-            f"{plural(total, 'row')} had no part in the clusters: their groups were too small to be sent, or too few "
-            "of their cells are filled; they get labels, too",
+            f"{plural(total, 'row')} {verb(total, 'was', 'were')} not used for the clusters: the groups were too small "
+            "to be sent, or too few cells are filled; these rows still get labels",
         )

@@ -5,7 +5,7 @@ A number stands out if it passes two tests, both beyond the paper:
 - every cluster survives other devices: its Jaccard similarity to the best match in a resampling is at least 0.8 on
   average (Hennig, "Cluster-wise assessment of cluster stability", CSDA 2007; the threshold is that of Tibshirani and
   Walther, "Cluster validation by prediction strength", JCGS 2005);
-- the clusters are no slices of one cloud: their silhouette is clearly above that of a Gaussian with the same covariance
+- the clusters are clearer than one cloud: their silhouette is clearly above that of a Gaussian with the same covariance
   (the null hypothesis of SigClust; Liu, Hayes, Nobel and Marron, JASA 2008).
 
 Of several that pass, the one with the silhouette farthest above that of one cloud is taken, or a larger one that is as
@@ -50,7 +50,7 @@ def compare_k(
         As in `kfed.aggregate`.
     n_clusters : iterable of int
         The values of k to compare; those above the number of device centers are left out.
-    rule : {"default", "robust", "pooled", "paper", "regions"}, the name of a rule of one's own, or a callable
+    rule : {"default", "robust", "pooled", "paper", "regions"}, the name of a custom rule, or a callable
         The rule that groups device centers, see `kfed.aggregate`. By default ``"pooled"`` for summaries of devices, and
         else ``"robust"``.
     min_devices : int, optional

@@ -100,7 +100,7 @@ def aggregate(
         Number of global clusters, k. Without it, or with ``"auto"``, it is the number that `choose_n_clusters` finds;
         where that is in doubt, values of k are compared, and the one that stands out is taken, or the best of them. The
         answer says how, in `k_choice`.
-    rule : {"default", "paper", "pooled", "robust", "regions"}, the name of a rule of one's own, or a callable
+    rule : {"default", "paper", "pooled", "robust", "regions"}, the name of a custom rule, or a callable
         By default ``"pooled"`` if a device sent a summary (`cluster_device` without a number), and else ``"paper"``.
         ``"paper"`` is Algorithm 2: farthest-first traversal from one device's centers, then one round of Lloyd.
         ``"pooled"`` is weighted k-means on all centers, where centers of rows from several clusters weigh less: on
@@ -109,7 +109,7 @@ def aggregate(
         to convergence; on clean separated data it gives the paper's answer.
         ``"regions"`` is for messages of aggregations (`Aggregation.to_message`), see `kfed.aggregate_tree`: it starts
         from one center, since a region may send several of one cluster, and weighs means by counts.
-        Rules of one's own: see `kfed.server.register_rule`.
+        Custom rules: see `kfed.server.register_rule`.
     first_device : str, optional
         The device whose centers the traversal starts from (step 2: "pick any z"). By default the one with
         the most points among those with at most `n_clusters` centers; the first id of several.
@@ -135,7 +135,7 @@ def aggregate(
     -----
     AggregationWarning
         If clusters rest on a single center, if centers were set aside, if devices are too alike for the paper's
-        corollary, or if a number of clusters was found that does not stand out or has no second opinion;
+        corollary, or if a number of clusters was found that does not stand out or could not be cross-checked;
         `Aggregation.notices` has each with its code.
 
     References
@@ -168,8 +168,8 @@ def _check_first(batch: MessageBatch) -> None:
     for message in batch.details.messages if batch.details else ():
         if message.details is not None and message.details.refines is not None:
             raise InvalidInputError(
-                f"the message of {message.device_id!r} is a second message, which refines clusters; pass these "
-                "clusters, too (--clusters, or kfed.aggregate_refined)"
+                f"the message of {message.device_id!r} is a second message; pass the clusters that it refines, too, to "
+                "kfed.aggregate_refined or `kfed aggregate`"
             )
 
 

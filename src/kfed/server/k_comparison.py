@@ -107,7 +107,7 @@ class KComparison(InNotebook):
 
     @property
     def recommended(self) -> int | None:
-        """The clearest k whose clusters are stable and more than slices of one cloud; None if there is none.
+        """The clearest k whose clusters are stable and clearer than one cloud; None if there is none.
 
         Of values that are about as clear, the one whose clusters come back best. But silhouettes are means over all
         rows, so that clusters of few rows may be merged for a little, and a few groups of clusters may be clearer than
@@ -149,9 +149,9 @@ class KComparison(InNotebook):
             return self._why_none()
         at = self._at(self.recommended)
         return (
-            f"its clusters come back when devices are left out or drawn anew (agreement {self.stability[at, 0]:.2f}, "
-            f"weakest cluster {self.weakest[at]:.2f}), and they are no slices of one cloud (silhouette "
-            f"{self.silhouettes[at]:.2f}, of one cloud {self.silhouettes_of_one_cloud[at]:.2f})"
+            f"stable when devices are resampled (agreement {self.stability[at, 0]:.2f}, weakest cluster "
+            f"{self.weakest[at]:.2f}), and clearer than one cloud without clusters (silhouette "
+            f"{self.silhouettes[at]:.2f} against {self.silhouettes_of_one_cloud[at]:.2f})"
         )
 
     def _stand_out(self) -> Array:
@@ -175,20 +175,19 @@ class KComparison(InNotebook):
 
     def _why_none(self) -> str:
         if not np.isfinite(self.agreements).any():
-            return "all centers are of one device, so that nothing can be said of other devices"
+            return "all centers are from one device, so stability across devices is unknown"
         if self.largest_share > MOST_HELD:
-            return f"one device has {self.largest_share:.0%} of the rows, so that leaving out others tells little"
+            return f"one device has {self.largest_share:.0%} of the rows, so resampling the others says little"
         at = self._at(self.best)
         if not self._are_apart().any():
             return (
-                "at every k, clusters could be slices of one cloud: their silhouette is at most "
-                f"{max(self._above_one_cloud.max(), 0):.3f} above that of one, where "
-                f"{ABOVE_ONE_CLOUD:g} would be clear"
+                "no k is clearly better than one cloud without clusters: the silhouette is at most "
+                f"{max(self._above_one_cloud.max(), 0):.3f} higher, and {ABOVE_ONE_CLOUD:g} would be clear"
             )
         return (
-            "wherever clusters are more than slices of one cloud, some of them do not come back when devices are left "
-            f"out or drawn anew: at k = {self.best} the weakest cluster has {self.weakest[at]:.2f}, where {STABLE:g} "
-            "would be clear"
+            "no k that is clearer than one cloud has stable clusters when devices are resampled; best is "
+            f"k = {self.best} (agreement {self.stability[at, 0]:.2f}, weakest cluster {self.weakest[at]:.2f}; "
+            f"{STABLE:g} would be stable)"
         )
 
     @property
@@ -249,7 +248,7 @@ class KComparison(InNotebook):
         )
         yield (
             f"stability is the agreement (adjusted Rand index) with {resamplings} of the devices, with the range of "
-            "nine in ten of them; weakest is the cluster that comes back worst"
+            "nine in ten of them; weakest is that of the least stable cluster"
         )
 
     def blocks(self) -> Iterator[Block]:

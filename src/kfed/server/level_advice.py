@@ -49,7 +49,7 @@ def late_level_advice(message: DeviceMessage, others: Iterable[DeviceMessage]) -
         if differing:
             yield Notice(
                 "spelling",
-                f"levels of column {name!r} of {message.device_id!r} differ in capital letters or blanks alone from "
+                f"levels of column {name!r} of {message.device_id!r} differ only in case or spaces from "
                 f"{quoted(list(differing.values()), MOST_SPELLINGS)} of the other devices, and do not count; write "
                 "them as the others do",
             )
@@ -80,7 +80,7 @@ def new_level_advice(column: Column, words: Sequence[str], codes: Array) -> Iter
     >>> unknown.text
     "1 cell of 'ward' holds a level that the others do not have, and counts as missing"
     >>> spelling.text
-    "levels of column 'ward' differ in capital letters or blanks alone from 'Innere' of the others; write them as ..."
+    "levels of column 'ward' differ only in case or spaces from 'Innere' of the others; write them as ..."
     """
     name, known = column.name, column.levels
     unknown = [code for code, word in enumerate(words) if word not in known]
@@ -97,7 +97,7 @@ def new_level_advice(column: Column, words: Sequence[str], codes: Array) -> Iter
     if differing:
         yield Notice(
             "spelling",
-            f"levels of column {name!r} differ in capital letters or blanks alone from "
+            f"levels of column {name!r} differ only in case or spaces from "
             f"{quoted(sorted(set(differing.values())))} of the others; write them as the others do",
         )
     elif not set(words) & set(known) - {OTHER}:
@@ -133,7 +133,7 @@ def _spelled_apart(name: str, found: Levels) -> Iterator[Notice]:
         more = f"; and {len(several) - MOST_SPELLINGS:,} more" if len(several) > MOST_SPELLINGS else ""
         yield Notice(
             "spelling",
-            f"levels of column {name!r} differ in capital letters or blanks alone between devices, and count as "
+            f"levels of column {name!r} differ only in case or spaces between devices, and count as "
             f"different; write them{IN_ONE_WAY}{shown}{more}",
         )
 

@@ -1,4 +1,4 @@
-"""Server rules of one's own, by name or as a callable: what `kfed.aggregate` takes as ``rule=``.
+"""Custom server rules, by name or as a callable: what `kfed.aggregate` takes as ``rule=``.
 
 A rule groups the device centers of a batch of messages. It gets the batch and k, and gives the cluster of each center;
 what else an `Aggregation` needs is computed from that.
@@ -34,7 +34,7 @@ _CALLABLES: dict[int, str] = {}
 
 
 def register_rule(name: str, rule: OwnRule) -> None:
-    """Make a rule of one's own known by a name, here and for `Aggregation.without` and the like.
+    """Register a custom rule under a name, by which `Aggregation.without` and the like find it, too.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ def off_scale(batch: MessageBatch) -> Iterator[Notice]:
     >>> from kfed import DeviceMessage
     >>> sent = [DeviceMessage(name, [[0.5 * at], [at]], [9, 9]) for name, at in {"a": 1, "b": -2, "c": 170}.items()]
     >>> [found.text for found in off_scale(MessageBatch.of(sent))]
-    ["all centers of 'c' lie more than 10 times as far out as those of most devices: are its rows on the scale ...?"]
+    ["all centers of 'c' lie more than 10 times farther from the middle than those of most devices: are its rows ...?"]
     """
     present, owners = np.unique(batch.owners, return_inverse=True)
     if not 3 <= len(present) <= MOST_SITES:
@@ -47,8 +47,8 @@ def off_scale(batch: MessageBatch) -> Iterator[Notice]:
         names = text.listed([repr(batch.device_ids[position]) for position in present[far]])
         yield Notice(
             CODE,
-            f"all centers of {names} lie more than {FAR_OUT:g} times as far out as those of most devices: are "
-            f"{'its' if len(far) == 1 else 'their'} rows on the scale that all agreed on?",
+            f"all centers of {names} lie more than {FAR_OUT:g} times farther from the middle than those of most "
+            f"devices: are {'its' if len(far) == 1 else 'their'} rows on the agreed scale?",
         )
 
 
@@ -59,13 +59,13 @@ def late_off_scale(message: DeviceMessage, cluster_centers: Array) -> Iterator[N
     --------
     >>> late = DeviceMessage("late", [[70.0], [110.0]], [9, 9])
     >>> next(late_off_scale(late, np.array([[-1.0], [1.0]]))).text
-    "all centers of 'late' lie more than 10 times as far out as those of all clusters: are its rows on the scale ...?"
+    "all centers of 'late' lie more than 10 times farther from the middle than any cluster: are its rows on ... scale?"
     """
     if _all_far_out(message.centers, cluster_centers):
         yield Notice(
             CODE,
-            f"all centers of {message.device_id!r} lie more than {FAR_OUT:g} times as far out as those of all clusters"
-            ": are its rows on the scale that all agreed on?",
+            f"all centers of {message.device_id!r} lie more than {FAR_OUT:g} times farther from the middle than any "
+            "cluster: are its rows on the agreed scale?",
         )
 
 
@@ -91,8 +91,8 @@ def rows_off_scale(rows: Array, cluster_centers: Array) -> Iterator[Notice]:
     if groups and _all_far_out(np.array(means), shown, np.array(errors)):
         yield Notice(
             CODE,
-            f"the new rows lie more than {FAR_OUT:g} times as far out as the centers of all clusters: are they on the "
-            "scale that all agreed on?",
+            f"the new rows lie more than {FAR_OUT:g} times farther from the middle than any cluster: are they on the "
+            "agreed scale?",
         )
 
 

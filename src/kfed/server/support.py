@@ -247,7 +247,7 @@ def median(values: Array, owners: Array) -> float:
 
 
 def may_lack_a_cluster(batch: MessageBatch, rows: Array, labels: Array) -> bool:
-    """Whether what was set aside of one device could be a cluster: beside those of these rows it is not small.
+    """Whether the centers of one device that were set aside could be a cluster: they are not small next to the others.
 
     Examples
     --------

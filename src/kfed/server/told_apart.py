@@ -110,7 +110,7 @@ class CenterGroups:
         return np.asarray(owners[self.is_pure[owners]])
 
     def share_joined(self, centers: Array, variances: Array) -> float:
-        """The share of devices of which one group holds two neighbours that lie apart, by the narrower one's spread."""
+        """Share of devices with two neighbouring centers in one group that lie apart by the smaller spread."""
         keys = self.owners.astype(np.int64) * len(self.means) + self.labels
         order = np.argsort(keys, kind="stable")
         nearest = np.full(len(keys), np.inf)

@@ -45,7 +45,7 @@ def aggregate_tree(
         Number of global clusters, k; also of each region that has more centers than that.
     fan_in : int
         Devices of a region, regions of the next, and so on; at least 2.
-    rule : {"default", "paper", "pooled", "robust"}, the name of a rule of one's own, or a callable
+    rule : {"default", "paper", "pooled", "robust"}, the name of a custom rule, or a callable
         As in `kfed.aggregate`, where the first region decides what the default is. Above the level of devices,
         ``"regions"`` takes the place of ``"paper"``.
     min_devices : int, optional

@@ -265,7 +265,7 @@ class LocalFile(KfedFile):
         With `must_be_same`, an `InvalidInputError` if they have changed; otherwise `tell` is told why there are none.
         """
         if path is None and self.clustering.is_summary:
-            tell("each row gets the cluster of its center; add --refine TABLE to label rows one by one")
+            tell("rows are labelled by group; pass --refine TABLE to label each row")
         if path is None:
             return None
         try:
@@ -275,7 +275,7 @@ class LocalFile(KfedFile):
         except (KFedError, OSError) as error:
             if must_be_same:
                 raise
-            tell(f"{path} was not used to label rows one by one: {error}")
+            tell(f"{path} was not used to label each row: {error}")
             return None
 
     def save_with_message(

@@ -101,8 +101,8 @@ def describe(
     if not any(column.features for column in columns):
         raise InvalidInputError(
             f"{where}: a table must have a column to cluster with numbers, or with levels that at least "
-            f"{plural(min_cluster_size, 'row')} have; this one has none. If it is no table but a title page, use the "
-            "file or sheet with the rows"
+            f"{plural(min_cluster_size, 'row')} have; this one has none. If this is a title page, use the file or "
+            "sheet with the rows"
         )
     return Described(tuple(columns), tuple(notices))
 

@@ -62,13 +62,11 @@ def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
             if n_nines:
                 yield Notice(
                     "nines",
-                    f"{plural(n_nines, 'cell')} of column {own.name!r} {'holds' if n_nines == 1 else 'hold'} nothing "
-                    "but nines, far from all others; if that stands for a missing cell, leave it empty",
+                    f"{plural(n_nines, 'cell')} of column {own.name!r} {verb(n_nines, 'looks', 'look')} like a "
+                    "missing-value code (such as 999), far from all others; if so, leave missing cells empty",
                 )
         elif len({text.lower() for text in own.texts}) < len(own.texts):
-            yield Notice(
-                "spelling", f"some levels of column {own.name!r} differ only in capital letters, and count as different"
-            )
+            yield Notice("spelling", f"some levels of column {own.name!r} differ only in case, and count as different")
         elif own.texts and are_flags_in_words(own.texts):
             yield Notice(
                 "spelling",
@@ -148,7 +146,7 @@ def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
     n_rows = len(table) - int(clustering.counts.sum())
     if n_rows:
         rows = f"{plural(n_rows, 'row')} {'has' if n_rows == 1 else 'have'}"
-        yield Notice("few cells", f"{rows} too few filled cells to be counted; labels are given all the same")
+        yield Notice("few cells", f"{rows} too few filled cells to be counted, but will still get labels")
 
 
 def _mute(table: Table, clustering: LocalClustering, min_cluster_size: int) -> Iterator[Notice]:
@@ -159,16 +157,16 @@ def _mute(table: Table, clustering: LocalClustering, min_cluster_size: int) -> I
         yield Notice(
             "nothing sent",
             f"no center may be sent: every cluster has fewer than {min_cluster_size} different rows, is mostly one "
-            "row, or has a row for its center. The rows will get labels all the same; ask for fewer clusters, or use "
-            "a smaller --min-cluster-size",
+            "row, or its center equals a row. The rows will still get labels; ask for fewer clusters, or use a smaller "
+            "--min-cluster-size",
         )
     else:
         others = "" if table.schema.scaling == "agreed" else ", or with --scale and a scale that all sites agreed on"
         yield Notice(
             "nothing sent",
-            f"no center may be sent: to say how far a column spreads, about {POOLED * min_cluster_size} different rows "
-            "are needed that are mostly filled. The rows get labels all the same. Fewer rows are enough with a "
-            f"smaller --min-cluster-size{others}",
+            f"no center may be sent: the spread of a column needs about {POOLED * min_cluster_size} different rows "
+            "that are mostly filled. The rows will still get labels. Fewer rows are enough with a smaller "
+            f"--min-cluster-size{others}",
         )
 
 
@@ -176,6 +174,6 @@ def _too_many(n_local_clusters: int | Literal["auto"] | None, n_rows: int, min_c
     if isinstance(n_local_clusters, int) and n_local_clusters * min_cluster_size > max(n_rows, min_cluster_size):
         yield Notice(
             "many clusters",
-            f"{plural(n_rows, 'row')} cannot fill {n_local_clusters:,} clusters of at least {min_cluster_size}; ask "
-            f"for at most {max(1, n_rows // min_cluster_size):,}",
+            f"{plural(n_rows, 'row')} {verb(n_rows, 'is', 'are')} too few for {n_local_clusters:,} clusters of "
+            f"{min_cluster_size} rows; ask for at most {max(1, n_rows // min_cluster_size):,}",
         )

@@ -29,13 +29,13 @@ def check_same_rows(found: LocalClustering, rows: Array, weights: Array | None, 
     """
     if len(rows) != found.n_points:
         raise InvalidInputError(
-            f"the rows must be the {found.n_points:,} of {device_id!r} that were clustered; got {len(rows):,}"
+            f"the rows must be the {found.n_points:,} clustered rows of {device_id!r}; got {len(rows):,}"
         )
     are_same = _are_rows_of_array if found.columns is None else are_rows_of_table
     if found.private is None and not are_same(found, rows, weights):
         raise InvalidInputError(
-            f"the rows must be those of {device_id!r} that were clustered, in the same order and on the same scale; "
-            "the means of these rows are not its centers"
+            f"the rows must be the clustered rows of {device_id!r}, in the same order and on the same scale; the means "
+            "of these rows are not its centers"
         )
 
 

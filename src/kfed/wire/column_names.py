@@ -39,7 +39,7 @@ def column_difference(known: Collection[str], own: Collection[str], ours: str, t
     >>> column_difference(["age"], ["age", "observer"], "the others", "'south'")
     "'observer' of 'south' is unknown to the others: leave it out there, as by `kfed device ... --exclude observer`"
     >>> column_difference(["age"], ["AGE"], "the others", "'south'")
-    "'AGE' of 'south' differs from 'age' of the others in capital letters or blanks alone: rename it"
+    "'AGE' of 'south' differs from 'age' of the others only in case or spaces: rename it"
     """
     names = {name: other for name, other in respelled(sorted(own), known).items() if other not in own}
     missing = sorted(set(known) - set(own) - set(names.values()))
@@ -62,7 +62,7 @@ def column_difference(known: Collection[str], own: Collection[str], ours: str, t
 def _about_spelling(names: Mapping[str, str], ours: str, theirs: str) -> str:
     own, known = (quoted(list(words), MOST_NAMED) for words in (names, names.values()))
     differ, them = verb(len(names), "differs", "differ"), verb(len(names), "it", "them")
-    return f"{own} of {theirs} {differ} from {known} of {ours} in capital letters or blanks alone: rename {them}"
+    return f"{own} of {theirs} {differ} from {known} of {ours} only in case or spaces: rename {them}"
 
 
 def _leave(names: list[str], where: str) -> str:

@@ -201,7 +201,7 @@ class Details:
     def _check_cells(self, observed: Array, centers: Array, counts: Array) -> None:
         """Raise unless no column has more cells than rows, and nothing is said of cells that are not there."""
         if not (observed <= counts[:, None] * (1 + 1e-6)).all():
-            raise InvalidInputError("observed must be at most the counts")
+            raise InvalidInputError("observed must not exceed counts")
         if centers[observed == 0].any() or (self.squares is not None and self.squares[observed == 0].any()):
             raise InvalidInputError("centers and squares must be 0 where nothing was observed")
 

@@ -192,8 +192,8 @@ def nearest_clusters(
     hidden = np.isnan(cluster_centers).any(axis=1)
     if len(centers) and hidden.all():
         raise InvalidInputError(
-            "this device sent no center, and the answer shows none, since too few devices are behind each cluster: "
-            "there is nothing to compare its rows with"
+            "no cluster center is visible, so rows cannot be labelled: this device sent no center, and the answer "
+            "shows none, since too few devices are behind each cluster"
         )
     if cluster_schema is not None:
         centers = cluster_schema.align(centers, schema)

@@ -133,8 +133,8 @@ class FeatureSchema:
         elif "by message" in (self.scaling, other.scaling):
             bare, rich = (ours, theirs) if self.columns is None else (theirs, ours)
             raise FeatureMismatchError(
-                f"{rich} sent the units of its table with the spread of each column, and {bare} sent plain centers; "
-                "make both in one way (`kfed device` with --as-is, or without)"
+                f"all devices must send numbers in the same way; {rich} sent columns in their units with their spread, "
+                f"and {bare} sent plain centers: use as_is=True on all devices or on none"
             )
         else:
             self._check_in_order(other, ours, theirs)
@@ -152,13 +152,12 @@ class FeatureSchema:
             return
         if own.columns is None:
             raise FeatureMismatchError(
-                f"{ours} has a schema, and {theirs} sent plain numbers; `kfed join` fetches the schema: leave out "
-                "--as-is and --scale"
+                f"{theirs} must use the schema of {ours}; got plain numbers: pass the schema, without as_is and scale"
             )
         self.check_same(own, ours, theirs)
         said = details_difference(self.columns or (), own.columns)
         said = said or "its columns are in another order, or missing cells are treated in another way"
-        raise FeatureMismatchError(f"{theirs} must use the schema of {ours} as it is; {said}")
+        raise FeatureMismatchError(f"{theirs} must use the schema of {ours} unchanged; {said}")
 
     @staticmethod
     def check_all(schemas: Mapping[str, FeatureSchema]) -> FeatureSchema:
@@ -241,8 +240,8 @@ def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: 
         raise FeatureMismatchError(f"all devices must have the same columns; {said}")
     if own.scaling != other.scaling:
         raise FeatureMismatchError(
-            f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}: run "
-            "`kfed device` everywhere with the schema that was agreed on (--schema), or everywhere without"
+            f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}: use the "
+            "agreed schema on all devices or on none"
         )
     for name, column in our_columns.items():
         their = their_columns[name]

@@ -54,7 +54,7 @@ class Ticket:
             elif not force:
                 raise InvalidInputError(
                     f"{path} is the ticket of {kept.device_id!r} in {kept.federation!r}, not of {asked.device_id!r} in "
-                    f"{asked.federation!r}; give another file with --ticket, or --force to give that one up"
+                    f"{asked.federation!r}; give another file with --ticket, or --force to discard it"
                 )
         asked.save(path)
         try:

@@ -86,7 +86,7 @@ def read_message(federation: Federation, device_id: str, payload: bytes) -> Devi
 
 
 def arrival_of(federation: Federation, message: DeviceMessage, proofs: Proofs, now: float) -> Arrival:
-    """A message on its way into the store, which holds it as kfed writes it, however the sender did."""
+    """A message on its way into the store, encoded again by kfed, whatever bytes the sender used."""
     return Arrival(
         federation=federation,
         device_id=message.device_id,

@@ -28,7 +28,7 @@ MAX_LATE = 50
 
 _ABOUT_IT = {
     "set aside": "centers of this device were set aside: too few devices have a cluster there",
-    "other scale": "all centers of this device lie far out: are its rows on the scale that all agreed on?",
+    "other scale": "all centers of this device lie far from the others: are its rows on the agreed scale?",
 }
 
 

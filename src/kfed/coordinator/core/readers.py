@@ -38,7 +38,7 @@ class Readers:
             seconds_left = self._succeeded_at + PATIENCE_SECONDS - loop.time()
             if seconds_left <= 0:
                 reading.cancel()  # one that has begun goes on, and shows when the store answers again
-                raise StoreUnavailableError("it does not answer")
+                raise StoreUnavailableError("the database does not answer")
             await asyncio.wait({reading}, timeout=seconds_left)
         return reading.result()
 

@@ -30,7 +30,7 @@ def first_aggregation(federation: Federation, clusters: Clusters, batch: Message
 
 
 def refined_aggregation(first: Aggregation, second: list[SecondMessage]) -> Aggregation:
-    """The same after a second round; what devices said of the centers that each was told is about these."""
+    """Refine the first aggregation by second messages, as if each device had been shown all of its centers."""
     fingerprint = clusters_fingerprint(first.cluster_centers)
     return aggregate_refined(first, (_about(message, fingerprint) for message in _read(second)))
 

@@ -23,7 +23,7 @@ class Bodies:
     def take(self, n_bytes: int) -> None:
         """Count bytes that arrived. Raises a problem 503 if there are too many."""
         if n_bytes > 0 and self._n_bytes + n_bytes > self._max_bytes:
-            raise ProblemError(503, "too many large requests are on their way; send it again", {"Retry-After": "1"})
+            raise ProblemError(503, "too many large uploads; retry", {"Retry-After": "1"})
         self._n_bytes += n_bytes
 
     def release(self, n_bytes: int) -> None:
@@ -45,7 +45,7 @@ class Body:
         self.limit(max_bytes, "a request")
 
     def limit(self, max_bytes: int, what: str) -> None:
-        """Allow at most `max_bytes`, of which `what` tells the sender."""
+        """Allow at most `max_bytes`; an error calls the body `what`."""
         self.max_bytes = max_bytes
         self._too_large = ProblemError(413, f"{what} may have at most {max_bytes:,} bytes")
         if self._declared > max_bytes:

@@ -26,7 +26,7 @@ SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox
 """A report needs its own style and pictures, and nothing else."""
 
 _TOO_FEW = {409: "devices have sent fewer than three centers, or too many to compare in time"}
-_TOO_EARLY = {409: f"not everybody has joined yet; or {_TOO_FEW[409]}"}
+_TOO_EARLY = {409: f"still gathering devices; or {_TOO_FEW[409]}"}
 
 Which = Annotated[str, Path(pattern="^(aggregation|report|centers)$", description="aggregation, report or centers")]
 
@@ -68,7 +68,7 @@ async def show_comparison(request: Request, name: str) -> Response:
     live, desk = rights.known(request, name), rights.desk(request)
     live.check()
     if not _is_everybody_there(live, desk.coordinator.tally(live).n_devices) and not desk.results.has_compared(live):
-        raise ProblemError(409, "not everybody has joined yet; the administrator can compare numbers all the same")
+        raise ProblemError(409, "still gathering devices; only the administrator can compare numbers of clusters now")
     return Response(await desk.results.comparison(live, None), media_type="application/json")
 
 

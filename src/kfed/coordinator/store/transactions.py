@@ -70,13 +70,13 @@ class Transactions:
         with self._lock, unavailable():
             self._hold()
             if self.is_in_doubt:
-                raise StoreUnavailableError("it has to be read back after a fault")
+                raise StoreUnavailableError("the store must be reloaded after a fault")
             if epoch is not None and epoch != self.epoch:
-                raise StoreUnavailableError("it was read back meanwhile")
+                raise StoreUnavailableError("the store was reloaded meanwhile")
             with writing_connection(self._engine) as connection:
                 self._fence(connection)
                 if self.notice(self.counters):
-                    raise StoreUnavailableError("a backup was restored into it")
+                    raise StoreUnavailableError("a backup was restored into the store")
                 yield connection
                 self._commit(connection)
 
@@ -103,7 +103,7 @@ class Transactions:
     def _hold(self) -> None:
         """Make sure that the store is ours, and take it again if it was lost."""
         if self.is_closed:
-            raise StoreUnavailableError("this coordinator has closed it")
+            raise StoreUnavailableError("this coordinator has closed the store")
         try:
             if self._owner.check():
                 self.is_in_doubt = True
