@@ -237,7 +237,7 @@ class Aggregation(Questions, KfedFile):
             "rule": self.rule,
             "first_device": self.first_device,
             "feature_names": self.schema.names,
-            "k_choice": choice.facts() if choice else None,
+            **(choice.file_facts() if choice else {"k_choice": None}),
             **({} if self.min_devices is None else {"min_devices": self.min_devices}),
             **({} if self.rounds == 1 else {"rounds": self.rounds}),
         }
@@ -249,8 +249,7 @@ class Aggregation(Questions, KfedFile):
         if facts["first_device"] is not None:
             messages.position(facts["first_device"])
         rule = rule_name(facts["rule"])
-        said = facts.get("k_choice")
-        choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
+        choice = KChoice.restored(facts, tensors, len(grouping.cluster_centers))
         min_devices = facts.get("min_devices")
         if min_devices is not None:
             checks.positive_integer(min_devices, "min_devices")
