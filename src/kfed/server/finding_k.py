@@ -55,12 +55,22 @@ def find_k(batch: MessageBatch, rule: str, n_jobs: int | None = None, min_device
     )
 
 
-def _compared(batch: MessageBatch, named: int, rule: str, n_jobs: int | None, min_devices: int | None) -> KComparison:
+def compare_usual(
+    batch: MessageBatch, rule: str, n_jobs: int | None = None, min_devices: int | None = None, *, also: int = 2
+) -> KComparison:
+    """Compare what `find_k` would compare, whether k is clear without that or not, and `also` this number."""
+    named = choose_k(batch.rescaled, n_jobs, min_devices).n_clusters
+    return _compared(batch, named, rule, n_jobs, min_devices, also)
+
+
+def _compared(
+    batch: MessageBatch, named: int, rule: str, n_jobs: int | None, min_devices: int | None, also: int = 2
+) -> KComparison:
     """Compare small numbers of clusters, and those around the number that distances and cost name."""
     by = "pooled" if rule == "pooled" else "robust"
     around = range(max(2, named - BELOW), named + ABOVE + 1) if named <= MOST_NAMED else ()
     for values in COMPARED:
-        found = compare_k(batch, {*values, *around}, rule=by, min_devices=min_devices, n_jobs=n_jobs)
+        found = compare_k(batch, {*values, *around, also}, rule=by, min_devices=min_devices, n_jobs=n_jobs)
         if not found.rises_at_the_end:
             break
     return found
