@@ -34,7 +34,7 @@ def state_text(state: dict[str, Any]) -> list[Any]:
     lines.append(f"  {_resting(state)}")
     if state.get("invited_only"):
         lines.append("  devices join by invitation")
-    if state["reason"]:
+    if state["reason"] and all(one["text"] != state["reason"] for one in state.get("notices", [])):
         lines.append(f"  [green]found[/]  {escape(state['reason'])}")
     if state["remark"]:
         what = "damaged" if state["state"] == "damaged" else "not aggregated"

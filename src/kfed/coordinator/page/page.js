@@ -189,6 +189,7 @@ function renderState(state) {
   put("n-points", `of ${plural(Math.round(state.n_points), "point")}, which stay on their devices`);
   put("n-clusters", state.n_clusters_found === null ? "–" : count.format(state.n_clusters_found));
   put("version", clustered(state));
+  put("curve-note", state.answered_by === "pooled" ? "Of summaries they show no number of clusters; the comparison below does" : "A drop after the k-th pick suggests k clusters");
   get("last-change").replaceChildren("Last change: ", made("strong", {}, state.last_change), ` (${clock(state.changed_at)})`);
   get("sites-card").classList.toggle("first", state.n_clusters_found === null);
   get("devices-table").hidden = state.n_devices === 0;
