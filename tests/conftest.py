@@ -5,7 +5,7 @@
 
 import os
 import shutil
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import typer.testing
@@ -29,6 +29,14 @@ FULL_DPI, figures.DPI = figures.DPI, 40  # to draw and pack four times as many p
 def full_dpi(monkeypatch):
     """Draw pictures at the size that users get."""
     monkeypatch.setattr(figures, "DPI", FULL_DPI)
+
+
+@pytest.fixture
+def few_compared(monkeypatch):
+    """Where nobody says how many clusters there are, compare few numbers, by few resamplings."""
+    monkeypatch.setattr("kfed.server.finding_k.COMPARED", range(2, 7))
+    monkeypatch.setattr("kfed.server.finding_k.MORE", range(7, 9))
+    monkeypatch.setattr("kfed.server.finding_k.compare_k", partial(kfed.compare_k, n_resamplings=6))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -312,7 +312,7 @@ def test_a_number_of_clusters_must_be_one_or_auto(given, tmp_path):
     assert "auto" in result.stderr
 
 
-def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path):
+def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path, few_compared):
     rng = np.random.default_rng(0)
     for i in range(12):
         kfed.DeviceMessage(f"{i}", rng.normal(size=(4, 3)), [20] * 4, [60.0] * 4, 9.0).save(tmp_path / f"{i}.kfed")
@@ -323,7 +323,7 @@ def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_of_summaries_the_diagnosis_finds_the_number_of_clusters_that_aggregate_finds():
+def test_of_summaries_the_diagnosis_finds_the_number_of_clusters_that_aggregate_finds(few_compared):
     rng = np.random.default_rng(0)
     places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
     devices = [places[rng.integers(3, size=60)] + rng.normal(size=(60, 2)) for _ in range(6)]
