@@ -159,7 +159,7 @@ def aggregate(
     result = aggregate_batch(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.notices:
         codes = ", ".join(notice.code for notice in result.notices)
-        warnings.warn(AggregationWarning("; ".join(result.warnings), codes), stacklevel=2)
+        warnings.warn(AggregationWarning("; ".join(notice.text for notice in result.notices), codes), stacklevel=2)
     return result
 
 
