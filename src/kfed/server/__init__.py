@@ -4,7 +4,7 @@ It knows devices by their messages alone; the import contract keeps it from ever
 """
 
 from kfed.server.aggregation import Aggregation, AggregationSettings, aggregate_batch
-from kfed.server.algorithm2 import RULES, Clustered, clusters_for
+from kfed.server.algorithm2 import DEFAULT, RULES, Clustered, clusters_for
 from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import late_advice, unit_advice
 from kfed.server.comparing import compare_k
@@ -18,7 +18,6 @@ from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
 from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_traversal
-from kfed.server.pooled import DEFAULT
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments

@@ -16,12 +16,11 @@ from kfed._base.array import Array, Length, readonly, readonly_fields
 from kfed.errors import AggregationWarning, InvalidInputError, UnknownDeviceError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up
-from kfed.server.algorithm2 import assign, clusters_for, group, identity_of, relayed
+from kfed.server.algorithm2 import assign, clusters_for, group, identity_of, relayed, rule_for
 from kfed.server.column_advice import column_advice, late_advice
 from kfed.server.finding_k import find_k
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
-from kfed.server.pooled import rule_for
 from kfed.server.questions import Questions
 from kfed.server.rules import rule_name
 from kfed.server.scale_advice import off_scale

@@ -16,9 +16,8 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.errors import InvalidInputError
-from kfed.server.algorithm2 import RULES
+from kfed.server.algorithm2 import DEFAULT, RULES
 from kfed.server.grouping import Grouping
-from kfed.server.pooled import DEFAULT
 from kfed.wire import MessageBatch
 
 OwnRule = Callable[[MessageBatch, int], Any]
