@@ -282,7 +282,7 @@ def test_a_found_number_without_a_second_opinion_is_warned_of():
     places = np.array([[0.0, 0.0], [90.0, 0.0], [0.0, 90.0]])
     sent = [kfed.DeviceMessage(f"{i}", places + i / 10, [5] * 3) for i in range(4)]
     found = kfed.aggregate(sent, "auto")
-    assert any("no second opinion" in text for text in found.warnings)
+    assert any("no second opinion" in notice.text for notice in found.notices)
 
 
 def test_what_is_heterogeneous_and_shared_warns_of_nothing(world):
