@@ -5,6 +5,7 @@
 
 import os
 import shutil
+import sys
 from functools import cache, partial
 
 import pytest
@@ -109,3 +110,10 @@ def _dask_cluster(processes):
     how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(processes=processes, **how) as cluster, distributed.Client(cluster) as client:
         yield client
+
+
+@pytest.fixture(params=[True, False], ids=["by pyarrow", "by line"])
+def reading(request, monkeypatch):
+    """Both ways to read CSV."""
+    if not request.param:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)

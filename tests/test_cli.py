@@ -100,7 +100,7 @@ def test_rule_and_first_device_reach_the_library(messages):
     names = ["north.kfed", "south.kfed", "east.kfed"]
     run("aggregate", *names, "-k", 4, "--rule", "robust", "--first-device", "south")
     result = kfed.Aggregation.load("clusters.kfed")
-    assert (result.rule, result.first_device) == ("robust", "south")
+    assert (result.rule, result.settings.first_device) == ("robust", "south")
 
 
 def test_regions_report_to_a_server_above_by_files(messages):

@@ -16,7 +16,7 @@ def aggregated(devices, n_local_clusters, **options):
 
 
 def said(result):
-    return [warning for warning in result.warnings if "mixtures" in warning]
+    return [text for _, text in result.notices if "mixtures" in text]
 
 
 def devices_of(held, rng):

@@ -195,7 +195,7 @@ def cluster_rows(
     ids: Array | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on a batch, one result per device; `sizes` are their numbers of points without padding."""
-    devices = _Devices(keys, sizes, names, ids)
+    devices = _BatchFacts(keys, sizes, names, ids)
     far = are_far(rows) | are_tiny(rows)
     if not far.any():
         return _cluster(rows, n_clusters, settings, devices)
@@ -208,7 +208,7 @@ def cluster_rows(
 
 
 @dataclass(frozen=True)
-class _Devices:
+class _BatchFacts:
     """What is known of the devices of a batch beside their rows."""
 
     keys: npt.NDArray[np.uint64]
@@ -216,14 +216,14 @@ class _Devices:
     names: Sequence[tuple[str, ...] | None]
     ids: Array | None = None  # whose each row is, of a single device
 
-    def select(self, some: npt.NDArray[np.intp]) -> _Devices:
+    def select(self, some: npt.NDArray[np.intp]) -> _BatchFacts:
         """Only these devices."""
         sizes, names = ([of[device] for device in some.tolist()] for of in (self.sizes, self.names))
-        return _Devices(self.keys[some], sizes, names, self.ids)
+        return _BatchFacts(self.keys[some], sizes, names, self.ids)
 
 
 def _cluster(
-    rows: Rows, n_clusters: int | Literal["auto"], settings: DeviceSettings, devices: _Devices
+    rows: Rows, n_clusters: int | Literal["auto"], settings: DeviceSettings, devices: _BatchFacts
 ) -> list[LocalClustering]:
     if n_clusters == "auto":
         return _cluster_by_choice(rows, settings, devices)
@@ -268,7 +268,7 @@ def _cluster(
     ]
 
 
-def _cluster_by_choice(rows: Rows, settings: DeviceSettings, devices: _Devices) -> list[LocalClustering]:
+def _cluster_by_choice(rows: Rows, settings: DeviceSettings, devices: _BatchFacts) -> list[LocalClustering]:
     """Choose a number of clusters for each device, and cluster devices with the same number as one batch."""
     chosen, is_summary = choose_local_k(rows, settings.max_local_clusters, devices.keys)
     found: dict[int, LocalClustering] = {}

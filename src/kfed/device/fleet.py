@@ -104,7 +104,7 @@ def cluster_fleet(
     for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
         if len(values) != n_devices:
             raise InvalidInputError(f"{name} must have one entry per device ({n_devices}); got {len(values)}")
-    fleet = _Fleet(
+    fleet = _CheckedInput(
         points=tables,
         weights=[checks.sample_weight(own, table) for own, table in zip(weights, tables, strict=True)],
         n_clusters=n_clusters,
@@ -127,7 +127,7 @@ def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]
 
 
 @dataclass(frozen=True)
-class _Fleet:
+class _CheckedInput:
     """Checked input of the devices, by position."""
 
     points: list[Any]
@@ -147,14 +147,14 @@ def _name(position: int) -> str:
     return f"points of device {position}"
 
 
-def _privately(fleet: _Fleet, position: int, privacy: Privacy) -> LocalClustering:
+def _privately(fleet: _CheckedInput, position: int, privacy: Privacy) -> LocalClustering:
     points, weights = fleet.points[position], fleet.weights[position]
     checks.clusterable(points, _name(position), weights)
     key, names = int(fleet.keys[position]), fleet.names[position]
     return cluster_privately(points, fleet.n_clusters[position], privacy, key, weights, names)
 
 
-def _check_same_width(fleet: _Fleet) -> None:
+def _check_same_width(fleet: _CheckedInput) -> None:
     widths = [own.shape[1] for own in fleet.points]
     for position, width in enumerate(widths):
         if width != widths[0]:
@@ -164,7 +164,7 @@ def _check_same_width(fleet: _Fleet) -> None:
 
 
 def _cluster(
-    fleet: _Fleet, settings: DeviceSettings, n_jobs: int | None, progress: bool | None
+    fleet: _CheckedInput, settings: DeviceSettings, n_jobs: int | None, progress: bool | None
 ) -> list[LocalClustering]:
     """Cluster batches in parallel, one worker each; then large devices one by one, with all workers."""
     all_batches = list(_batches(fleet, n_workers=n_jobs or pool.available_cores()))
@@ -183,7 +183,7 @@ def _cluster(
     return [results[position] for position in range(len(fleet.points))]
 
 
-def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
+def _batches(fleet: _CheckedInput, n_workers: int) -> Iterator[list[int]]:
     """Group devices into batches that fit the cache, the same number of batches for each worker."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for form, alike in _by_form(fleet).items():
@@ -203,7 +203,7 @@ def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
             yield group[first:last]
 
 
-def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
+def _by_form(fleet: _CheckedInput) -> dict[tuple[Any, ...], list[int]]:
     """Positions of the devices by type, shape and precision of their points, use of weights, and k^(z)."""
     forms: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for position, (points, weights, n_clusters) in enumerate(
@@ -216,7 +216,7 @@ def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
 class _BatchWorker(threading.local):
     """Solves batches; each thread has its own memory, which it reuses for the next batch."""
 
-    def __init__(self, fleet: _Fleet, settings: DeviceSettings) -> None:
+    def __init__(self, fleet: _CheckedInput, settings: DeviceSettings) -> None:
         self._fleet, self._settings = fleet, settings
         self._memory = np.empty(0, np.uint8)
 
@@ -241,7 +241,7 @@ class _BatchWorker(threading.local):
 
 
 def _solve_alone(
-    fleet: _Fleet, batch: list[int], settings: DeviceSettings, n_jobs: int | None = None
+    fleet: _CheckedInput, batch: list[int], settings: DeviceSettings, n_jobs: int | None = None
 ) -> list[LocalClustering]:
     """Solve a batch of one large or sparse device."""
     points, weights = fleet.points[batch[0]], fleet.weights[batch[0]]
@@ -249,7 +249,7 @@ def _solve_alone(
     return _solve(fleet, batch, rows_of_one(points, weights, fleet.n_clusters[batch[0]], n_jobs), settings)
 
 
-def _solve(fleet: _Fleet, batch: list[int], rows: Rows, settings: DeviceSettings) -> list[LocalClustering]:
+def _solve(fleet: _CheckedInput, batch: list[int], rows: Rows, settings: DeviceSettings) -> list[LocalClustering]:
     settings = replace(settings, weighted=fleet.weights[batch[0]] is not None)
     n_clusters = fleet.n_clusters[batch[0]]
     sizes = [fleet.points[position].shape[0] for position in batch]

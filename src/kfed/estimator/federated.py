@@ -23,6 +23,7 @@ from kfed.errors import InvalidInputError
 from kfed.estimator.heavy_column import warn_of_heavy_column
 from kfed.estimator.lost_groups import refuse_groups_as_y, warn_of_lost_groups
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
+from kfed.server import BUILT_IN_RULES
 from kfed.simulate import Devices, Round, are_tables
 
 
@@ -117,7 +118,7 @@ class KFed(NearestCenter):
         **NearestCenter._parameter_constraints,
         "n_local_clusters": [None, AT_LEAST_ONE, StrOptions({"auto"}), "array-like", Mapping],
         "n_clusters": [AT_LEAST_ONE, StrOptions({"auto"})],
-        "rule": [StrOptions({"default", "paper", "pooled", "robust"})],
+        "rule": [StrOptions(set(BUILT_IN_RULES - {"regions"}))],
         "min_devices": [None, AT_LEAST_ONE],
         "min_cluster_size": [AT_LEAST_ONE],
         "measure_deviation": ["boolean"],

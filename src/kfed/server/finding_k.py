@@ -16,12 +16,11 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed.errors import TooFewCentersError
-from kfed.server.algorithm2 import group
+from kfed.server.algorithm2 import group, has_summaries
 from kfed.server.auto_k import LACKING, choose_k
 from kfed.server.comparing import compare_k
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
-from kfed.server.pooled import has_summaries
 from kfed.wire import MessageBatch
 
 COMPARED, MORE = range(2, 13), range(13, 31)

@@ -296,4 +296,4 @@ class LocalFile(KfedFile):
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
-        return cls(**kept_file.restored(tensors, facts))
+        return cls(**kept_file.restored_fields(tensors, facts))

@@ -11,7 +11,7 @@ from kfed.coordinator.federation import Federation
 from kfed.coordinator.problems import DamagedMessagesError
 from kfed.coordinator.store import SecondMessage
 from kfed.errors import MessageError
-from kfed.server import Aggregation, aggregate_refined, as_aggregated
+from kfed.server import Aggregation, AggregationSettings, aggregate_refined, as_aggregated
 from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch, clusters_fingerprint, second_message
 
 
@@ -25,7 +25,7 @@ def first_aggregation(federation: Federation, clusters: Clusters, batch: Message
         clusters.cluster_centers,
         rule=federation.rule,
         traversal=clusters.traversal,
-        min_devices=federation.min_devices,
+        settings=AggregationSettings(min_devices=federation.min_devices),
     )
 
 
