@@ -8,16 +8,50 @@ from kfed._base.identifier_names import names_rows
 from kfed.site import read_columns
 
 MEASURED = [
-    *("age", "bmi", "hb", "nr_of_visits", "no_of_children", "keyword_count", "ref_dose", "number_of_drugs", "no2", "kidney"),
-    *("thyroid", "fluid", "steroid", "covid", "reference_range", "idh1", "key_risk_score", "case_mix", "turkey", "amount"),
-    *("refraction", "piano", "casino", "caseload", "patient_age", "person_years", "visit_day", "nummer_der_kinder", "NHStrust"),
+    *(
+        "age",
+        "bmi",
+        "hb",
+        "nr_of_visits",
+        "no_of_children",
+        "keyword_count",
+        "ref_dose",
+        "number_of_drugs",
+        "no2",
+        "kidney",
+    ),
+    *(
+        "thyroid",
+        "fluid",
+        "steroid",
+        "covid",
+        "reference_range",
+        "idh1",
+        "key_risk_score",
+        "case_mix",
+        "turkey",
+        "amount",
+    ),
+    *(
+        "refraction",
+        "piano",
+        "casino",
+        "caseload",
+        "patient_age",
+        "person_years",
+        "visit_day",
+        "nummer_der_kinder",
+        "NHStrust",
+    ),
 ]
 
 
 def table(n_rows=60, **columns):
     """A table of two measurements and these columns."""
     rng = np.random.default_rng(0)
-    return pd.DataFrame({"age": rng.normal(50, 9, n_rows).round(1), "hb": rng.normal(13, 1, n_rows).round(1), **columns})
+    return pd.DataFrame(
+        {"age": rng.normal(50, 9, n_rows).round(1), "hb": rng.normal(13, 1, n_rows).round(1), **columns}
+    )
 
 
 def left_out(frame):
@@ -31,7 +65,9 @@ def shuffled(n_rows, start=7000, seed=3):
 
 
 @pytest.mark.parametrize("n_rows", [6, 18, 60])
-@pytest.mark.parametrize("name", ["id", "study_key", "EpisodeNr", "Fallnummer", "case_ref", "pseudonym", "BSN", "patientMRN"])
+@pytest.mark.parametrize(
+    "name", ["id", "study_key", "EpisodeNr", "Fallnummer", "case_ref", "pseudonym", "BSN", "patientMRN"]
+)
 def test_a_name_tells_an_identifier_in_a_table_of_any_size(name, n_rows):
     assert left_out(table(n_rows, **{name: np.arange(1, n_rows + 1)})) == [name]
     assert left_out(table(n_rows, **{name: shuffled(n_rows)})) == [name]

@@ -12,6 +12,7 @@ from kfed._base.arrow import arrow
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, cells_of_each
 from kfed.site.reader import TableReader
+from kfed.site.thousands import Signs, signs_of_column
 
 FEATHER_SUFFIXES = (".feather", ".arrow", ".ipc")
 
@@ -49,6 +50,10 @@ class ArrowReader(TableReader):
         columns = {name: table.column(name) for name in names}
         del table
         return cells_of_each(columns, as_text)
+
+    def signs_for(self, texts: Sequence[str]) -> Signs:
+        """What separates decimals in a column of these texts, which shows it itself."""
+        return signs_of_column(texts)
 
     def fault_at(self, name: str, row: int) -> str:
         """What is wrong with a cell of a column of numbers."""
