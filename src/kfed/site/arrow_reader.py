@@ -29,8 +29,8 @@ def check_frame(table: Any) -> None:
     if not (isinstance(table, dict) or any(hasattr(table, name) for name in _OF_FRAMES)):
         raise InvalidInputError(
             f"a table must be a path, or a data frame of pandas, Polars or Arrow; got {type(table).__name__}. Rows "
-            "from a database have no names: pandas.DataFrame(rows, columns=[...]) gives them some. A lazy frame must be "
-            "collected; arrays of numbers are clustered by kfed.cluster_device"
+            "from a database have no names: pandas.DataFrame(rows, columns=[...]) gives them some. A lazy frame must "
+            "be collected; arrays of numbers are clustered by kfed.cluster_device"
         )
 
 
