@@ -216,6 +216,8 @@ class LocalClustering(KfedFile):
 
     def global_clusters(self, identity: Identity) -> Array:
         """Global cluster of every local cluster, (n_local_clusters,)."""
+        if not isinstance(identity, Identity):
+            raise TypeError(f"identity must be an Identity, the answer to this device; got {type(identity).__name__}")
         if self._sent_as - {_UNNAMED} and identity.device_id not in self._sent_as:
             raise InvalidInputError(
                 f"identity must be for {min(self._sent_as - {_UNNAMED})!r}, the id in this device's message; got the "
