@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from kfed._base.array import Array
-from kfed.datasets import letter_features, mnist, partition, shakespeare_roles, windows
+from kfed.datasets import Dataset, digits_files, femnist, letter_features, mnist, partition, shakespeare_roles, windows
+from kfed.errors import AggregationWarning
 from kfed.simulate import Round
 
 Devices = dict[str, tuple[Array, Array]]
@@ -40,16 +42,18 @@ class SelectionWorld:
 
     def clusters(self, rule: str, seed: int) -> list[list[int]]:
         """Global clusters of each device, by one round of k-FED."""
-        done = Round.run(self.points, self.n_clusters, self.n_local_clusters, rule=rule, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AggregationWarning)  # clusters of the many devices that they describe
+            done = Round.run(self.points, self.n_clusters, self.n_local_clusters, rule=rule, random_state=seed)
         return [np.unique(own).tolist() for own in done.clusters.values()]
 
 
 @lru_cache(maxsize=1)
 def digits_world(n_devices: int, seed: int) -> SelectionWorld:
-    """MNIST, two classes on each device, sizes by a power law over devices and over the classes of each."""
+    """Digits, two classes on each device, sizes by a power law over devices and over the classes of each."""
     from kfed.experiments._networks import perceptron
 
-    data = mnist()
+    data = _digits()
     split = partition.two_classes(data.classes, n_devices, seed)
     rng = np.random.default_rng(seed)
     train: Devices = {}
@@ -63,6 +67,16 @@ def digits_world(n_devices: int, seed: int) -> SelectionWorld:
     training: dict[str, Any] = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
     training |= {"final_learning_rate": 0.02}
     return SelectionWorld(data.name, train, test, points, 10, 2, perceptron, training)
+
+
+def needed_digits() -> tuple[str, ...]:
+    """What the digits are read from here: FEMNIST as in the paper if it is at hand, else MNIST."""
+    return ("mnist",) if "mnist" in digits_files() else digits_files()
+
+
+@lru_cache(maxsize=1)
+def _digits() -> Dataset:
+    return mnist() if "mnist" in digits_files() else femnist(n_classes=10)
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ from kfed._base import pool
 from kfed._base.array import Array
 from kfed.baselines import textbook_local
 from kfed.datasets import Mixture, mixture
-from kfed.experiments.drawing import finish, plus_minus, select
+from kfed.experiments.drawing import deviation, finish, plus_minus, select
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.yardstick import reaches
 from kfed.metrics import matched_accuracy
@@ -144,7 +144,7 @@ def plot(results: list[Result], figure: Figure) -> None:
     series = {"paper, c = 100": [PAPER[row] for row in rows]}
     for column in COLUMNS:
         every = [_accuracies(results, column, *row) for row in rows]
-        series[column] = [(float(np.mean(own)), float(np.std(own))) for own in every]
+        series[column] = [(float(np.mean(own)), deviation(own)) for own in every]
     for position, (name, values) in enumerate(series.items()):
         places = np.arange(len(rows)) + 0.08 * (position - len(series) / 2)
         means, deviations = zip(*values, strict=True)
