@@ -10,7 +10,7 @@ import numpy as np
 from kfed._base.report import Finding, TextTable
 from kfed.datasets import shakespeare_files
 from kfed.experiments import _selection_worlds as worlds
-from kfed.experiments.drawing import finish, plus_minus
+from kfed.experiments.drawing import finish, plain_log, plus_minus
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
 from kfed.experiments.yardstick import leads, worst
 from kfed.federated import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
@@ -191,7 +191,7 @@ def plot(results: list[Result], figure: Figure) -> None:
                 low, high = curves.min(axis=0), curves.max(axis=0)
                 ax.fill_between(own[0]["rounds_tested"], low, high, color=color, alpha=0.15, linewidth=0)
             finish(ax, _shown(results, row), "round", label)
-        axs[1].set_yscale("log")
+        plain_log(axs[1])
         axs[0].legend(loc="lower right", frameon=False, fontsize="small")
 
 
@@ -244,5 +244,5 @@ EXPERIMENT = Experiment.of(
     package="torch",
     side_by_side=2,
     figure_size=(11.0, 8.0),
-    minutes=(0.3, 13),
+    minutes=(0.3, 28),
 )

@@ -21,6 +21,17 @@ def spread(ax: Axes, places: Sequence[float], runs: Runs, label: str, color: str
     ax.fill_between(places, low, high, color=color, alpha=0.15, linewidth=0)
 
 
+def plain_log(ax: Axes) -> None:
+    """A logarithmic axis upwards, with ticks at 1, 2 and 5 times a power of ten as plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 5 else tuple(range(1, 10))))
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
 def finish(ax: Axes, title: str, across: str, up: str) -> None:
     """Name the axes, and take away what says nothing."""
     ax.set_title(title, loc="left", fontsize="medium")

@@ -295,5 +295,5 @@ EXPERIMENT = Experiment.of(
         5,
     ),
     figure_size=(11.0, 5.4),
-    minutes=(0.4, 2),
+    minutes=(0.4, 1),
 )

@@ -224,5 +224,5 @@ EXPERIMENT = Experiment.of(
     side_by_side=2,
     figure_size=(11.0, 5.4),
     legend={"ncols": 4, "fontsize": "small"},
-    minutes=(1, 35),
+    minutes=(1, 38),
 )

@@ -125,5 +125,5 @@ EXPERIMENT = Experiment.of(
     side_by_side=2,
     figure_size=(9.0, 4.8),
     legend={"ncols": 5, "fontsize": "small"},
-    minutes=(0.5, 23),
+    minutes=(0.5, 30),
 )
