@@ -19,7 +19,7 @@ Devices = dict[str, tuple[Array, Array]]
 
 TEST_SHARE = 0.2
 WINDOW, MOST_TEST_WINDOWS, LEAST_CHARACTERS = 80, 10, 2000
-FEATURE_WINDOW = 1000
+FEATURE_WINDOW, N_COMPONENTS = 1000, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +95,24 @@ def shakespeare_world(n_devices: int, seed: int) -> SelectionWorld:
         text, cut = roles[name], int((1 - TEST_SHARE) * len(roles[name]))
         train[name] = _rows(text[:cut], alphabet)
         test[name] = tuple(column[:MOST_TEST_WINDOWS] for column in _rows(text[cut:], alphabet))  # type: ignore[assignment]
-        points[name] = letter_features(windows(text[:cut], FEATURE_WINDOW))
+        points[name] = _letters(text[:cut])
+    points = _projected(points, [_letters(roles[name]) for name in able if name not in points])
     training: dict[str, Any] = {"batch_size": 10, "learning_rate": 2.0, "local_steps": 10, "n_loss_rows": 10}
     training |= {"final_learning_rate": 0.5, "clip_norm": 1.0, "batched": False}
     return SelectionWorld(source, train, test, points, 10, 2, lambda: NextCharacter(len(alphabet)), training)
+
+
+def _letters(text: str) -> Array:
+    return np.asarray(letter_features(windows(text, FEATURE_WINDOW)), np.float64)
+
+
+def _projected(points: dict[str, Array], others: list[Array]) -> dict[str, Array]:
+    """Points on a common scale, along the principal components of roles that are no devices: nothing more is sent."""
+    public = np.concatenate(others)
+    mean, spread = public.mean(axis=0), public.std(axis=0)
+    scale = np.where(spread > 0, spread, 1)
+    components = np.linalg.svd((public - mean) / scale, full_matrices=False)[2][:N_COMPONENTS]
+    return {name: (own - mean) / scale @ components.T for name, own in points.items()}
 
 
 def _rows(text: str, alphabet: dict[str, int]) -> tuple[Array, Array]:

@@ -22,12 +22,12 @@ def spread(ax: Axes, places: Sequence[float], runs: Runs, label: str, color: str
 
 
 def plain_log(ax: Axes) -> None:
-    """A logarithmic axis upwards, with ticks at 1, 2 and 5 times a power of ten as plain numbers."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+    """A logarithmic axis upwards, with ticks as plain numbers: 1, 2 and 5 times a power of ten, or even steps."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     ax.set_yscale("log")
     low, high = ax.get_ylim()
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 5 else tuple(range(1, 10))))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if high / low > 5 else MaxNLocator(6))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
 

@@ -206,17 +206,18 @@ EXPERIMENT = Experiment.of(
     claim="With one model for each cluster that k-FED found, accuracy is that of IFCA where each device holds one "
     "rotation (k' = 1), and higher where it holds two (k' = 2), while one model is sent instead of k.",
     measure="Test accuracy over all images of all devices, in percent; megabytes sent, all rounds together.",
-    setup_differs="The paper does not say how images and rotations are spread; here each image is there in all four "
-    "rotations, on one device each. Where a device holds two rotations, 'two blocks' has the pairs {0, 90} and {180, "
-    "270} degrees, 'all pairs' all six; opposite rotations look alike to k-means on a device that holds both. The "
-    "server's rule is the paper's; 'true rotations' is what a perfect clustering would give. 300 rounds of three "
-    "devices, batches of 100, split between the models of a device, a rate that falls from 0.3 to 0.1 on standardised "
-    "pixels (the paper's 0.01 takes many times the rounds), and IFCA's network, a perceptron with 200 hidden units. "
-    "With a shared start the first quarter of the rounds trains one model of all devices, and the four models start as "
-    "copies of it. IFCA has the best of three starts, and judges models by 100 of a device's training images in a "
-    "round. All this was chosen by the accuracy of k-FED on training images held out for it, on other draws of the "
-    "devices; with ten devices a round, batches of 50 and a rate of 0.2, IFCA was ahead with all pairs. "
-    "`table2-settings` has a CNN, and all devices in every round.",
+    setup_differs="The paper does not say how images and rotations are spread; here each image is there in all "
+    f"four rotations, on one device each. Where a device holds two rotations, 'two blocks' has the pairs {0, 90} "
+    f"and {180, 270} degrees, 'all pairs' all six; opposite rotations look alike to k-means on a device that holds "
+    "both. The server's rule is the paper's; 'true rotations' is what a perfect clustering would give. Rounds of "
+    "three devices (300 of them in the full preset), batches of 100, split between the models of a device, a rate "
+    "that falls from 0.3 to 0.1 on standardised pixels (the paper's 0.01 takes many times the rounds), and IFCA's "
+    "network, a perceptron with 200 hidden units. With a shared start the first quarter of the rounds trains one "
+    "model of all devices, and the four models start as copies of it. IFCA has the best of three starts, and "
+    "judges models by 100 of a device's training images in a round. All this was chosen by the accuracy of k-FED "
+    "on training images held out for it, on other draws of the devices; with ten devices a round, batches of 50 "
+    "and a rate of 0.2, IFCA was ahead with all pairs. `table2-settings` has a CNN, and all devices in every "
+    "round.",
     quick=_runs(rounds=20, share=0.08, devices=[100], n_runs=1),
     full=_runs(rounds=300, share=1.0, devices=[100, 200], n_runs=5),
     requires=("mnist",),
