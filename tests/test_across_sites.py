@@ -110,7 +110,9 @@ def test_a_device_is_not_told_the_names_of_others():
 
 
 def test_levels_of_a_late_site_are_compared(clusters):
-    with pytest.warns(kfed.AggregationWarning, match="of 'late' differ only in case or spaces from 'Innere' of the other devices") as found:
+    with pytest.warns(
+        kfed.AggregationWarning, match="of 'late' differ only in case or spaces from 'Innere' of the other devices"
+    ) as found:
         clusters.assign(message("late", frame(7, wards=("innere", "Kardio"))))
     assert [one.message.code for one in found] == ["spelling"]
     with pytest.warns(kfed.AggregationWarning, match="no level of column 'ward' in common"):
