@@ -294,7 +294,7 @@ def test_a_site_that_looked_for_one_cluster_too_few_is_mended_by_its_rows(cluste
     ("arguments", "said"),
     [
         (["--refine", "north.csv"], "on the same scale; the means of these rows are not its centers"),
-        (["--refine", "south.csv", "--scale", "scale.json"], "must be those of 'north' that were clustered"),
+        (["--refine", "south.csv", "--scale", "scale.json"], "must be the clustered rows of 'north'"),
         (["--refine", "nothing.csv"], "nothing.csv"),
     ],
 )
