@@ -209,3 +209,11 @@ def test_tables_of_a_page_fit_a_phone_or_show_that_they_go_on():
     assert "100% / 1rem 100% scroll" in page  # a shade at the edge, which `local` covers at the end of the table
     assert "td:first-child { position: sticky; left: 0" in page
     assert "name=viewport" in page.replace('"', "")
+
+
+def test_a_mean_that_is_zero_but_for_rounding_has_no_minus():
+    sent = [kfed.DeviceMessage("a", [[-4.0], [4.0 - 1e-9]], [10, 10], [5.0, 5.0], feature_names=["z"])]
+    profile = kfed.aggregate(sent, 2).profile()
+    assert profile.overall_means[0] < 0
+    assert profile.shown(profile.overall_means[0], 0) == "0.0"
+    assert "all 0.0)" in profile.in_words(0)

@@ -47,7 +47,8 @@ Bits = Annotated[
     Any,
     option(
         "4|8|16",
-        "Round the numbers of centers to this many bits; the message is smaller, and says how far off they may be.",
+        "Round the numbers of centers to this many bits; the message is smaller, and says how far off they may be. With "
+        "a handful of columns, 8 bits take no more room than 4.",
         "--bits",
         parser=_bits,
     ),
