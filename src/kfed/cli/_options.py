@@ -47,8 +47,8 @@ Bits = Annotated[
     Any,
     option(
         "4|8|16",
-        "Round the numbers of centers to this many bits; the message is smaller, and says how far off they may be. With "
-        "a handful of columns, 8 bits take no more room than 4.",
+        "Round the numbers of centers to this many bits; the message is smaller, and says how far off they may be. "
+        "With a handful of columns, 8 bits take no more room than 4.",
         "--bits",
         parser=_bits,
     ),
@@ -184,6 +184,10 @@ class SiteOptions:
         bool, flag("--float32", "Compute and send in single precision; for numbers taken as they are (--as-is).")
     ] = False
     bits: Bits = None
+    max_bytes: Annotated[
+        int | None,
+        option("N", "Send a summary of at most so many bytes: fewer centers, or rounded ones, where it must.", min=1),
+    ] = None
     epsilon: Annotated[
         float | None, option("E", "Make the message differentially private; 1 is a strong promise, 0.1 a stronger one.")
     ] = None
@@ -238,6 +242,7 @@ class SiteOptions:
             "dtype": np.float32 if self.float32 else None,
             "privacy": self.privacy(),
             "bits": self.bits,
+            "max_bytes": self.max_bytes,
         }
 
     def privacy(self) -> Privacy | None:

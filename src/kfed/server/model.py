@@ -92,10 +92,8 @@ class ClusterModel(InNotebook, KfedFile):
 
     def _shown(self) -> Iterable[Block]:
         names = list(self.schema.names or [f"feature {position}" for position in range(self.schema.n_features)])
-        yield Paragraph(
-            f"{text.plural(self.n_clusters, 'cluster')} of {text.plural(self.schema.n_features, 'feature')}; no message "
-            "of a device is in it"
-        )
+        size = f"{text.plural(self.n_clusters, 'cluster')} of {text.plural(self.schema.n_features, 'feature')}"
+        yield Paragraph(f"{size}; no message of a device is in it")
         centers = self.cluster_centers[:MOST_SHOWN, :MOST_FEATURES]
         rows = tuple(
             (str(r), f"{self.cluster_sizes[r]:,.0f}", *map(shown_value, centers[r].tolist(), dates_of(self.schema)))

@@ -3,8 +3,8 @@
 The rows behind a device center lie about it with a known sum of squares. So the sum of their squared distances to any
 other place is that, plus their number times the squared distance of the center to it: exact, without a row.
 
-Where cells are missing, the same holds column by column, with the number of cells that were observed: cells that are not
-there cost nothing, and explain nothing.
+Where cells are missing, the same holds column by column, with the number of cells that were observed: cells that are
+not there cost nothing, and explain nothing.
 """
 
 from __future__ import annotations
