@@ -23,12 +23,13 @@ from kfed._base.progress import progress_bar
 from kfed._base.random import RandomState
 from kfed.device.batches import is_large, padded_size, rows_of_one, stacked
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
-from kfed.device.cluster import cluster_rows, summary_size
+from kfed.device.cluster import check_max_bytes, cluster_rows, summary_size
 from kfed.device.clustering import LocalClustering
 from kfed.device.convergence import warn_unless_converged
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
+from kfed.device.summary import fitting, under_long_name
 from kfed.errors import FeatureMismatchError, InvalidInputError
 
 BATCH_BYTES = 2**23
@@ -50,6 +51,7 @@ def cluster_fleet(
     n_jobs: int | None = None,
     progress: bool | None = None,
     privacy: Privacy | None = None,
+    max_bytes: int | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on every device of a simulated fleet.
 
@@ -68,7 +70,7 @@ def cluster_fleet(
         Whether to show a progress bar. By default it is shown on a terminal if the work takes a while.
     max_local_clusters, random_state, min_cluster_size, small_clusters, max_iterations, measure_deviation
         As in `cluster_device`.
-    n_jobs, privacy
+    n_jobs, privacy, max_bytes
         As in `cluster_device`.
 
     Returns
@@ -98,6 +100,7 @@ def cluster_fleet(
         small_clusters=small_clusters,
         summarises=n_local_clusters is None and privacy is None,
     )
+    check_max_bytes(max_bytes, n_local_clusters, privacy)
     if settings.summarises:
         n_local_clusters = [summary_size(own, settings) for own in tables]
     n_clusters = _n_local_clusters(n_local_clusters, n_devices)
@@ -115,8 +118,30 @@ def cluster_fleet(
     if privacy is not None:
         return list(pool.map_in_order(lambda position: _privately(fleet, position, privacy), range(n_devices), n_jobs))
     found = _cluster(fleet, settings, n_jobs, progress)
+    if max_bytes is not None:
+        found = [_within(own, fleet, z, settings, n_jobs, max_bytes) for z, own in enumerate(found)]
     warn_unless_converged(found, max_iterations)
     return found
+
+
+def _within(
+    found: LocalClustering,
+    fleet: _CheckedInput,
+    position: int,
+    settings: DeviceSettings,
+    n_jobs: int | None,
+    max_bytes: int,
+) -> LocalClustering:
+    """What was found, or fewer centers if their message would take more bytes."""
+
+    def cluster(n_clusters: int) -> LocalClustering:
+        if n_clusters == fleet.n_clusters[position]:
+            return replace(found, max_bytes=max_bytes)
+        fewer = replace(fleet, n_clusters=[n_clusters] * len(fleet.points))
+        return replace(_solve_alone(fewer, [position], settings, n_jobs)[0], max_bytes=max_bytes)
+
+    fitted: LocalClustering = fitting(cluster, under_long_name, int(fleet.n_clusters[position]))
+    return fitted
 
 
 def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]:

@@ -60,6 +60,8 @@ class KFed(NearestCenter):
         private.
     rounds : {1, 2}
         With 2, devices send a second message about the global clusters, see `kfed.refine_device`.
+    max_bytes : int, optional
+        The most bytes that the summary of a device may take, see `kfed.cluster_device`.
 
     Attributes
     ----------
@@ -127,6 +129,7 @@ class KFed(NearestCenter):
         "progress": [None, "boolean"],
         "privacy": [None, Privacy],
         "rounds": [Options(Integral, {1, 2})],
+        "max_bytes": [None, AT_LEAST_ONE],
     }
 
     def __init__(
@@ -144,6 +147,7 @@ class KFed(NearestCenter):
         progress: bool | None = False,
         privacy: Privacy | None = None,
         rounds: int = 1,
+        max_bytes: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
@@ -157,6 +161,7 @@ class KFed(NearestCenter):
         self.progress = progress
         self.privacy = privacy
         self.rounds = rounds
+        self.max_bytes = max_bytes
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Run one round of k-FED: every device clusters its rows, and the server groups their centers.
@@ -217,14 +222,10 @@ class KFed(NearestCenter):
 
     def _meant_for_devices(self) -> list[str]:
         """Settings that were given, and that only devices use."""
-        unused = {
-            "n_local_clusters": self.n_local_clusters is not None,
-            "rule": self.rule != "default",
-            "min_devices": self.min_devices is not None,
-            "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
-            "rounds": self.rounds != 1,
-        }
-        return [name for name, is_given in unused.items() if is_given]
+        usual: dict[str, Any] = {"n_local_clusters": None, "rule": "default", "min_devices": None}
+        usual |= {"min_cluster_size": MIN_CLUSTER_SIZE, "rounds": 1, "max_bytes": None}
+        pairs = ((name, getattr(self, name), own) for name, own in usual.items())
+        return [name for name, given, own in pairs if given is not own and (own is None or given != own)]
 
     def _devices(self, X: Any, groups: Any) -> Devices:
         if not are_tables(X):
@@ -276,6 +277,7 @@ class KFed(NearestCenter):
             progress=self.progress,
             privacy=self.privacy,
             rounds=self.rounds,
+            max_bytes=self.max_bytes,
         )
 
     @property
