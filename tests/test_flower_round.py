@@ -81,7 +81,7 @@ def test_a_node_that_sends_another_message_than_before_is_refused_logged_and_nam
     with caplog.at_level(logging.WARNING, logger="flwr"):
         outcome = run_over(nodes, finished)
     assert list(outcome.failed) == [1]
-    assert "another message" in outcome.failed[1]
+    assert "a different message" in outcome.failed[1]
     assert "node 1 is left out" in caplog.text
     assert set(nodes.answers) == set(outcome.late) == {0, 7}
     assert outcome.aggregation == kfed.Aggregation.load(finished.output)

@@ -228,8 +228,7 @@ class LocalClustering(KfedFile):
             )
         if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(
-                f"identity must have {self.n_features} features; got {identity.n_features}: "
-                "it is the answer to another device"
+                f"identity must have {self.n_features} features; got {identity.n_features}, of another device"
             )
         sent = ~self.withheld
         if len(identity) != np.count_nonzero(sent):
@@ -247,8 +246,7 @@ class LocalClustering(KfedFile):
         return clusters
 
     def _completed(self, identity: Identity) -> Identity:
-        centers, schema = self._known_centers()
-        return identity.completed(centers[~self.withheld], schema)
+        return identity.completed((known := self._known_centers())[0][~self.withheld], known[1])
 
     def _known_centers(self) -> tuple[Array, FeatureSchema]:
         """The local centers, NaN where no cell is behind one, and their features."""
