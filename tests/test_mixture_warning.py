@@ -16,7 +16,7 @@ def aggregated(devices, n_local_clusters, **options):
 
 
 def said(result):
-    return [text for _, text in result.notices if "mixtures" in text]
+    return [notice.text for notice in result.notices if notice.code == "mixtures"]
 
 
 def devices_of(held, rng):
