@@ -258,4 +258,4 @@ def test_a_choice_reads_well():
     choice = kfed.choose_n_clusters(mixture_world().messages())
     assert str(choice).startswith("16 clusters: farthest-first distances drop")
     unsure = kfed.choose_n_clusters(shared_digits(10, 4))
-    assert str(unsure).startswith("no reliable number of clusters: ")
+    assert str(unsure).startswith("no number of clusters stands out (3 at best): ")

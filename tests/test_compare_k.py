@@ -71,7 +71,7 @@ def test_no_k_stands_out_in_one_stretched_cloud(cloud):
     found = kfed.compare_k(cloud, range(2, 7), n_resamplings=8)
     assert found.recommended is None
     assert found.stability[0, 0] > 0.9, "halves of a stretched cloud are stable, and yet no clusters"
-    assert found.conclusion().text.startswith("no k stands out: no k is clearly better than one cloud")
+    assert found.conclusion().text.startswith("no number of clusters stands out (2 at best): no k is clearly better")
 
 
 def test_the_order_of_messages_and_the_number_of_threads_change_nothing(world, found):
@@ -183,7 +183,7 @@ def test_auto_without_a_clear_number_ends_in_the_table(tmp_path, monkeypatch, cl
         message.save(f"{message.device_id}.kfed")
     result = run("aggregate", *sorted(tmp_path.glob("*.kfed")), "-k", "auto")
     assert result.exit_code == 1
-    assert result.stdout.startswith("no k stands out: ")
+    assert result.stdout.startswith("no number of clusters stands out (")
     assert "choose a number from the table" in result.stderr
     assert not Path("clusters.kfed").exists()
 
@@ -262,7 +262,10 @@ def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_i
     shaky = replace(compared, weakest=np.minimum(compared.weakest, 0.85))
     assert (shaky.recommended, shaky.is_sure) == (4, False)
     monkeypatch.setattr("kfed.server.finding_k.compare_k", lambda *args, **options: shaky)
-    with pytest.warns(kfed.AggregationWarning, match="the number of clusters is uncertain, and 4 was taken: stable"):
+    with pytest.warns(
+        kfed.AggregationWarning,
+        match=r"4 clusters stand out, but are not certain: weakest cluster 0\.85 is below 0\.9; stable when",
+    ):
         found = kfed.aggregate(sent)
     assert (found.n_clusters, found.k_choice.is_reliable) == (4, False)
 
@@ -287,11 +290,12 @@ def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_ano
     sent, _ = four_groups
     named = replace(kfed.choose_n_clusters(sent), n_clusters=7, is_reliable=False)
     monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: named)
-    with pytest.warns(kfed.AggregationWarning, match="the number of clusters is uncertain, and 4 was taken"):
+    with pytest.warns(kfed.AggregationWarning, match="4 clusters stand out, but are not certain"):
         found = kfed.aggregate(sent)
     assert found.k_choice.comparison.is_sure
     assert (found.n_clusters, found.k_choice.is_reliable, found.k_choice.agreement) == (4, False, False)
-    assert "stands out among 2 to 10; but distances and cost of all centers name 7" in found.k_choice.reason
+    assert found.k_choice.reason.startswith("distances and cost of all centers name 7; stable when")
+    assert found.k_choice.reason.endswith("k = 4 stands out among 2 to 10")
 
 
 def test_where_the_silhouette_still_rises_more_numbers_are_compared_as_if_all_were_at_once(four_groups, monkeypatch):

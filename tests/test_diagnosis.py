@@ -318,7 +318,7 @@ def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path, few_compared
         kfed.DeviceMessage(f"{i}", rng.normal(size=(4, 3)), [20] * 4, [60.0] * 4, 9.0).save(tmp_path / f"{i}.kfed")
     result = run("aggregate", *sorted(tmp_path.iterdir()), "-k", "auto", "-o", tmp_path / "out")
     assert result.exit_code == 1
-    assert result.stdout.startswith("no k stands out")
+    assert result.stdout.startswith("no number of clusters stands out (")
     assert "choose a number from the table" in result.stderr
     assert not (tmp_path / "out").exists()
 

@@ -399,3 +399,18 @@ def test_bits_are_asked_for_on_the_command_line_and_explained(sites, bits):
     run("aggregate", *(f"{site}.kfed" for site in SITES), "-k", 4, "--force")
     assert len(run("label", "north.local", "--clusters", "clusters.kfed").splitlines()) == 41
     assert "must be 4, 8 or 16" in run("device", "north.csv", "-k", 3, "--bits", 6, "--force", code=2)
+
+
+def test_refining_does_not_make_a_diagnosis_worse():
+    rng = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+    held = {"north": (0, 1), "south": (1, 2), "west": (2, 3)}
+    devices = {
+        name: np.concatenate([place + rng.normal(size=(60, 2)) for place in places[list(groups)]])
+        for name, groups in held.items()
+    }
+    done = Round.run(devices, 4, random_state=0)
+    before, after = (diagnose(one.aggregation).assessment for one in (done, done.refined(devices)))
+    assert len(after.aggregation.messages.centers) == 6
+    assert before.conclusion().answer == after.conclusion().answer == "clear"
+    assert not any("local clusters" in text for text in after.advice())

@@ -218,7 +218,8 @@ def test_data_without_clusters_ends_in_the_table_and_not_in_an_error(few_compare
     devices = {f"{i}": rng.normal(size=(50, 3)) for i in range(6)}
     with pytest.warns(kfed.AggregationWarning, match="no number of clusters stands out"):
         done = Round.run(devices, random_state=0)
-    assert done.aggregation.n_clusters == done.aggregation.k_choice.comparison.best
+    assert done.aggregation.n_clusters == done.aggregation.k_choice.comparison.best == 2, "which claims least"
+    assert "k = 2 is the smallest of 2 to" in done.aggregation.k_choice.reason
 
 
 def test_one_row_on_one_device_is_no_reason_to_fail():

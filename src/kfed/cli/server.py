@@ -169,9 +169,10 @@ def _aggregate_auto(
     command ends with 1.
     """
     result = aggregate_messages(messages, rule=rule, **how)
-    found = result.k_choice.comparison if result.k_choice else None
-    if found is None:
+    choice = result.k_choice
+    if choice is None or choice.comparison is None:
         return result
+    found = choice.comparison
     if sure and found.recommended is None:
         show_comparison(found, result, plot, as_json=as_json)
         note("no clusters were written; choose a number from the table, and pass it with -k")
@@ -223,6 +224,7 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
         "rounds": result.settings.rounds,
         "min_devices": result.settings.min_devices,
         "k_choice": None if result.k_choice is None else str(result.k_choice),
+        "k_certainty": None if result.k_choice is None else result.k_choice.certainty,
         "warnings": [notice._asdict() for notice in result.notices],
         "cluster_sizes": result.cluster_sizes.tolist(),
         "centers_in_cluster": np.bincount(result.center_labels, minlength=result.n_clusters).tolist(),

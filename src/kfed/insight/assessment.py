@@ -86,8 +86,12 @@ class Assessment:
 
     @property
     def has_too_few_centers(self) -> bool:
-        """Whether there are so few device centers that clusters and their number cannot be told from chance."""
-        return len(self.aggregation.messages.centers) < 2 * self.aggregation.n_clusters + 1
+        """Whether there are so few device centers that clusters and their number cannot be told from chance.
+
+        Second messages have one center for each cluster, and move what was found in the first: they are never too few.
+        """
+        found = self.aggregation
+        return found.settings.rounds == 1 and len(found.messages.centers) < 2 * found.n_clusters + 1
 
     def conclusion(self) -> Conclusion:
         """The answer in one sentence, and what it means."""
@@ -100,7 +104,8 @@ class Assessment:
             return Conclusion(f"too few centers to tell: {centers} for {k}", None, tuple(self._sentences()))
         if worst is not None and self.is_unstable:
             kept = f"{1 - worst.share_kept:.0%} of the rows of others change their cluster"
-            return Conclusion(f"unstable: without {worst.device_id!r}, {kept}", False, tuple(self._sentences()))
+            said = f"unstable: without {worst.device_id!r}, {kept}"
+            return Conclusion(said, False, tuple(filter(None, [self._apart(), *self._sentences()])))
         if pair is None:
             return Conclusion("stable, but how far apart is not known", None, tuple(self._sentences()))
         gap = self.gaps[pair]
@@ -110,6 +115,13 @@ class Assessment:
         if gap < APART:
             return Conclusion(f"distinguishable: the nearest {apart}", None, tuple(self._sentences()))
         return Conclusion(f"clear: even the nearest {apart}", True, tuple(self._sentences()))
+
+    def _apart(self) -> str:
+        """How far apart the nearest clusters are, as a sentence; nothing if that is not known."""
+        pair = nearest_pair(self.gaps)
+        if pair is None:
+            return ""
+        return f"The nearest clusters, {pair[0]} and {pair[1]}, are {self.gaps[pair]:.1f} standard deviations apart."
 
     def _sentences(self) -> Iterator[str]:
         of_what = "the rows" if self.has_squares else "the device centers"
@@ -130,14 +142,21 @@ class Assessment:
         if self.is_unstable:
             pivotal = [one.device_id for one in self.without if one.share_kept < KEPT]
             named = text.listed(list(map(repr, pivotal)))
-            if was_compared:
-                yield f"the clusters depend on {named}: look at the rows there, or wait for more devices"
-            else:
+            if not was_compared:
                 look = f", and look at {named}" if 3 * len(pivotal) < len(self.without) else ""
                 yield f"compare numbers of clusters (kfed aggregate -k 2-12){look}"
+            elif len(pivotal) < len(self.without):
+                yield f"the clusters depend on {named}: look at the rows there, or wait for more devices"
+            else:
+                yield "the clusters depend on which devices are there: wait for more devices, or ask for fewer clusters"
         elif pair is not None and self.gaps[pair] < OVERLAPPING:
             compare = "" if was_compared else ", or compare numbers (kfed aggregate -k 2-12)"
             yield f"rows between clusters {pair[0]} and {pair[1]} could be in either; ask for fewer clusters{compare}"
+        if self.aggregation.k_choice is not None and self.aggregation.k_choice.certainty == "none stands out":
+            yield (
+                "the clusters are a way to cut the rows, and not groups that they show: use them only if any cut will "
+                "do, give the number that you need (-k N), or add columns that could tell groups apart"
+            )
         bad = self._bad_devices()
         if bad:
             verb = "fits" if len(bad) == 1 else "fit"

@@ -17,7 +17,7 @@ from kfed._base.report import Block, Conclusion, Notes, Plot, Report, Section, T
 from kfed._version import __version__
 from kfed.insight.assessment import Assessment
 from kfed.insight.html import to_html
-from kfed.server import Aggregation, KChoice, choose_k, find_k, plot_centers, plot_traversal
+from kfed.server import Aggregation, KChoice, choose_k, find_k, plot_centers, plot_choice
 from kfed.theory import Certificate, Judgement
 
 if TYPE_CHECKING:
@@ -33,6 +33,15 @@ MEANINGS = {
     None: "It is open whether the paper's main theorem vouches for these clusters. The verdict says what is missing.",
 }
 N_DEVICES_NAMED = 10
+
+_OF_DISTANCES = (
+    "How far each further center is from those picked before it. Clusters that lie well apart show as a drop after the "
+    "last of them."
+)
+_OF_COMPARISON = (
+    "How well clusters come back when devices are left out or drawn anew, and how clear they are beside slices of one "
+    "cloud, for each number of clusters that was compared."
+)
 
 
 @dataclass(frozen=True)
@@ -152,7 +161,11 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
         (*certificate.notes, *_other_measure(assessment)),
         {
             "certificate": certificate.to_dict(),
-            "k_choice": text.plain({**choice.facts(), "distances": choice.distances, "ratios": choice.ratios}),
+            "k_choice": text.plain(
+                {**choice.facts(), "certainty": choice.certainty}
+                | {"distances": choice.distances, "ratios": choice.ratios}
+                | {"comparison": None if choice.comparison is None else choice.comparison.to_dict()}
+            ),
             "warnings": warnings,
             "quality": assessment.to_dict(),
         },
@@ -251,12 +264,11 @@ def _failing_devices(report: SeparationReport) -> Iterator[TextTable]:
 
 
 def _plots(aggregation: Aggregation, certificate: Certificate, choice: KChoice) -> Iterator[Plot]:
-    if len(choice.distances):
+    if choice.comparison is not None or len(choice.distances):
         yield Plot(
             "How many clusters the centers show",
-            "How far each further center is from those picked before it. Clusters that lie well apart show as a drop "
-            "after the last of them.",
-            lambda ax: plot_traversal(choice, aggregation.n_clusters, ax=ax),
+            _OF_DISTANCES if choice.comparison is None else _OF_COMPARISON,
+            lambda ax: plot_choice(choice, aggregation.n_clusters, ax=ax),
         )
     yield Plot(
         "The device centers",

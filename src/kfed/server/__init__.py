@@ -17,7 +17,7 @@ from kfed.server.k_comparison import KComparison
 from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
-from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_traversal
+from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_choice, plot_traversal
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
@@ -68,6 +68,7 @@ __all__ = [
     "nearest_pair",
     "new_level_advice",
     "plot_centers",
+    "plot_choice",
     "plot_traversal",
     "predict",
     "read_messages",

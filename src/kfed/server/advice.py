@@ -65,10 +65,7 @@ def advice(
             f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary",
         )
     if choice is not None and not choice.is_reliable:
-        what = "no number of clusters stands out"
-        if choice.comparison is not None and choice.comparison.recommended is not None:
-            what = "the number of clusters is uncertain"
-        yield Notice("unsure k", f"{what}, and {n_clusters} was taken: {choice.reason}")
+        yield Notice("unsure k", str(choice))
     elif choice is not None and not choice.agreement:
         yield Notice("unsure k", f"the number of clusters could not be cross-checked: {choice.reason}")
 

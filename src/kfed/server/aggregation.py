@@ -255,7 +255,7 @@ class Aggregation(Questions, KfedFile):
             "rule": self.rule,
             "first_device": asked.first_device,
             "feature_names": self.schema.names,
-            "k_choice": choice.facts() if choice else None,
+            **(choice.file_facts() if choice else {"k_choice": None}),
             **({} if asked.min_devices is None else {"min_devices": asked.min_devices}),
             **({} if asked.rounds == 1 else {"rounds": asked.rounds}),
         }
@@ -267,8 +267,7 @@ class Aggregation(Questions, KfedFile):
         if facts["first_device"] is not None:
             messages.position(facts["first_device"])
         rule = rule_name(facts["rule"])
-        said = facts.get("k_choice")
-        choice = None if said is None else KChoice.restored(said, tensors, len(grouping.cluster_centers))
+        choice = KChoice.restored(facts, tensors, len(grouping.cluster_centers))
         min_devices = facts.get("min_devices")
         if min_devices is not None:
             checks.positive_integer(min_devices, "min_devices")

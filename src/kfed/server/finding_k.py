@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from kfed._base.array import Array
 from kfed.errors import TooFewCentersError
 from kfed.server.algorithm2 import group, has_summaries
 from kfed.server.auto_k import LACKING, choose_k
@@ -45,14 +44,13 @@ def find_k(batch: MessageBatch, rule: str, n_jobs: int | None = None, min_device
     except TooFewCentersError:
         return choice
     agreement = found.best == choice.n_clusters
-    stands_out = "stands out among" if found.recommended is not None else "is the best of"
     doubts = list(_doubts(found, choice, batch, n_jobs, min_devices))
     return replace(
         choice,
         n_clusters=found.best,
-        is_reliable=found.is_sure and not doubts,
+        is_reliable=found.recommended is not None and not doubts,
         agreement=agreement,
-        reason="; ".join([found.reason, f"k = {found.best} {stands_out} {_ranges(found.n_clusters)}", *doubts]),
+        reason="; ".join([*doubts, found.reason, found.taken_by]),
         comparison=found,
     )
 
@@ -88,23 +86,13 @@ def _doubts(
     """Say what speaks against a number that stands out."""
     if found.recommended is None:
         return
+    if found.doubt:
+        yield found.doubt
     if found.best != choice.n_clusters:
-        yield f"but distances and cost of all centers name {choice.n_clusters}"
+        yield f"distances and cost of all centers name {choice.n_clusters}"
     elif found.is_sure:
         labels = group(batch.rescaled, found.best, found.rule, None, n_jobs, min_devices).center_labels
         if np.bincount(labels).min() == 1:
-            yield "but a cluster is a single center, which comes back wherever its device is drawn"
+            yield "a cluster is a single center, which comes back wherever its device is drawn"
     if choice.may_lack_a_cluster:
         yield LACKING
-
-
-def _ranges(values: Array) -> str:
-    """Runs of numbers, as words.
-
-    Examples
-    --------
-    >>> _ranges(np.array([2, 3, 4, 17, 18])), _ranges(np.array([2]))
-    ('2 to 4 and 17 to 18', '2')
-    """
-    runs = np.split(values, np.flatnonzero(np.diff(values) > 1) + 1)
-    return " and ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)

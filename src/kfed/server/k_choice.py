@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from kfed._base.array import Array, frozen
 from kfed._base.notebook import InNotebook
 from kfed.errors import InvalidInputError, NoReliableKError
 from kfed.server.k_comparison import KComparison
+from kfed.server.k_comparison_file import comparison_facts, comparison_tensors, restored_comparison
+from kfed.server.k_words import finding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +53,7 @@ class KChoice(InNotebook):
     reason : str
         Evidence for the number, or doubts about it.
     comparison : KComparison or None
-        The values of k that were compared to find it, if any were; it is not kept in files.
+        The values of k that were compared to find it, if any were; files from before have none.
     may_lack_a_cluster : bool
         Whether centers of one device were set aside that could be a cluster more; it is not kept in files.
 
@@ -84,44 +87,74 @@ class KChoice(InNotebook):
         best = np.argsort(-self.ratios, kind="stable")[:N_SHOWN]
         return [(int(k) + 2, float(self.ratios[k])) for k in best]
 
+    @property
+    def stands_out(self) -> bool:
+        """Whether the number is reliable, or stands out among those that were compared."""
+        return self.is_reliable or (self.comparison is not None and self.comparison.recommended == self.n_clusters)
+
+    @property
+    def certainty(self) -> Literal["reliable", "stands out", "none stands out"]:
+        """How sure the number is: "stands out" is not certain, and the reason says why."""
+        if self.is_reliable:
+            return "reliable"
+        return "stands out" if self.stands_out else "none stands out"
+
+    @property
+    def finding(self) -> str:
+        """The number, and how sure it is, without the reason."""
+        return finding(self.n_clusters, stands_out=self.stands_out, is_reliable=self.is_reliable)
+
     def reliable_n_clusters(self) -> int:
         """The number that was found. Raises `NoReliableKError` if it is only a guess."""
         if not self.is_reliable:
             seen = ", ".join(f"{k} ({ratio:.2f} times)" for k, ratio in self.candidates) or "none"
             raise NoReliableKError(
-                f"n_clusters='auto' found {self}; candidates, and how many times distances drop after each: {seen}; "
+                f"n_clusters='auto': {self}; candidates, and how many times distances drop after each: {seen}; "
                 "give n_clusters as a number"
             )
         return self.n_clusters
 
     def tensors(self) -> dict[str, Array]:
         """Give the arrays, by the names they have in a file."""
-        return {"k_choice_distances": self.distances, "k_choice_ratios": self.ratios}
+        compared = {} if self.comparison is None else comparison_tensors(self.comparison)
+        return {"k_choice_distances": self.distances, "k_choice_ratios": self.ratios, **compared}
 
     def facts(self) -> dict[str, Any]:
-        """Give all but the arrays."""
+        """Give all but the arrays and the comparison."""
         return {name: getattr(self, name) for name in _FACTS}
 
+    def file_facts(self) -> dict[str, Any]:
+        """Give the facts of a file, by the names they have there; that about the comparison is ignored by kfed 1.0."""
+        compared = {} if self.comparison is None else {"k_comparison": comparison_facts(self.comparison)}
+        return {"k_choice": self.facts(), **compared}
+
     @classmethod
-    def restored(cls, facts: dict[str, Any], tensors: dict[str, Array], n_clusters: int) -> KChoice:
-        """Rebuild from `facts` and `tensors`; raise unless they are valid, and about this many clusters."""
+    def restored(cls, said: Mapping[str, Any], tensors: dict[str, Array], n_clusters: int) -> KChoice | None:
+        """Rebuild from `file_facts` and `tensors`; raise unless they are valid, and about this many clusters."""
+        facts = said.get("k_choice")
+        if facts is None:
+            return None
         distances, ratios = (frozen(tensors[f"k_choice_{name}"]) for name in ("distances", "ratios"))
+        comparison = restored_comparison(said.get("k_comparison"), tensors)
         is_sound = (
             facts.keys() == _FACTS.keys()
             and all(isinstance(facts[name], kinds) for name, kinds in _FACTS.items())
             and facts["n_clusters"] == n_clusters
             and all(array.ndim == 1 and array.dtype == np.float64 for array in (distances, ratios))
+            and (comparison is None or n_clusters in comparison.n_clusters)
         )
         if not is_sound:
             raise InvalidInputError("its record of how n_clusters was found contradicts the rest")
-        return cls(distances=distances, ratios=ratios, **facts)
+        return cls(distances=distances, ratios=ratios, comparison=comparison, **facts)
 
     def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
-        """Draw how far apart centers were picked; `path` and `ax` are as in `kfed.Certificate.plot`."""
-        from kfed.server.plots import plot_traversal
+        """Draw what the number was found by: values of k that were compared, or how far apart centers were picked.
 
-        return plot_traversal(self, path=path, ax=ax)
+        `path` and `ax` are as in `kfed.Certificate.plot`.
+        """
+        from kfed.server.plots import plot_choice
+
+        return plot_choice(self, path=path, ax=ax)
 
     def __str__(self) -> str:
-        found = f"{self.n_clusters} clusters" if self.is_reliable else "no reliable number of clusters"
-        return f"{found}: {self.reason}"
+        return f"{self.finding}: {self.reason}"

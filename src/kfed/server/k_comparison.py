@@ -13,6 +13,7 @@ from kfed._base import text
 from kfed._base.array import Array, readonly_fields
 from kfed._base.notebook import InNotebook, data_frame
 from kfed._base.report import Block, Conclusion, Notes, TextTable
+from kfed.server.k_words import finding, mean_and_range, ranges, table_rows
 from kfed.server.quality import LEAST_KNOWN
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class KComparison(InNotebook):
     @property
     def stability(self) -> Array:
         """Mean agreement with resamplings, and the interval that holds nine in ten of them: (n_values, 3)."""
-        return np.array([_summary(row) for row in self.agreements])
+        return np.array([mean_and_range(row) for row in self.agreements])
 
     @property
     def recommended(self) -> int | None:
@@ -135,9 +136,15 @@ class KComparison(InNotebook):
 
     @property
     def best(self) -> int:
-        """The recommended k, or if no k stands out, the one that comes nearest to it."""
+        """The recommended k, or if no k stands out, the one that comes nearest to it.
+
+        Where clusters could be slices of one cloud at every k, none is nearer than another but by chance: then it is
+        the smallest, which claims least.
+        """
         if self.recommended is not None:
             return self.recommended
+        if not self._are_apart().any():
+            return int(self.n_clusters[0])
         apart = self._above_one_cloud / ABOVE_ONE_CLOUD
         found = np.fmin(apart, self._coming_back / STABLE)
         return int(self.n_clusters[np.nan_to_num(found, nan=-np.inf).argmax()])
@@ -154,9 +161,18 @@ class KComparison(InNotebook):
             f"{self.silhouettes[at]:.2f} against {self.silhouettes_of_one_cloud[at]:.2f})"
         )
 
+    @property
+    def doubt(self) -> str:
+        """Why the number that stands out is not certain; nothing if it is, or if none stands out."""
+        if self.recommended is None or self.is_sure:
+            return ""
+        at = self._at(self.recommended)
+        agreement, weakest = float(self.stability[at, 0]), float(self.weakest[at])
+        below = f"weakest cluster {weakest:.2f}" if weakest < agreement else f"agreement {agreement:.2f}"
+        return f"{below} is below {SURE:g}"
+
     def _stand_out(self) -> Array:
-        stability = self.stability[:, 0]
-        are_stable = (stability >= STABLE) & (self.weakest >= STABLE)
+        are_stable = (self.stability[:, 0] >= STABLE) & (self.weakest >= STABLE)
         are_groups = (self.n_clusters > 1) & (self.n_clusters < self.n_device_centers)
         are_groups &= self.largest_share <= MOST_HELD
         return np.asarray(are_stable & self._are_apart() & are_groups)
@@ -191,36 +207,33 @@ class KComparison(InNotebook):
         )
 
     @property
+    def taken_by(self) -> str:
+        """By what `best` was taken."""
+        compared = ranges(self.n_clusters)
+        if self.recommended is not None:
+            return f"k = {self.best} stands out among {compared}"
+        if not self._are_apart().any():
+            return f"k = {self.best} is the smallest of {compared}, and others are clearer by chance alone"
+        return f"k = {self.best} is the best of {compared} by silhouette and stability"
+
+    @property
+    def finding(self) -> str:
+        """The number and how sure it is, without the reason."""
+        return finding(self.best, stands_out=self.recommended is not None, is_reliable=self.is_sure)
+
+    @property
     def rises_at_the_end(self) -> bool:
         """Whether the silhouette is the largest at the largest k that was compared."""
         return len(self.n_clusters) > 2 and int(self.silhouettes.argmax()) == len(self.n_clusters) - 1
 
     def conclusion(self) -> Conclusion:
         """The recommendation and its reason."""
-        if self.recommended is None:
-            return Conclusion(f"no k stands out: {self.reason}", None)
-        return Conclusion(f"{text.plural(self.recommended, 'cluster')}: {self.reason}", True)
+        reasons = "; ".join(filter(None, [self.doubt, self.reason, self.taken_by]))
+        return Conclusion(f"{self.finding}: {reasons}", True if self.is_sure else None)
 
     def table(self) -> TextTable:
         """A row for each k."""
-        best = self.recommended
-        rows = []
-        for at, k in enumerate(self.n_clusters.tolist()):
-            mean, low, high = self.stability[at]
-            stability = "" if np.isnan(mean) else f"{mean:.2f} ({low:.2f}-{high:.2f})"
-            rows.append(
-                (
-                    f"{k} *" if k == best else str(k),
-                    _short(self.costs[at]),
-                    f"{self.explained[at]:.1%}",
-                    f"{self.silhouettes[at]:.3f}",
-                    f"{self.silhouettes_of_one_cloud[at]:.3f}",
-                    _short(self.calinski_harabasz[at]),
-                    stability,
-                    "" if np.isnan(self.weakest[at]) else f"{self.weakest[at]:.2f}",
-                )
-            )
-        return TextTable("", HEADINGS, tuple(rows), n_words=1)
+        return TextTable("", HEADINGS, tuple(table_rows(self)), n_words=1)
 
     def notes(self) -> Iterator[str]:
         """What to know when reading the table."""
@@ -284,16 +297,3 @@ class KComparison(InNotebook):
         from kfed.server.k_plot import plot_comparison
 
         return plot_comparison(self, path, ax)
-
-
-def _summary(agreements: Array) -> tuple[float, float, float]:
-    known = agreements[np.isfinite(agreements)]
-    if len(known) == 0:
-        return (float("nan"),) * 3
-    low, high = np.quantile(known, [0.05, 0.95])
-    return float(known.mean()), float(low), float(high)
-
-
-def _short(value: float) -> str:
-    """A number in at most eight characters."""
-    return f"{value:,.0f}" if 1_000 <= value < 1e6 else f"{value:.4g}"

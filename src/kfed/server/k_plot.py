@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 _STABILITY, _SILHOUETTE, _CHOSEN = "#2f6690", "#d1603d", "#3a7d44"
 
 
-def plot_comparison(found: KComparison, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
-    """Draw stability, the weakest cluster, and silhouettes over k."""
+def plot_comparison(
+    found: KComparison,
+    path: str | os.PathLike[str] | None = None,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    asked: int | None = None,
+) -> Axes:
+    """Draw stability, the weakest cluster, and silhouettes over k; `asked` is marked if it is another number."""
     ax = axes_for(ax, path, 8.0, 4.4)
     values, stability = found.n_clusters, found.stability
     ax.fill_between(values, stability[:, 1], stability[:, 2], color=_STABILITY, alpha=0.15, linewidth=0)
@@ -26,12 +33,12 @@ def plot_comparison(found: KComparison, path: str | os.PathLike[str] | None = No
     ax.plot(values, found.silhouettes_of_one_cloud, "--", color=_SILHOUETTE, label="silhouette of one cloud")
     if found.recommended is not None:
         ax.axvline(found.recommended, color=_CHOSEN, linewidth=6, alpha=0.2)
+    if asked is not None and asked != found.best:
+        ax.axvline(asked, color="0.4", linestyle="--", linewidth=1.2, label=f"{asked} were asked for")
     ax.set_ylim(min(0.0, float(found.silhouettes.min()) - 0.05), 1.05)
     ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("number of clusters, k")
-    ax.set_title(
-        "no k stands out" if found.recommended is None else f"{found.recommended} clusters stand out", loc="left"
-    )
+    ax.set_title(title or found.finding, loc="left")
     ax.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return saved(ax, path)

@@ -10,6 +10,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.figures import axes_for, saved
+from kfed.server.k_plot import plot_comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,6 +64,15 @@ def plot_centers(aggregation: Aggregation, path: str | os.PathLike[str] | None =
     return saved(ax, path)
 
 
+def plot_choice(
+    choice: KChoice, n_clusters: int | None = None, path: str | os.PathLike[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw what a number of clusters was found by; parameters are those of `plot_traversal`."""
+    if choice.comparison is None:
+        return plot_traversal(choice, n_clusters, path, ax)
+    return plot_comparison(choice.comparison, path, ax, title=choice.finding, asked=n_clusters)
+
+
 def plot_traversal(
     choice: KChoice, n_clusters: int | None = None, path: str | os.PathLike[str] | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -111,8 +121,7 @@ def plot_traversal(
     ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("pick")
     ax.set_ylabel("distance to the picks before it")
-    found = f"{k} cluster{'s' * (k != 1)}" if choice.is_reliable else "no reliable number of clusters"
-    ax.set_title(f"farthest-first traversal: {found}", loc="left")
+    ax.set_title(f"farthest-first traversal: {choice.finding}", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
     return saved(ax, path)
 
