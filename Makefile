@@ -95,7 +95,7 @@ page: $(READY) ## Write docs/reproduction.md again from the runs in docs/reprodu
 
 expect: $(READY) ## Run the quick presets with three seeds, and write down the verdicts that all of them have
 	for seed in 0 1 2; do $(BIN)/kfed reproduce all --quick --seed $$seed --output build/expected/$$seed || exit 1; done
-	$(BIN)/python -m kfed.experiments.expected write tests/expected_verdicts.json build/expected/0 build/expected/1 build/expected/2
+	$(BIN)/python -m kfed.experiments.expected write tests/expected_verdicts.json build/expected/0 build/expected/1 build/expected/2 docs/reproduction
 
 docs: $(READY) ## Build the documentation site, into build/site
 	rm -rf build/site

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
+import time
 import timeit
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 LEAST_SECONDS = 0.1
 
@@ -43,3 +45,10 @@ def race(contestants: Mapping[str, Callable[[], object]], rounds: int) -> dict[s
 def seconds_of(function: Callable[[], object], runs: int = 1) -> float:
     """Seconds that one of so many runs took."""
     return timeit.timeit(function, number=runs) / runs
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """How many seconds work takes, and its result."""
+    started = time.perf_counter()
+    result = work()
+    return time.perf_counter() - started, result

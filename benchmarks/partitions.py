@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, timed
 from benchmarks.rivals import Rival, cluster_of, costs_of, cpu_of, peak_bytes, rivals
 from kfed._base import pool
 from kfed._base.array import Array
@@ -30,16 +30,16 @@ def partitions(quick: bool) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="kfed-bench-") as folder:
         sizes = _sizes(n_devices, n_rows)
         _write(Path(folder), sizes)
-        here, expected = _timed(lambda: _clustered(folder))
+        here, expected = timed(lambda: _clustered(folder))
         with cluster_of(1) as client:
             start = client.run(time.process_time)
-            alone, _ = _timed(lambda: _clustered(folder, client))
+            alone, _ = timed(lambda: _clustered(folder, client))
             cpu_alone = _busiest(start, client.run(time.process_time))
         with cluster_of(N_WORKERS) as client:
             cpu = cpu_of(client)
             before, start = max(client.run(peak_bytes).values()), client.run(time.process_time)
             own = time.process_time()
-            together, found = _timed(lambda: _clustered(folder, client))
+            together, found = timed(lambda: _clustered(folder, client))
             own = time.process_time() - own
             cpu_together = _busiest(start, client.run(time.process_time))
             peak, cpu = max(client.run(peak_bytes).values()), cpu_of(client) - cpu
@@ -82,12 +82,6 @@ def _clustered(folder: str, client: Any = None) -> Any:
     from kfed.adapters.dask import cluster_partitions
 
     return cluster_partitions(folder, "device", COLUMNS, N_LOCAL_CLUSTERS, N_CLUSTERS, client)
-
-
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.perf_counter()
-    result = work()
-    return time.perf_counter() - started, result
 
 
 def _busiest(start: dict[str, float], end: dict[str, float]) -> float:

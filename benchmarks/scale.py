@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import kfed
+from benchmarks.figures import timed
 from kfed import DeviceMessage
 from kfed._base import pool
 from kfed._base.array import Array
@@ -58,9 +58,9 @@ def measure_units(quick: bool = False) -> Units:
     """Measure on this machine, on as many devices as take a few seconds."""
     n_devices = 5_000 if quick else 50_000
     payloads = [message.to_bytes() for message in _messages(n_devices)]
-    decoding, messages = _timed(lambda: [DeviceMessage.from_bytes(payload) for payload in payloads])
-    flat, _ = _timed(lambda: _quietly(messages))
-    tree, _ = _timed(lambda: kfed.aggregate_tree(messages, N_CLUSTERS, fan_in=FAN_IN))
+    decoding, messages = timed(lambda: [DeviceMessage.from_bytes(payload) for payload in payloads])
+    flat, _ = timed(lambda: _quietly(messages))
+    tree, _ = timed(lambda: kfed.aggregate_tree(messages, N_CLUSTERS, fan_in=FAN_IN))
     flat_bytes = _peak(lambda: _quietly(_messages(n_devices // 5)))
     return Units(
         message_bytes=len(payloads[0]),
@@ -220,12 +220,6 @@ def _quietly(messages: Any, n_clusters: int = N_CLUSTERS, rule: str = "paper") -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", kfed.AggregationWarning)
         return kfed.aggregate(messages, n_clusters, rule=rule)
-
-
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.perf_counter()
-    result = work()
-    return time.perf_counter() - started, result
 
 
 def _peak(work: Callable[[], Any]) -> int:

@@ -5,7 +5,8 @@
 
 import os
 import shutil
-from functools import cache
+import sys
+from functools import cache, partial
 
 import pytest
 import typer.testing
@@ -29,6 +30,14 @@ FULL_DPI, figures.DPI = figures.DPI, 40  # to draw and pack four times as many p
 def full_dpi(monkeypatch):
     """Draw pictures at the size that users get."""
     monkeypatch.setattr(figures, "DPI", FULL_DPI)
+
+
+@pytest.fixture
+def few_compared(monkeypatch):
+    """Where nobody says how many clusters there are, compare few numbers, by few resamplings."""
+    monkeypatch.setattr("kfed.server.finding_k.COMPARED", range(2, 7))
+    monkeypatch.setattr("kfed.server.finding_k.MORE", range(7, 9))
+    monkeypatch.setattr("kfed.server.finding_k.compare_k", partial(kfed.compare_k, n_resamplings=6))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -101,3 +110,10 @@ def _dask_cluster(processes):
     how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(processes=processes, **how) as cluster, distributed.Client(cluster) as client:
         yield client
+
+
+@pytest.fixture(params=[True, False], ids=["by pyarrow", "by line"])
+def reading(request, monkeypatch):
+    """Both ways to read CSV."""
+    if not request.param:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)

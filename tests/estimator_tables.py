@@ -8,6 +8,10 @@ from kfed import KFed, LocalKMeans
 N_CLUSTERS = 6
 
 
+def model():
+    return KFed(2, random_state=0)
+
+
 def models(n_clusters=4, **settings):
     return [LocalKMeans(n_clusters, random_state=0, **settings), KFed(n_clusters, random_state=0, **settings)]
 

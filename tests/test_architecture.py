@@ -30,10 +30,25 @@ def test_every_file_of_the_page_exists():
     assert missing == set()
 
 
-@pytest.mark.parametrize(("way", "at_most"), [("The way of a row", 18), ("The way of a message", 14)])
-def test_the_ways_are_short(way, at_most):
-    walk = section(way).partition("\nA table whose numbers")[0]
-    assert 8 <= len(set(FILE.findall(walk))) <= at_most
+def files_of(title, until):
+    return set(FILE.findall(section(title).partition(until)[0]))
+
+
+ROW = files_of("The way of a row", "\nA table whose numbers")
+MORE = files_of("Without a number", "\n##") - ROW
+MESSAGE = files_of("The way of a message", "\nAt the device")
+HELPERS = files_of("Helpers", "\n##")
+
+
+def test_the_ways_are_as_short_as_the_page_says():
+    assert (len(ROW), len(MORE), len(MESSAGE)) == (18, 7, 14)
+    assert "Eighteen files" in PAGE
+    assert "Seven files more" in PAGE
+    assert "Fourteen files" in PAGE
+
+
+def test_no_file_decides_and_is_a_helper():
+    assert set() == (ROW | MORE) & HELPERS
 
 
 def test_ten_places_for_changes_are_named():
@@ -41,25 +56,38 @@ def test_ten_places_for_changes_are_named():
     assert len(rows) == 1 + 10
 
 
-def test_a_row_takes_the_way_that_the_page_describes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def walked(monkeypatch, folder, number):
+    """The files of kfed in which a function is called, from a table to the labels of its rows."""
+    monkeypatch.chdir(folder)
     rows = "".join(f"{i % 2 * 50 + i % 7},{i % 5},{'ab'[i % 2]}\n" for i in range(60))
-    (tmp_path / "site7.csv").write_text(f"age,dose,group\n{rows}")
-    walked = set()
+    (folder / "site7.csv").write_text(f"age,dose,group\n{rows}")
+    found = set()
 
     def note_file(frame, event, _):
         if event == "call":
-            walked.add(frame.f_code.co_filename)
+            found.add(Path(frame.f_code.co_filename))
 
     sys.setprofile(note_file)
     try:
         for command in (
-            "device site7.csv -k 2",
-            "aggregate site7.kfed -k 2",
+            f"device site7.csv {number}",
+            f"aggregate site7.kfed {number}",
             "label site7.local --clusters clusters.kfed",
         ):
             app(command.split(), standalone_mode=False)
     finally:
         sys.setprofile(None)
-    walk = section("The way of a row").partition("\nA table whose numbers")[0]
-    assert {name for name in FILE.findall(walk) if str(ROOT / "src/kfed" / name) not in walked} == set()
+    house = ROOT / "src/kfed"
+    return {path.relative_to(house).as_posix() for path in found if path.is_relative_to(house)}
+
+
+@pytest.mark.parametrize(("number", "way"), [("-k 2", ROW), ("", ROW | MORE)])
+def test_a_row_takes_the_way_that_the_page_describes_and_no_other(tmp_path, monkeypatch, number, way):
+    found = walked(monkeypatch, tmp_path, number)
+    assert way - found == set()
+    rooms = ("site/", "device/", "server/", "wire/", "coordinator/")
+    assert {name for name in found if name.startswith(rooms) and name not in way | HELPERS} == set()
+
+
+def test_every_helper_is_on_the_way_without_a_number(tmp_path, monkeypatch):
+    assert HELPERS - walked(monkeypatch, tmp_path, "") == set()

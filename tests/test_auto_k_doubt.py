@@ -23,7 +23,7 @@ def test_digits_have_no_reliable_k(n_shards, n_local_clusters):
         assert f"{k} ({ratio:.2f} times)" in str(caught.value)
 
 
-def test_where_no_k_is_reliable_the_best_of_those_compared_is_taken_and_it_is_said():
+def test_where_no_k_is_reliable_the_best_of_those_compared_is_taken_and_it_is_said(few_compared):
     sent = shared_digits(15, 4, 2)
     with pytest.warns(kfed.AggregationWarning, match="no number of clusters stands out"):
         result = kfed.aggregate(sent)

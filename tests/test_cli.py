@@ -100,7 +100,7 @@ def test_rule_and_first_device_reach_the_library(messages):
     names = ["north.kfed", "south.kfed", "east.kfed"]
     run("aggregate", *names, "-k", 4, "--rule", "robust", "--first-device", "south")
     result = kfed.Aggregation.load("clusters.kfed")
-    assert (result.rule, result.first_device) == ("robust", "south")
+    assert (result.rule, result.settings.first_device) == ("robust", "south")
 
 
 def test_regions_report_to_a_server_above_by_files(messages):
@@ -294,7 +294,7 @@ def test_a_site_that_looked_for_one_cluster_too_few_is_mended_by_its_rows(cluste
     ("arguments", "said"),
     [
         (["--refine", "north.csv"], "on the same scale; the means of these rows are not its centers"),
-        (["--refine", "south.csv", "--scale", "scale.json"], "must be those of 'north' that were clustered"),
+        (["--refine", "south.csv", "--scale", "scale.json"], "must be the clustered rows of 'north'"),
         (["--refine", "nothing.csv"], "nothing.csv"),
     ],
 )

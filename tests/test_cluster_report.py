@@ -199,3 +199,21 @@ def test_clusters_on_an_agreed_scale_are_reported_in_the_units_of_the_tables(tmp
     found = json.loads(run("report", "clusters.kfed", "--scale", "scale.json", "--json").stdout)["profiles"]
     ages = sorted(one["mean"] for one in found if one["column"] == "age")
     assert ages == pytest.approx([rows[:80, 1].mean(), rows[80:, 1].mean()], rel=1e-6)
+
+
+def test_tables_of_a_page_fit_a_phone_or_show_that_they_go_on():
+    page = to_html(cluster_report(kfed.aggregate([kfed.DeviceMessage("a", [[0.0], [9.0]], [5, 5])], 2), "x")).decode()
+    narrow = page.partition("@media (max-width: 40rem)")[2].partition("@media")[0]
+    assert "white-space: normal" in narrow  # numbers with words, such as 87 days, take two lines
+    assert "font-size: .75rem" in narrow
+    assert "100% / 1rem 100% scroll" in page  # a shade at the edge, which `local` covers at the end of the table
+    assert "td:first-child { position: sticky; left: 0" in page
+    assert "name=viewport" in page.replace('"', "")
+
+
+def test_a_mean_that_is_zero_but_for_rounding_has_no_minus():
+    sent = [kfed.DeviceMessage("a", [[-4.0], [4.0 - 1e-9]], [10, 10], [5.0, 5.0], feature_names=["z"])]
+    profile = kfed.aggregate(sent, 2).profile()
+    assert profile.overall_means[0] < 0
+    assert profile.shown(profile.overall_means[0], 0) == "0.0"
+    assert "all 0.0)" in profile.in_words(0)

@@ -165,5 +165,5 @@ def test_a_site_of_few_rows_sends_no_empty_center(write):
 
 def test_moments_of_few_rows_do_not_leave_a_site(write):
     path = write("x,y\n" + "".join(f"{i},{i * i % 7}\n" for i in range(14)))
-    with pytest.raises(kfed.InvalidInputError, match="leave moments out"):
+    with pytest.raises(kfed.InvalidInputError, match="drop moments"):
         cluster_file(path, 1, "a", moments=True)

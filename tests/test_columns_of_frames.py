@@ -5,6 +5,7 @@ import pytest
 
 import kfed
 from kfed.site import read_columns
+from workbooks import workbook
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -52,3 +53,42 @@ def test_intervals_are_refused_by_the_name_of_their_column(kinds):
 def test_what_is_no_data_frame_is_refused_with_what_to_do(rows):
     with pytest.raises(kfed.InvalidInputError, match=r"must be a path, or a data frame .* pandas\.DataFrame\(rows"):
         read_columns(rows)
+
+
+def dated(*days):
+    return pl.DataFrame({"x": np.arange(5.0 * len(days)) % 7, "seen": [*days] * 5})
+
+
+def test_a_day_above_12_shows_that_the_day_comes_first_in_the_whole_column():
+    expected = read_columns(dated("2024-12-28", "2024-02-01"))
+    for schema in (None, expected.schema):
+        found = read_columns(dated("28/12/2024", "01/02/2024"), schema=schema)
+        assert found.schema == expected.schema
+        np.testing.assert_array_equal(found.values, expected.values)
+
+
+@pytest.mark.parametrize("days", [("11/12/2024", "01/02/2024"), ("28/12/2024", "01/28/2024"), ("12/28/2024",)])
+def test_dates_whose_order_nothing_shows_are_not_guessed(days):
+    schema = read_columns(dated("2024-12-28", "2024-02-01")).schema
+    assert read_columns(dated(*days)).schema.columns[1].kind == "category"
+    with pytest.raises(kfed.InvalidInputError, match="'seen' must hold a date such as 2026-01-31"):
+        read_columns(dated(*days), schema=schema)
+
+
+def test_text_with_decimal_commas_is_numbers_in_parquet_and_frames(tmp_path):
+    frame = pl.DataFrame({"dose": ["0,5", "1,25", None, "-", "12"] * 6})
+    frame.write_parquet(tmp_path / "site.parquet")
+    for source in (frame, tmp_path / "site.parquet"):
+        for kinds in (None, {"dose": "number"}):
+            np.testing.assert_array_equal(
+                read_columns(source, kinds=kinds).values[:5, 0], [0.5, 1.25, np.nan, np.nan, 12]
+            )
+
+
+def test_text_with_decimal_commas_and_points_is_not_guessed():
+    assert read_columns(pl.DataFrame({"dose": ["0,5", "0,7", "0.5"] * 8})).schema.columns[0].kind == "category"
+
+
+def test_text_with_decimal_commas_is_numbers_in_excel(write, monkeypatch):
+    path = workbook(write, monkeypatch, {"rows": [["dose", "age"], *([["0,5", 30.0], ["1,25", 41.0]] * 9)]})
+    np.testing.assert_array_equal(read_columns(path).values[:2, 0], [0.5, 1.25])

@@ -236,6 +236,13 @@ def sites_of_four_groups(seed, n_rows_of_last):
     return sent
 
 
+@pytest.fixture(scope="module")
+def four_groups():
+    """Messages of sites of four groups, and what comparing numbers of clusters says of them."""
+    sent = sites_of_four_groups(3, 60)
+    return sent, kfed.compare_k(sent, range(2, 8), n_resamplings=8)
+
+
 @pytest.mark.parametrize("seed", [2, 3, 5])
 def test_groups_of_few_rows_are_not_merged_for_the_sake_of_a_large_site(seed):
     assert kfed.compare_k(sites_of_four_groups(seed, 600), range(2, 8), n_resamplings=8).recommended == 4
@@ -247,9 +254,10 @@ def test_no_number_is_called_clear_where_one_site_has_nearly_all_rows():
     assert compared.reason == "one device has 96% of the rows, so resampling the others says little"
 
 
-def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_is_not_reliable(monkeypatch):
-    sent = sites_of_four_groups(3, 60)
-    compared = kfed.compare_k(sent, range(2, 8), n_resamplings=8)
+def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_is_not_reliable(
+    four_groups, monkeypatch
+):
+    sent, compared = four_groups
     assert compared.is_sure
     shaky = replace(compared, weakest=np.minimum(compared.weakest, 0.85))
     assert (shaky.recommended, shaky.is_sure) == (4, False)
@@ -270,26 +278,55 @@ def devices_of_groups_of_clusters():
     return np.split(places[classes] + rng.normal(size=(len(classes), 2)), 20)
 
 
-def test_a_few_groups_of_many_clusters_are_not_taken_for_the_clusters():
+def test_a_few_groups_of_many_clusters_are_not_taken_for_the_clusters(few_compared):
     found = kfed.aggregate(sent_by(devices_of_groups_of_clusters(), None))
     assert (found.n_clusters, found.k_choice.is_reliable) == (16, True)
-    assert "k = 16 stands out among 2 to 19" in found.k_choice.reason
+    assert "k = 16 stands out among 2 to 6 and 11 to 19" in found.k_choice.reason
 
 
-def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_another(monkeypatch):
-    sent = sites_of_four_groups(3, 60)
-    named = replace(kfed.choose_n_clusters(sent), n_clusters=17, is_reliable=False)
+def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_another(
+    four_groups, few_compared, monkeypatch
+):
+    sent, _ = four_groups
+    named = replace(kfed.choose_n_clusters(sent), n_clusters=7, is_reliable=False)
     monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: named)
     with pytest.warns(kfed.AggregationWarning, match="4 clusters stand out, but are not certain"):
         found = kfed.aggregate(sent)
     assert found.k_choice.comparison.is_sure
     assert (found.n_clusters, found.k_choice.is_reliable, found.k_choice.agreement) == (4, False, False)
-    assert found.k_choice.reason.startswith("distances and cost of all centers name 17; stable when")
-    assert found.k_choice.reason.endswith("k = 4 stands out among 2 to 20")
+    assert found.k_choice.reason.startswith("distances and cost of all centers name 7; stable when")
+    assert found.k_choice.reason.endswith("k = 4 stands out among 2 to 10")
 
 
-def test_a_number_that_needs_a_cluster_of_one_center_is_not_reliable():
-    sent = sites_of_four_groups(3, 60)
+def test_where_the_silhouette_still_rises_more_numbers_are_compared_as_if_all_were_at_once(four_groups, monkeypatch):
+    sent, _ = four_groups
+    at_once = kfed.compare_k(sent, range(2, 8), rule="robust", n_resamplings=4)
+    asked = []
+
+    def compared(batch, values, **options):
+        asked.append(sorted(values))
+        return kfed.compare_k(batch, values, n_resamplings=4, **options)
+
+    monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: unsure)
+    unsure = replace(kfed.choose_n_clusters(sent), n_clusters=100, is_reliable=False)
+    monkeypatch.setattr("kfed.server.finding_k.compare_k", compared)
+    monkeypatch.setattr("kfed.server.finding_k.COMPARED", range(2, 5))
+    monkeypatch.setattr("kfed.server.finding_k.MORE", range(5, 8))
+    found = kfed.aggregate(sent, rule="robust").k_choice.comparison
+    assert asked == [[2, 3, 4], [5, 6, 7]], "no number is compared twice"
+    assert found.to_dict() == at_once.to_dict()
+
+
+def test_where_there_are_no_more_centers_the_numbers_that_were_compared_are_all(monkeypatch):
+    sent = [kfed.DeviceMessage(f"{i}", [[float(i % 4)], [i % 4 + 40.0]], [20] * 2, [1.0] * 2) for i in range(3)]
+    unsure = replace(kfed.choose_n_clusters(sent), n_clusters=100, is_reliable=False)
+    monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: unsure)
+    monkeypatch.setattr(kfed.KComparison, "rises_at_the_end", True)
+    assert kfed.aggregate(sent).k_choice.comparison.n_clusters.tolist() == [2, 3, 4, 5, 6]
+
+
+def test_a_number_that_needs_a_cluster_of_one_center_is_not_reliable(four_groups, few_compared):
+    sent = [*four_groups[0]]
     assert kfed.aggregate(sent).k_choice.is_reliable
     far = np.array(sent[0].centers.max(axis=0) + 40.0)
     centers, counts = np.vstack([sent[0].centers, far]), [*sent[0].counts, 5]

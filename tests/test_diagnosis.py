@@ -269,28 +269,28 @@ def test_a_cluster_on_a_single_center_is_warned_of_once():
     ) as caught:
         result = kfed.aggregate(sent, 3)
     assert len(caught) == 1
-    assert len(result.warnings) == 2
-    assert "; ".join(result.warnings) == str(caught[0].message)
+    assert len(result.notices) == 2
+    assert "; ".join(notice.text for notice in result.notices) == str(caught[0].message)
 
 
 def test_too_many_clusters_on_a_device_are_warned_of():
     sent = [message(name, [0, 0], [9, 0], [0, 9]) for name in "ab"]
-    assert "more than sqrt(k) = 1.73" in kfed.aggregate(sent, 3).warnings[0]
+    assert "more than sqrt(k) = 1.73" in kfed.aggregate(sent, 3).notices[0].text
 
 
 def test_a_found_number_without_a_second_opinion_is_warned_of():
     places = np.array([[0.0, 0.0], [90.0, 0.0], [0.0, 90.0]])
     sent = [kfed.DeviceMessage(f"{i}", places + i / 10, [5] * 3) for i in range(4)]
     found = kfed.aggregate(sent, "auto")
-    assert any("could not be cross-checked" in text for text in found.warnings)
+    assert any("could not be cross-checked" in notice.text for notice in found.notices)
 
 
 def test_what_is_heterogeneous_and_shared_warns_of_nothing(world):
-    assert kfed.aggregate(world.messages(), 9).warnings == ()
+    assert kfed.aggregate(world.messages(), 9).notices == ()
 
 
 def test_one_device_alone_warns_of_nothing():
-    assert kfed.aggregate([message("a", [0, 0], [9, 0])], 2).warnings == ()
+    assert kfed.aggregate([message("a", [0, 0], [9, 0])], 2).notices == ()
 
 
 def test_the_command_line_says_warnings_and_the_found_number(world, tmp_path):
@@ -312,7 +312,7 @@ def test_a_number_of_clusters_must_be_one_or_auto(given, tmp_path):
     assert "auto" in result.stderr
 
 
-def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path):
+def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path, few_compared):
     rng = np.random.default_rng(0)
     for i in range(12):
         kfed.DeviceMessage(f"{i}", rng.normal(size=(4, 3)), [20] * 4, [60.0] * 4, 9.0).save(tmp_path / f"{i}.kfed")
@@ -323,7 +323,7 @@ def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_of_summaries_the_diagnosis_finds_the_number_of_clusters_that_aggregate_finds():
+def test_of_summaries_the_diagnosis_finds_the_number_of_clusters_that_aggregate_finds(few_compared):
     rng = np.random.default_rng(0)
     places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
     devices = [places[rng.integers(3, size=60)] + rng.normal(size=(60, 2)) for _ in range(6)]

@@ -163,6 +163,41 @@ def test_a_run_that_reads_other_data_is_done_again(tmp_path):
     assert RunStore(tmp_path, reading.experiment, 0).find({"a": 1, "b": 1}) is None
 
 
+def test_a_run_on_other_files_of_leaf_is_done_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("KFED_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    reading = Toy(run_reads=lambda axes: ("femnist",))
+    assert run(Toy(), tmp_path).n_found == 0
+    assert run(reading, tmp_path).n_found == 4, "without files of LEAF's the key is as ever"
+    file = tmp_path / "data" / "femnist" / "train" / "one.json"
+    file.parent.mkdir(parents=True)
+    for content, n_found in (("{}", 0), ("{}", 4), ("[]", 0)):
+        file.write_text(content)
+        os.utime(file, ns=(hash(content) % 10**9, hash(content) % 10**9))
+        assert run(reading, tmp_path).n_found == n_found
+    file.rename(file.with_name("two.json"))
+    assert run(reading, tmp_path).n_found == 0
+
+
+def test_experiments_on_files_of_leaf_say_so():
+    reads = {name: {part for axes in own.full for part in own.run_reads(axes)} for name, own in EXPERIMENTS.items()}
+    both = {"femnist", "shakespeare"}
+    assert {name: own for name, own in reads.items() if own} == dict.fromkeys(
+        ("heterogeneity", "communication", "client-selection"), both
+    )
+
+
+def test_figures_that_the_paper_makes_on_mnist_stay_on_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("KFED_DATA", str(tmp_path))
+    (tmp_path / "femnist" / "train").mkdir(parents=True)
+    (tmp_path / "femnist" / "train" / "all.json").write_text("{}")
+    for name in ("choosing-k", "table2", "table2-settings"):
+        assert "mnist" in EXPERIMENTS[name].data_sets
+    assert "mnist" not in {
+        need for axes in EXPERIMENTS["client-selection"].full for need in EXPERIMENTS["client-selection"].needs(axes)
+    }
+
+
 def test_results_that_were_edited_are_not_taken(tmp_path):
     toy, path = Toy().experiment, tmp_path / "toy.json"
     assert run(Toy(), tmp_path).to_dict() == ExperimentOutcome.stored(toy, tmp_path).to_dict()
@@ -273,8 +308,9 @@ def test_seeds_depend_on_names_and_values_of_axes_and_on_nothing_else():
 
 def test_a_verdict_that_falls_below_what_is_written_down_fails(tmp_path, capsys):
     file = str(tmp_path / "expected.json")
+    sums_more = Toy(quick=Toy().experiment.full, full=Toy().experiment.quick)
     for seed in (0, 1):
-        run(Toy(), tmp_path / str(seed), seed=seed)
+        run(sums_more, tmp_path / str(seed), seed=seed, quick=True)
     assert expected.main(["write", file, str(tmp_path / "0"), str(tmp_path / "1")]) == 0
     assert json.loads(Path(file).read_text()) == {"toy": {"the sum is 8 | or more": "reproduced"}}
     assert expected.main(["check", file, str(tmp_path / "0")]) == 0
@@ -282,6 +318,15 @@ def test_a_verdict_that_falls_below_what_is_written_down_fails(tmp_path, capsys)
     assert expected.main(["check", file, str(tmp_path / "worse")]) == 1
     assert "toy: the sum is 8 | or more is not reproduced; expected reproduced" in capsys.readouterr().out
     assert expected.main(["check", file]) == 2
+
+
+def test_nothing_is_written_down_that_the_full_preset_refutes(tmp_path):
+    file = str(tmp_path / "expected.json")
+    sums_more = Toy(quick=Toy().experiment.full, full=Toy().experiment.quick)
+    run(sums_more, tmp_path / "quick", quick=True)
+    run(sums_more, tmp_path / "full")
+    assert expected.main(["write", file, str(tmp_path / "quick"), str(tmp_path / "full")]) == 0
+    assert json.loads(Path(file).read_text()) == {"toy": {}}
 
 
 def test_an_experiment_that_is_written_down_and_did_not_run_fails(tmp_path, capsys):

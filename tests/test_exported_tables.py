@@ -30,6 +30,24 @@ def test_an_array_and_a_frame_of_levels_hold_features():
     np.testing.assert_array_equal(model.predict(features[["age", "sex=f", "sex=m"]].to_numpy()), labels)
 
 
+@pytest.mark.parametrize("agreed", [True, False], ids=["agreed scale", "common scale"])
+@pytest.mark.filterwarnings("ignore::kfed.AggregationWarning")
+def test_unknown_levels_and_missing_cells_get_the_labels_of_kfed_label(agreed, tmp_path):
+    frame = pd.DataFrame({"age": AGE, "sex": np.where(FLAG, "f", "m")})
+    found = clusters_of(frame, agreed=agreed)
+    some = frame.copy()
+    some.loc[::3, "sex"] = "never heard of"
+    some.loc[1::5, "sex"] = None
+    some.loc[2::5, "age"] = np.nan
+    some = some.dropna(how="all")
+    some.to_csv(tmp_path / "rows.csv", index=False)
+    expected = label_rows(tmp_path / "rows.csv", found).labels
+    for model in (to_sklearn(found), to_sklearn(kfed.ClusterModel.of(found))):
+        np.testing.assert_array_equal(model.predict(some), expected)
+    if not agreed:
+        np.testing.assert_array_equal(found.predict(some), expected)
+
+
 def test_words_among_features_are_refused_without_showing_them():
     model = to_sklearn(clusters_of(pd.DataFrame(TABLES["flags"]), agreed=False))
     with pytest.raises(kfed.InvalidInputError, match="X must be numbers") as caught:

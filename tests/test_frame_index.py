@@ -56,3 +56,22 @@ def test_what_has_no_index_gets_an_array(points):
     local = kfed.cluster_device(points, 2, random_state=0)
     labels = local.induced_labels(kfed.aggregate([local.to_message("north")], 2).identity("north"))
     assert type(labels) is np.ndarray
+
+
+def test_the_estimator_gives_arrays_as_scikit_learn_does_and_the_functions_a_series():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["x", "y"])
+    frame.index = [f"row {i}" for i in range(60)]
+    model = kfed.KFed(n_clusters=2, n_local_clusters=2, random_state=0).fit(frame, groups=np.arange(60) % 3)
+    again = kfed.KFed(n_clusters=2, n_local_clusters=2, random_state=0)
+    fitted = again.fit_predict(frame, groups=np.arange(60) % 3)
+    for labels in (model.labels_, model.predict(frame), fitted):
+        assert type(labels) is np.ndarray
+    found = model.aggregation_.predict(frame)
+    assert found.index.equals(frame.index)
+    np.testing.assert_array_equal(found, model.predict(frame))
+
+
+def test_what_is_no_identity_is_refused_by_its_type():
+    local = kfed.cluster_device(np.random.default_rng(0).normal(size=(60, 2)), 2, random_state=0)
+    with pytest.raises(TypeError, match="identity must be an Identity, the answer to this device; got ndarray"):
+        local.induced_labels(np.array([0, 1]))

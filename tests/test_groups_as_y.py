@@ -8,13 +8,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kfed
+from estimator_tables import model
 
 ROWS = np.random.default_rng(0).normal(size=(40, 2))
 GROUPS = np.repeat(["a", "b"], 20)
-
-
-def model():
-    return kfed.KFed(2, random_state=0)
 
 
 class Passing(BaseEstimator):

@@ -1,7 +1,6 @@
 """Tables as exports leave them: nothing is lost in silence, and every refusal says where and what to do."""
 
 import datetime
-import sys
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import kfed
 from kfed.site import cluster_file, read_columns
 from kfed.wire import Column, FeatureSchema
 from workbooks import workbook
+from worlds import codes
 
 RNG = np.random.default_rng(0)
 ROWS = [(f"{age:.1f}", f"{dose:.2f}") for age, dose in zip(RNG.normal(50, 10, 40), RNG.normal(1, 0.2, 40), strict=True)]
@@ -19,10 +19,6 @@ ROWS = [(f"{age:.1f}", f"{dose:.2f}") for age, dose in zip(RNG.normal(50, 10, 40
 def text_of(cell, head="age,dose,x"):
     """A table of forty rows whose third column is made by `cell`."""
     return "\n".join([head, *(f"{age},{dose},{cell(row)}" for row, (age, dose) in enumerate(ROWS))]) + "\n"
-
-
-def codes(table):
-    return [notice.code for notice in table.notices]
 
 
 def kinds(table):
@@ -34,13 +30,6 @@ def said(path, **how):
         cluster_file(path, 2, "north", **how)
     assert str(path) in str(caught.value)
     return str(caught.value)
-
-
-@pytest.fixture(params=[True, False], ids=["by pyarrow", "by line"])
-def reading(request, monkeypatch):
-    """Both ways to read CSV."""
-    if not request.param:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
 
 
 @pytest.mark.parametrize("quotes", [[5], [5, 20], [39]], ids=["one", "two", "in the last line"])

@@ -16,16 +16,13 @@ from kfed.site import TableSummary, agree, cluster_file, label_rows, read_column
 from kfed.site import csv_reader as csv_reading
 from kfed.wire import Column, FeatureSchema
 from workbooks import workbook
+from worlds import codes
 
 SECRET = "8675309.25"
 
 
 def columns_of(path, **options):
     return read_columns(path, **{"min_cluster_size": 1, **options}).schema.columns
-
-
-def codes_of(table):
-    return [notice.code for notice in table.notices]
 
 
 # Kinds that are named -------------------------------------------------------------------------------------------
@@ -157,7 +154,7 @@ def test_a_title_above_the_names_is_skipped_and_said(write, more):
     table = read_columns(write(TITLED.format(more=more)), min_cluster_size=1)
     assert table.names == ("age", "dose")
     np.testing.assert_array_equal(table.values, [[30, 1.5], [40, 2.5], [50, np.nan]])
-    assert codes_of(table) == ["title", "missing cells"]
+    assert codes(table) == ["title", "missing cells"]
     assert table.notices[0].text == "2 lines above the names of the columns are skipped, as a title"
 
 
@@ -222,14 +219,14 @@ def test_a_title_in_excel_is_skipped_and_said(write, monkeypatch):
     table = read_columns(workbook(write, monkeypatch, {"Sheet1": rows}), min_cluster_size=1)
     assert table.names == ("age", "dose")
     np.testing.assert_array_equal(table.values, [[30, 1.5], [40, 2.5]])
-    assert codes_of(table) == ["title"]
+    assert codes(table) == ["title"]
 
 
 @pytest.mark.parametrize("odd", ["3 mg", "1,5"])
 def test_numbers_that_cannot_be_read_are_not_taken_for_a_category_in_silence(write, odd):
     path = write("x,dose\n" + f'1,"{odd}"\n2,4\n3,"{odd}"\n' * 10)
     table = read_columns(path)
-    assert codes_of(table) == ["numbers as text"]
+    assert codes(table) == ["numbers as text"]
     assert "(first in line 2)" in table.notices[0].text
 
 

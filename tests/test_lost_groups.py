@@ -11,13 +11,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import kfed
+from estimator_tables import model
 
 ROWS = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0.0], [20.0]], 30, axis=0)
 GROUPS = np.arange(60) % 4
-
-
-def model():
-    return kfed.KFed(2, random_state=0)
 
 
 HOW = {"groups": GROUPS, "cv": GroupKFold(2)}

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from consoles import run, said
 from kfed.site import cluster_file
+from three_sites import copied
 
 MEANS = {"age": [30, 60, 75], "dose": [1.5, 4.0, 9.0]}
 WARDS, EPOCH = np.array(["Nord", "Süd", "Ost"]), np.datetime64("2026-01-01")
@@ -70,9 +70,7 @@ def done(tmp_path_factory):
 
 @pytest.fixture
 def folder(done, tmp_path, monkeypatch):
-    shutil.copytree(done[0], tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return copied(done[0], tmp_path, monkeypatch)
 
 
 def test_the_groups_of_messy_tables_are_found(folder, done):

@@ -300,9 +300,9 @@ def messages_of(sites):
 
 def test_a_column_in_another_unit_at_one_site_is_named():
     sites = [(rows + 20 * UNITS, groups) for rows, groups in clinics()]
-    assert not any("unit" in warning for warning in kfed.aggregate(messages_of(sites), 4).warnings)
+    assert not any("unit" in notice.text for notice in kfed.aggregate(messages_of(sites), 4).notices)
     sites[3] = (sites[3][0] * [1, 1 / 18, 1, 1], sites[3][1])
-    found = [warning for warning in kfed.aggregate(messages_of(sites), 4).warnings if "unit" in warning]
+    found = [text for _, text in kfed.aggregate(messages_of(sites), 4).notices if "unit" in text]
     assert found == ["column 'b' of '3' lies far from that of the other devices: is it in the same unit?"]
 
 
@@ -310,8 +310,8 @@ def test_a_column_in_another_unit_is_named_also_with_two_sites_and_for_a_late_on
     sites = [(rows + 20 * UNITS, groups) for rows, groups in clinics()]
     off = cluster_columns(sites[3][0] * [1, 1 / 18, 1, 1], SCHEMA, 2, random_state=0).to_message("off")
     sound = messages_of(sites)
-    assert any("column 'b'" in warning for warning in kfed.aggregate([sound[0], off], 2).warnings)
-    assert not any("unit" in warning for warning in kfed.aggregate(sound[:2], 2).warnings)
+    assert any("column 'b'" in notice.text for notice in kfed.aggregate([sound[0], off], 2).notices)
+    assert not any("unit" in notice.text for notice in kfed.aggregate(sound[:2], 2).notices)
     with pytest.warns(kfed.AggregationWarning, match="column 'b' of 'off' lies far"):
         kfed.aggregate(sound, 4).assign(off)
 
@@ -325,7 +325,7 @@ def test_a_column_that_outweighs_all_others_is_named_where_numbers_are_taken_as_
 
 def test_a_site_without_a_center_is_named():
     tiny = cluster_columns(clinics()[0][0][:2], SCHEMA, 2).to_message("tiny")
-    found = kfed.aggregate([*messages_of(clinics()), tiny], 4).warnings
+    found = [notice.text for notice in kfed.aggregate([*messages_of(clinics()), tiny], 4).notices]
     assert "'tiny' sent no center: its rows were not used for the clusters" in found
 
 

@@ -16,7 +16,7 @@ def aggregated(devices, n_local_clusters, **options):
 
 
 def said(result):
-    return [warning for warning in result.warnings if "mixtures" in warning]
+    return [notice.text for notice in result.notices if notice.code == "mixtures"]
 
 
 def devices_of(held, rng):

@@ -3,6 +3,7 @@
 import numpy as np
 
 import kfed
+from kfed.server import Optimality
 from kfed.wire import Column, Details, FeatureSchema
 
 
@@ -14,6 +15,8 @@ def test_every_result_has_a_view_in_notebooks(world, result):
         "KChoice": (kfed.choose_n_clusters(world.messages()), "4 clusters"),
         "KComparison": (kfed.compare_k(world.messages(), [2, 4], n_resamplings=2), "Calinski-Harabasz index"),
         "Profile": (result.profile(), "what sets it apart"),
+        "ClusterModel": (kfed.ClusterModel.of(result), "4 clusters of 5 features; no message of a device is in it"),
+        "Optimality": (Optimality(30.0, 20.0, 2), "at most 1.5 times the best possible one"),
     }
     for name, (value, said) in shown.items():
         page = value._repr_html_()

@@ -32,8 +32,8 @@ def content(value):
     if isinstance(value, kfed.Aggregation):
         batch = value.messages
         columns = {"device_ids": batch.device_ids, "centers": batch.centers, "owners": batch.owners}
-        names = ("rule", "first_device", "center_labels", "cluster_centers", "cluster_sizes")
-        return columns | vars(value.grouping) | {name: getattr(value, name) for name in names}
+        names = ("rule", "center_labels", "cluster_centers", "cluster_sizes")
+        return columns | vars(value.grouping) | vars(value.settings) | {name: getattr(value, name) for name in names}
     if isinstance(value, kfed.DeviceMessage):
         names = ("device_id", "centers", "counts", "sums_of_squares", "spectral_deviation", "feature_names")
         return {name: getattr(value, name) for name in names} | {"dtype": str(value.centers.dtype)}

@@ -12,7 +12,13 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "paper.md").read_text()
 LABELS = {
     "algorithms": ["algodevice", "algo:kfed"],
-    "definitions": ["def:proxcondition", "def:heterogeneity", "def:separations", "def:induced-clustering"],
+    "definitions": [
+        "eq:separation",
+        "def:proxcondition",
+        "def:heterogeneity",
+        "def:separations",
+        "def:induced-clustering",
+    ],
     "theorems": ["th:gen", "th:runtime", "th:mixgauss", "cor:main"],
     "lemmas": ["awasthi", "meanshift", "normchange", "centersep2", "localbound", "center_init", "missclass_lb"],
     "tables": ["table:synthetic", "table:personalization"],

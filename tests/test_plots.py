@@ -90,6 +90,21 @@ def test_an_average_that_is_not_told_is_drawn_at_the_mean_of_all(n_features):
         assert np.abs(np.array([*places, *rings]) - 20_000).max() < 4
 
 
+@pytest.mark.parametrize(("n_clusters", "names"), [(1, None), (2, ("a", "ward=internal medicine", "b")), (9, None)])
+def test_all_words_of_the_picture_of_a_profile_are_inside_it(n_clusters, names, tmp_path):
+    figure = aggregation(n_clusters, 3, names=names).profile().plot(tmp_path / "profile.png").figure
+    figure.draw_without_rendering()
+    width, height = figure.canvas.get_width_height()
+    words = [ax.yaxis.label for ax in figure.axes] + [tick for ax in figure.axes for tick in ax.get_xticklabels()]
+    boxes = [word.get_window_extent() for word in words if word.get_text()]
+    assert len(boxes) == 4
+    for box in boxes:
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= width
+        assert box.y1 <= height
+
+
 def test_numbers_of_clusters_in_one_place_do_not_cover_each_other():
     messages = [kfed.DeviceMessage("a", [[0.0, 0.0], [1e-9, 0.0], [0.0, 1e-9], [9.0, 9.0]], [5, 5, 5, 5])]
     figure = new_figure(5, 5)

@@ -108,15 +108,15 @@ def test_the_paper_rule_is_algorithm_2_unless_it_is_asked_for_more(arena):
     plain, asked = arena.aggregate(far), arena.aggregate(far, min_devices=1)
     np.testing.assert_array_equal(plain.center_labels, asked.center_labels)
     assert np.count_nonzero(plain.center_labels == plain.identity("liar").cluster_ids[0]) == 1
-    assert plain.min_devices is None
-    assert asked.min_devices == 1
+    assert plain.settings.min_devices is None
+    assert asked.settings.min_devices == 1
 
 
 def test_the_warnings_name_the_liars(arena):
     liars = [liar(arena, 3, reach=300.0, name=f"liar-{i}", seed=i) for i in range(3)]
     with pytest.warns(kfed.AggregationWarning, match="9 centers of 'liar-0', 'liar-1', 'liar-2' were set aside"):
         result = kfed.aggregate([*arena.messages, *liars], 16, rule="robust", min_devices=4)
-    assert kfed.Aggregation.from_bytes(result.to_bytes()).warnings == result.warnings
+    assert kfed.Aggregation.from_bytes(result.to_bytes()).notices == result.notices
     choice = kfed.choose_n_clusters([*arena.messages, *liars], min_devices=4)
     assert (choice.n_clusters, choice.is_reliable) == (16, True)
     assert "'liar-0', 'liar-1', 'liar-2' were set aside" in choice.reason
@@ -200,7 +200,7 @@ def test_few_devices_may_have_a_cluster_each_alone():
 def test_estimator_and_round_pass_min_devices_on():
     world = mixture_world()
     model = kfed.KFed(16, 4, min_devices=3, random_state=0).fit(world.points)
-    assert model.aggregation_.min_devices == 3
+    assert model.aggregation_.settings.min_devices == 3
 
 
 # Weights --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 
 import joblib
@@ -13,6 +14,8 @@ from scipy import sparse
 import kfed
 from consoles import invoked as run
 from kfed.estimator import to_sklearn
+from kfed.estimator.table_encoder import TableEncoder
+from kfed.server import Aggregation
 from kfed.site import label_rows
 from kfed.wire import Column, Details
 from kind_tables import TABLES, clusters_of
@@ -217,9 +220,15 @@ def test_scikit_learn_takes_the_table_that_was_clustered(folder):
     model = joblib.load("site.joblib")
     labelled = json.loads(run("label", "site.csv", "--clusters", "site.clusters.kfed", "--json").stdout)["labels"]
     assert model.predict(frame[frame.columns[::-1]]).tolist() == labelled
+    clusters = Aggregation.load("site.clusters.kfed")
     for gap in ({"age": np.nan}, {"ward": "elsewhere"}):
-        with pytest.raises(kfed.InvalidInputError, match=r"takes no missing cells.* label such rows with `kfed label`"):
-            model.predict(frame.assign(**gap))
+        rows = frame.assign(**gap)
+        with pytest.warns(kfed.AggregationWarning) if "ward" in gap else nullcontext():
+            expected = clusters.predict(rows)
+        assert model.predict(rows).tolist() == expected.tolist()
+        assert len(set(expected)) == 2
+    with pytest.raises(kfed.InvalidInputError, match=r"takes no missing cells.* label such rows with `kfed label`"):
+        TableEncoder(clusters.schema).transform(frame.assign(age=np.nan))
 
 
 @pytest.fixture

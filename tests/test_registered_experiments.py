@@ -75,6 +75,11 @@ def test_the_claims_of_inactive_separation_hold_or_fail_by_the_accuracies(tmp_pa
     assert verdicts(experiment, results) == ["reproduced"] * 4
     draw(experiment, results, tmp_path)
     assert verdicts(experiment, [made_up(a, is_blind=True) for a in experiment.quick]) == ["not reproduced"] * 4
+    for result in results:  # a bound that grows by more than the square of what is seen
+        result.values["inactive_bound"] *= result["sharing"] ** 2
+    growth = experiment.summarize(results).findings[3]
+    assert growth.verdict == "direction only"
+    assert "√m₀, which the paper's text names, is 3 of these 81 times" in growth.reason
 
 
 def test_the_two_distances_are_as_far_as_asked_and_the_theorems_guarantee_the_points():
@@ -183,9 +188,42 @@ def heterogeneity_results(ratios, k=10):
 )
 def test_the_claims_of_heterogeneity_hold_or_fail_by_the_ratios(ratios, expected, tmp_path):
     results = heterogeneity_results(ratios)
-    assert verdicts(heterogeneity.EXPERIMENT, results) == expected
+    assert verdicts(heterogeneity.EXPERIMENT, results) == [*expected, *expected]
     if expected == ["reproduced"] * 3:
         draw(heterogeneity.EXPERIMENT, results, tmp_path)
+
+
+def test_heterogeneity_judges_each_reading_of_cost_by_itself():
+    results = heterogeneity_results({1: 0.0, 2: 0.1, 3: 0.8, 5: 1.2, 10: 1.0})
+    for result in results:
+        result.values["nearest_cost"] = {1: 1.0, 2: 1.1, 3: 1.2, 5: 1.7}.get(result["split"], 2.0)
+    found = heterogeneity.summarize(results).findings
+    assert [finding.verdict for finding in found[3:]] == ["reproduced"] * 3
+    assert found[0].verdict == "not reproduced"
+    assert "of the induced labels" in found[0].claim
+    assert "to the nearest server center" in found[3].claim
+
+
+def test_a_benefit_of_a_single_run_must_pass_the_least_effect():
+    found = verdicts(heterogeneity.EXPERIMENT, heterogeneity_results({1: 0.0, 2: 0.0, 3: 0.01, 5: 0.99, 10: 1.0}))
+    assert found[:3] == ["reproduced", "not reproduced", "not reproduced"]
+
+
+def test_a_zero_has_no_sign():
+    results = heterogeneity_results({1: -0.00001, 2: 0.1, 3: 0.2, 5: 0.7, 10: 1.0})
+    assert "-0.00" not in str(heterogeneity.summarize(results))
+
+
+def test_communication_says_where_one_round_of_lloyd_is_similar_as_well():
+    sent = {"n_rounds": 1, "n_messages": 10, "n_bytes": 100}
+    values = {"n_clusters": 4, "kfed_cost": 1.0, "kfed_nearest_cost": 1.0, "source": "nowhere", "kfed": sent}
+    values |= {"lloyd_bytes": [200, 400], "lloyd": sent, "pooled_bytes": 900}
+    for first, words in ((1.04, "separates little here"), (1.5, "not within the margin")):
+        own = {**values, "lloyd_costs": [first, 1.0]}
+        results = [Result({"data": "made up", "n_devices": 5, "k_prime": k, "run": 0}, own, 1.0) for k in (1, 2, 4)]
+        for finding in communication.summarize(results).findings:
+            assert f"{first:.3f} to {first:.3f} times its last cost" in finding.reason
+            assert words in finding.reason
 
 
 @pytest.mark.parametrize(("cost", "verdict"), [(0.99, "reproduced"), (1.01, "reproduced"), (1.2, "not reproduced")])

@@ -88,6 +88,16 @@ def test_the_list_says_how_long_each_takes_and_breaks_no_name(invoke, monkeypatc
     assert "needy (duration not measured)\n  Toy. One and one is two. Data: mnist.\n" in shown
 
 
+def test_the_list_takes_durations_from_results_that_are_there(invoke, tmp_path):
+    registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], minutes=(0.5, 12.0))
+    invoke("toy", "-o", "out")
+    stored = ExperimentOutcome.stored(registry.EXPERIMENTS["toy"], tmp_path / "out")
+    results = tuple(replace(result, seconds=45.0) for result in stored.results)
+    replace(stored, results=results).write(tmp_path / "out")
+    assert "toy (quick 30 s, full 3 min)" in invoke("--list", "-o", "out").stdout
+    assert "toy (quick 30 s, full 12 min)" in invoke("--list", "-o", "nothing").stdout
+
+
 def test_numbers_are_not_broken_on_a_narrow_terminal(invoke, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     cells = tuple(f"{number}00.00 ± 0.{number}0" for number in range(1, 9))

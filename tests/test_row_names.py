@@ -7,13 +7,10 @@ import pytest
 import kfed
 from kfed.site import cluster_file, label_rows, read_columns, read_table
 from workbooks import workbook
+from worlds import codes
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"age": RNG.normal(50, 9, 40).round(1), "dose": RNG.normal(2, 0.5, 40).round(2)})
-
-
-def codes(table):
-    return [notice.code for notice in table.notices]
 
 
 @pytest.fixture(params=["csv", "tsv", "parquet", "xlsx", "frame"])

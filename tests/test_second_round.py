@@ -15,6 +15,7 @@ from kfed.datasets import partition
 from kfed.device import cluster_columns, group_moves, nearest_centers
 from kfed.device.told_cells import ToldCells
 from kfed.insight import diagnose
+from kfed.server import AggregationSettings
 from kfed.simulate import Round
 from kfed.wire import Column, FeatureSchema, MessageBatch
 
@@ -42,7 +43,7 @@ def test_a_second_message_brings_clusters_nearer_to_those_of_all_rows():
         done = first_round(devices)
         again = done.refined(devices)
         assert cost(devices, again.aggregation.cluster_centers) < cost(devices, done.aggregation.cluster_centers)
-        assert (again.aggregation.rounds, again.sent.rounds, again.sent.messages) == (2, 2, 12)
+        assert (again.aggregation.settings.rounds, again.sent.rounds, again.sent.messages) == (2, 2, 12)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
@@ -255,14 +256,14 @@ def test_messages_of_another_round_or_another_mind_are_refused(two_rounds):
 
 def test_a_cluster_of_too_few_devices_keeps_its_center_and_nobody_outweighs_the_others(two_rounds):
     done, again = two_rounds
-    asked = replace(done.aggregation, min_devices=2)
+    asked = replace(done.aggregation, settings=AggregationSettings(min_devices=2))
     heavy = again.messages[0].table.copy()
     heavy[:, -3] = 2.0**50
     liar = kfed.DeviceMessage.from_table("north", heavy, again.messages[0].schema, again.messages[0].details)
     honest = kfed.aggregate_refined(asked, again.messages).cluster_centers
     moved = kfed.aggregate_refined(asked, [liar, *again.messages[1:]]).cluster_centers
     assert np.abs(moved - honest).max() < 0.5
-    asked = replace(asked, min_devices=4)
+    asked = replace(asked, settings=AggregationSettings(min_devices=4))
     np.testing.assert_array_equal(kfed.aggregate_refined(asked, again.messages).cluster_centers, asked.cluster_centers)
 
 

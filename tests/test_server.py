@@ -108,7 +108,7 @@ def test_the_caller_may_name_the_first_device():
     sent = [message("a", [[0.0], [1.0]]), message("b", [[7.0]]), message("none", np.empty((0, 1)))]
     result = kfed.aggregate(sent, 2, first_device="b")
     assert result.grouping.initial_centers.tolist() == [[7.0], [0.0]]
-    assert result.first_device == "b"
+    assert result.settings.first_device == "b"
     with pytest.raises(kfed.UnknownDeviceError, match="'z'"):
         kfed.aggregate(sent, 2, first_device="z")
     with pytest.raises(kfed.InvalidInputError, match="'none' sent none"):

@@ -204,7 +204,7 @@ def test_without_the_floor_the_default_is_as_good_as_pooled_k_means_on_scaled_di
     assert kmeans_cost(points, ours.aggregation.cluster_centers) <= 1.015 * best
 
 
-def test_without_any_number_the_clusters_are_found():
+def test_without_any_number_the_clusters_are_found(few_compared):
     devices, classes = blobs(10, n_clusters=5, gap=9.0)
     done = Round.run(devices, random_state=0)
     assert done.aggregation.n_clusters == 5
@@ -213,7 +213,7 @@ def test_without_any_number_the_clusters_are_found():
     assert adjusted_rand_score(classes, done.labels) > 0.97
 
 
-def test_data_without_clusters_ends_in_the_table_and_not_in_an_error():
+def test_data_without_clusters_ends_in_the_table_and_not_in_an_error(few_compared):
     rng = np.random.default_rng(0)
     devices = {f"{i}": rng.normal(size=(50, 3)) for i in range(6)}
     with pytest.warns(kfed.AggregationWarning, match="no number of clusters stands out"):

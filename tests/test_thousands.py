@@ -1,21 +1,14 @@
 """1.234 may be a thousand or a little more than one: it is read by what the table shows, and never in silence."""
 
-import sys
-
 import numpy as np
 import pytest
 
 import kfed
 from kfed.site import read_columns, read_table
 
+pytestmark = pytest.mark.usefixtures("reading")
+
 AGES = [71, 64, 55, 48, 39]
-
-
-@pytest.fixture(params=[True, False], ids=["by pyarrow", "by line"], autouse=True)
-def _reading(request, monkeypatch):
-    """Both ways to read CSV."""
-    if not request.param:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
 
 
 def table_of(write, costs, *, ages=AGES, separator=";"):

@@ -172,8 +172,8 @@ def test_regions_that_report_to_a_server_above_are_aggregated_by_their_own_rule_
 def test_regions_that_all_have_all_clusters_are_not_called_too_alike():
     places = 9.0 * np.eye(4)
     regions = [kfed.DeviceMessage(f"region {i}", places + i / 10, [50] * 4) for i in range(3)]
-    assert kfed.aggregate(regions, 4, rule="regions").warnings == ()
-    assert "too alike" in kfed.aggregate(regions, 4).warnings[0]
+    assert kfed.aggregate(regions, 4, rule="regions").notices == ()
+    assert "too alike" in kfed.aggregate(regions, 4).notices[0].text
 
 
 def test_a_tree_holds_no_more_messages_than_fan_in_at_each_level():

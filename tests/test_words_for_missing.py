@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kfed
+from kfed.server.frame_cells import words_of
 from kfed.site import cluster_file, read_columns
 from kfed.wire import Column, FeatureSchema
 
@@ -29,9 +30,8 @@ def write(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("word", WORDS)
 def test_a_cell_that_says_nothing_is_missing_in_a_column_of_any_kind(write, kind, word):
-    cells = KINDS[kind] * 6
-    expected = read_columns(write([*cells, ""] * 2))
-    found = read_columns(write([*cells, word] * 2))
+    expected = read_columns(write([*KINDS[kind], ""] * 9))
+    found = read_columns(write([*KINDS[kind], word] * 9))
     assert found.schema == expected.schema
     assert found.schema.columns[1].kind == kind
     np.testing.assert_array_equal(found.values, expected.values)
@@ -69,11 +69,12 @@ def clusters():
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_rows_that_are_predicted_are_read_like_those_that_were_clustered_without_a_warning(clusters, word):
+def test_rows_that_are_predicted_are_read_like_those_that_were_clustered(clusters, word):
     pd = pytest.importorskip("pandas")
     result = clusters(["A", "B"] * 30)
     nothing = pd.DataFrame({"x": [0.5, 2.5], "c": [None, None]})
     np.testing.assert_array_equal(result.predict(nothing), result.predict(nothing.assign(c=word)))
+    assert words_of(["A", word, None])[0] == ["A"]
 
 
 def test_rows_with_minus_and_plus_are_predicted_by_them(clusters):

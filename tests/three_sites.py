@@ -42,8 +42,9 @@ def stages(tmp_path_factory):
     return root
 
 
-def _copy(stages, stage, tmp_path, monkeypatch):
-    shutil.copytree(stages / stage, tmp_path, dirs_exist_ok=True)
+def copied(folder, tmp_path, monkeypatch):
+    """A copy of a folder, which is the working directory from now on."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -51,19 +52,19 @@ def _copy(stages, stage, tmp_path, monkeypatch):
 @pytest.fixture
 def folder(stages, tmp_path, monkeypatch):
     """A folder with the tables of four sites, each with two of four groups of people."""
-    return _copy(stages, "folder", tmp_path, monkeypatch)
+    return copied(stages / "folder", tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def messages(stages, tmp_path, monkeypatch):
     """The folder after every site ran `kfed device`."""
-    return _copy(stages, "messages", tmp_path, monkeypatch)
+    return copied(stages / "messages", tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def clusters(stages, tmp_path, monkeypatch):
     """The folder after three of the four sites were aggregated."""
-    return _copy(stages, "clusters", tmp_path, monkeypatch)
+    return copied(stages / "clusters", tmp_path, monkeypatch)
 
 
 def labels_in(text):

@@ -80,8 +80,9 @@ def invoke(monkeypatch, tmp_path):
     """Run `kfed reproduce` where the toy is the only experiment."""
     monkeypatch.chdir(tmp_path)
     toys = {"toy": Toy().experiment, "needy": replace(Toy(requires=("mnist",)).experiment, name="needy")}
-    for name in list(registry.EXPERIMENTS):
-        monkeypatch.delitem(registry.EXPERIMENTS, name)
-    for name, toy in toys.items():
-        monkeypatch.setitem(registry.EXPERIMENTS, name, toy)
-    return lambda *words: CliRunner().invoke(app, ["reproduce", *words])
+    every = dict(registry.EXPERIMENTS)
+    registry.EXPERIMENTS.clear()
+    registry.EXPERIMENTS.update(toys)
+    yield lambda *words: CliRunner().invoke(app, ["reproduce", *words])
+    registry.EXPERIMENTS.clear()
+    registry.EXPERIMENTS.update(every)

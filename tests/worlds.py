@@ -168,3 +168,8 @@ def gatherings(draw: st.DrawFn, min_devices: int = 1, max_devices: int = 6) -> t
     if not sum(message.n_local_clusters for message in found):
         found[0] = kfed.DeviceMessage(ids[0], np.zeros((1, n_features)), [1])
     return found, draw(st.integers(1, sum(message.n_local_clusters for message in found)))
+
+
+def codes(table):
+    """The codes of what is said of a table."""
+    return [notice.code for notice in table.notices]

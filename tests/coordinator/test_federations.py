@@ -107,7 +107,7 @@ def test_a_number_is_taken_without_asking_only_if_nothing_was_said_about_it(call
     assert caller.create(n_clusters="auto")["federation"]["n_clusters"] == "auto"
 
 
-def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_it(caller):
+def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_it(caller, few_compared):
     caller.create(n_clusters="auto", quorum=5)
     for one in blurred_messages():
         caller.put(one)

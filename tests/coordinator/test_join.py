@@ -525,7 +525,9 @@ def join_cloud(url, site, *more):
     return ["join", url, "--federation", "sites", "--token-file", "sites.token", "--data", f"{site}.csv", *more]
 
 
-def test_sites_of_one_cloud_get_clusters_without_a_number_and_hear_that_none_stands_out(run_server, folder):
+def test_sites_of_one_cloud_get_clusters_without_a_number_and_hear_that_none_stands_out(
+    run_server, folder, few_compared
+):
     url = one_cloud(run_server)
     for site in ("north", "south"):
         run(*join_cloud(url, site, "--no-wait"))
@@ -541,7 +543,7 @@ def test_sites_of_one_cloud_get_clusters_without_a_number_and_hear_that_none_sta
 
 
 def test_where_only_a_clear_number_is_taken_a_site_says_once_who_has_to_choose_it_and_waits_as_long_as_asked(
-    run_server, folder
+    run_server, folder, few_compared
 ):
     url = one_cloud(run_server, "-k", "auto")
     for site in ("north", "south"):

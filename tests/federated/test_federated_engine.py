@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from federated_worlds import fleet  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
-from trainings import SETTINGS, assert_same, parameters, perceptron  # noqa: E402
+from trainings import SETTINGS, assert_same, linear, parameters, perceptron  # noqa: E402
 
 import kfed  # noqa: E402
 from kfed.federated import (  # noqa: E402
@@ -37,10 +37,6 @@ class Recurrent(torch.nn.Module):
 
     def forward(self, inputs):
         return self.last(self.lstm(inputs[:, :, None])[0][:, -1])
-
-
-def linear():
-    return torch.nn.Linear(3, 2)
 
 
 @settings(max_examples=settings.default.max_examples // 5)

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from federated_worlds import fleet  # noqa: E402
+from trainings import linear  # noqa: E402
 
 import kfed  # noqa: E402
 from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized  # noqa: E402
@@ -20,10 +21,6 @@ SHORT = replace(TRAINING, rounds=8)
 """For what does not depend on how well the models are trained."""
 
 MODEL_BYTES = (3 * 2 + 2) * 4
-
-
-def linear():
-    return torch.nn.Linear(3, 2)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,10 @@ from kfed.federated import FedAvg  # noqa: E402
 SETTINGS = FedAvg(rounds=5, clients_per_round=5, local_steps=4, batch_size=16, learning_rate=0.2, batched=True)
 
 
+def linear():
+    return torch.nn.Linear(3, 2)
+
+
 def perceptron():
     return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
 

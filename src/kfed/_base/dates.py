@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 
 DAY_IN_MILLISECONDS = 86_400_000.0
@@ -15,6 +16,7 @@ LAST_DAY = date.max.toordinal() - _EPOCH
 
 _COMPACT = re.compile(r"(19|20)\d{6}")
 _DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 
 
 def day_in(word: str) -> float:
@@ -51,6 +53,21 @@ def compact_day_in(word: str) -> float:
     (30.0, 30.0, nan)
     """
     return day_in(f"{word[:4]}-{word[4:6]}-{word[6:]}" if _COMPACT.fullmatch(word) else word)
+
+
+def days_in(words: Sequence[str], read: Callable[[str], float] = day_in) -> list[float]:
+    """Like `day_in` of every word of a column; of 28/12/2024, too, if a day above 12 shows that it comes first in all.
+
+    Examples
+    --------
+    >>> days_in(["31/01/1970", "01/02/1970"]), days_in(["01/02/1970"])
+    ([30.0, 31.0], [nan])
+    """
+    found = [match.groups() for word in words if (match := _SLASHED.fullmatch(word))]
+    first, second = (max((int(parts[place]) for parts in found), default=0) for place in (0, 1))
+    if first <= 12 or second > 12:
+        return [read(word) for word in words]
+    return [read(word.replace("/", ".") if _SLASHED.fullmatch(word) else word) for word in words]
 
 
 def _iso_day(word: str) -> float | None:

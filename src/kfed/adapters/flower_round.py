@@ -181,8 +181,8 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: Nodes, settings: Settings
     result = aggregate_batch(
         MessageBatch.of(found.values()), settings.n_clusters, rule, min_devices=settings.min_devices
     )
-    for warning in result.warnings:
-        log(WARNING, "k-FED: %s", warning)
+    for notice in result.notices:
+        log(WARNING, "k-FED: %s", notice.text)
     if settings.output is not None:
         result.save(settings.output)
     n_nodes, n_failed = result.messages.n_devices, len(nodes.failed)

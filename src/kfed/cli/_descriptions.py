@@ -12,6 +12,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.text import listed
 from kfed.cli._privacy import NOT_PROMISED, cost_of, cost_text, in_a_sentence
+from kfed.cli._sent_in_words import sent_in_words
 from kfed.cli._terminal import plural, printable
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile
@@ -246,6 +247,7 @@ def _(result: Aggregation) -> Description:
         f"{_centers(result.cluster_centers)}, those of the shared clusters",
         f"the names of {plural(result.messages.n_devices, 'device')}: {_listed(result.messages.device_ids)}",
         f"everything that they sent: {_centers(result.messages.centers)} with their counts",
+        *sent_in_words(result.messages),
     ]
     if result.schema.names is not None:
         holds.append(f"the names of the columns: {_listed(result.schema.names)}")

@@ -47,7 +47,8 @@ Bits = Annotated[
     Any,
     option(
         "4|8|16",
-        "Round the numbers of centers to this many bits, for a smaller message, which states the rounding error.",
+        "Round the numbers of centers to this many bits, for a smaller message, which states the rounding error. "
+        "With a handful of columns, 8 bits take no more room than 4.",
         "--bits",
         parser=_bits,
     ),
@@ -184,6 +185,10 @@ class SiteOptions:
         False
     )
     bits: Bits = None
+    max_bytes: Annotated[
+        int | None,
+        option("N", "Send a summary of at most so many bytes: fewer centers, or rounded ones, where it must.", min=1),
+    ] = None
     epsilon: Annotated[
         float | None, option("E", "Make the message differentially private: smaller is more private; 1 is strong.")
     ] = None
@@ -238,6 +243,7 @@ class SiteOptions:
             "dtype": np.float32 if self.float32 else None,
             "privacy": self.privacy(),
             "bits": self.bits,
+            "max_bytes": self.max_bytes,
         }
 
     def privacy(self) -> Privacy | None:

@@ -29,7 +29,9 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="NAME...", help="Experiments, `all`, or Python files with experiments of your own."),
     ] = None,
-    list_all: Annotated[bool, flag("--list", "List the experiments and exit.")] = False,
+    list_all: Annotated[
+        bool, flag("--list", "List the experiments, with durations from results in the folder, and exit.")
+    ] = False,
     quick: Annotated[bool, flag("--quick", "Fewer and smaller runs, for a first look.")] = False,
     report: Annotated[bool, flag("--report", "Also write report.html, one file with everything.")] = False,
     output: Annotated[
@@ -51,7 +53,7 @@ def reproduce(
     from kfed.experiments import reproduce as run
 
     if list_all:
-        _print_list(as_json)
+        _print_list(as_json, output)
         return
     if not names:
         raise InvalidInputError(f"name at least one experiment, or all; the experiments are {', '.join(EXPERIMENTS)}")
@@ -76,12 +78,18 @@ def reproduce(
         say(*(f"  [green]wrote[/]  {escape(str(path))}" for path in [output, *written]))
 
 
-def _print_list(as_json: bool) -> None:
-    from kfed.experiments import EXPERIMENTS
+def _print_list(as_json: bool, folder: Path) -> None:
+    from kfed.experiments import EXPERIMENTS, ExperimentOutcome
 
+    minutes = {}
+    for name, experiment in EXPERIMENTS.items():
+        stored = ExperimentOutcome.stored(experiment, folder)
+        measured = (stored.preset, stored.seconds / 60) if stored else ("", 0.0)
+        minutes[name] = _measured(experiment.minutes, *measured)
     if as_json:
-        about = ("name", "title", "paper", "claim", "data_sets", "minutes")
-        print_json([{name: getattr(experiment, name) for name in about} for experiment in EXPERIMENTS.values()])
+        about = ("name", "title", "paper", "claim", "data_sets")
+        every = [(name, {part: getattr(own, part) for part in about}) for name, own in EXPERIMENTS.items()]
+        print_json([{**own, "minutes": minutes[name]} for name, own in every])
         return
     width = get_terminal_size().columns
     for experiment in EXPERIMENTS.values():
@@ -89,7 +97,20 @@ def _print_list(as_json: bool) -> None:
         words = fill(
             f"{experiment.title}. {experiment.claim}{needs}", width, initial_indent="  ", subsequent_indent="  "
         )
-        say(f"[bold]{experiment.name}[/] [dim]({_duration(experiment.minutes)})[/]", escape(words))
+        say(f"[bold]{experiment.name}[/] [dim]({_duration(minutes[experiment.name])})[/]", escape(words))
+
+
+def _measured(stated: tuple[float, float] | None, preset: str = "", minutes: float = 0.0) -> tuple[float, float] | None:
+    """How long the presets take: as stated, but as measured where results are at hand.
+
+    Examples
+    --------
+    >>> _measured((0.2, 5.0), "full", 7.0), _measured((0.2, 5.0)), _measured(None, "full", 7.0)
+    ((0.2, 7.0), (0.2, 5.0), None)
+    """
+    if stated is None or not preset:
+        return stated
+    return (minutes, stated[1]) if preset == "quick" else (stated[0], minutes)
 
 
 def _duration(minutes: tuple[float, float] | None) -> str:

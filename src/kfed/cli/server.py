@@ -138,8 +138,8 @@ def aggregate(
         result = _aggregate_auto(inbox.messages, rule, plot, sure=n_clusters == "auto", as_json=as_json, **how)
     else:
         result = aggregate_messages(inbox.messages, n_clusters, rule=rule, **how)
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    for notice in result.notices:
+        note(f"warning: {notice.text}")
     summary = None if message is None else result.to_message(message.stem).to_bytes()
     write(output, result.to_bytes(), overwrite=force)
     if message is not None and summary is not None:
@@ -221,8 +221,8 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
         "n_devices_without_centers": result.messages.n_devices - len(np.unique(result.messages.owners)),
         "n_device_centers": len(result.messages.centers),
         "rule": result.rule,
-        "rounds": result.rounds,
-        "min_devices": result.min_devices,
+        "rounds": result.settings.rounds,
+        "min_devices": result.settings.min_devices,
         "k_choice": None if result.k_choice is None else str(result.k_choice),
         "k_certainty": None if result.k_choice is None else result.k_choice.certainty,
         "warnings": [notice._asdict() for notice in result.notices],

@@ -181,6 +181,7 @@ def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
         "n_centers_sent": int(sent.sum()),
         "n_withheld": kept.n_withheld,
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
+        "scatter_bytes": 0 if clustering.scatter is None else clustering.scatter.nbytes,
         "n_rows_left_out": int(np.count_nonzero(clustering.withheld[clustering.labels])),
         "warnings": [notice._asdict() for notice in kept.notices],
     }
@@ -189,10 +190,11 @@ def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
 def _device_text(facts: dict[str, Any]) -> list[str]:
     withheld = facts["n_withheld"]
     names = f" ({listed(list(map(printable, facts['feature_names'])))})" if facts["feature_names"] else ""
+    scatter = f", {facts['scatter_bytes']:,} of them for the scatter (--moments)" if facts["scatter_bytes"] else ""
     lines = [
         f"{plural(facts['n_rows'], 'row')} of {escape(repr(facts['device_id']))} with "
         f"{plural(facts['n_features'], 'feature')}{escape(names)}; {plural(facts['n_centers_sent'], 'center')} to send",
-        f"  [green]send[/]  {escape(facts['message'])}  ({facts['message_bytes']:,} bytes)",
+        f"  [green]send[/]  {escape(facts['message'])}  ({facts['message_bytes']:,} bytes{scatter})",
         f"  [yellow]keep[/]  {escape(facts['local_file'])}  (labels the rows when the answer comes)",
     ]
     if withheld:

@@ -6,7 +6,8 @@ what it sends is differentially private.
 
 from kfed.device.advice import column_of_all
 from kfed.device.blocked_rows import BlockedRows
-from kfed.device.cluster import cluster_device
+from kfed.device.choosing import MAX_LOCAL_CLUSTERS
+from kfed.device.cluster import check_max_bytes, cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.columns import SAME_MEAN, are_rows_of_table, cluster_columns, own_scale
 from kfed.device.convergence import caller_tells_convergence
@@ -21,9 +22,11 @@ from kfed.device.rows import Rows
 from kfed.device.second_message import refine_device
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.device.sparse_rows import SparseRows
+from kfed.device.summary import fitting
 
 __all__ = [
     "MAX_ITERATIONS",
+    "MAX_LOCAL_CLUSTERS",
     "MIN_CLUSTER_SIZE",
     "POOLED",
     "SAME_MEAN",
@@ -36,10 +39,12 @@ __all__ = [
     "SparseRows",
     "are_rows_of_table",
     "caller_tells_convergence",
+    "check_max_bytes",
     "cluster_columns",
     "cluster_device",
     "cluster_fleet",
     "column_of_all",
+    "fitting",
     "nearest_centers",
     "own_scale",
     "refine_device",

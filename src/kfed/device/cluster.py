@@ -27,7 +27,7 @@ from kfed.device.far_rows import are_far, are_tiny, in_double
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
-from kfed.device.summary import merged_and_split, n_summary_centers, n_zero_features
+from kfed.device.summary import fitting, merged_and_split, n_summary_centers, n_zero_features, under_long_name
 from kfed.device.withholding import is_withheld, measure
 from kfed.errors import InvalidInputError, KFedWarning
 
@@ -47,6 +47,7 @@ def cluster_device(
     measure_deviation: bool = True,
     n_jobs: int | None = None,
     privacy: Privacy | None = None,
+    max_bytes: int | None = None,
 ) -> LocalClustering:
     """Cluster the points of one device (Algorithm 1 of the paper), or summarise them.
 
@@ -94,6 +95,8 @@ def cluster_device(
         Find the clusters by noisy steps instead, so that the message of the result is differentially private. The noise
         comes from the operating system and not from `random_state`; `min_cluster_size`, `max_iterations` and
         `measure_deviation` do not apply.
+    max_bytes : int, optional
+        The most bytes that the message of a summary may take: it has fewer centers, or rounded ones, where it must.
 
     Returns
     -------
@@ -149,6 +152,7 @@ def cluster_device(
         summarises=summarises,
     )
     keys = random.device_keys(random.as_seed(random_state), [device_id])
+    check_max_bytes(max_bytes, n_local_clusters, privacy)
     if n_local_clusters is None:
         n_local_clusters = "auto" if privacy else summary_size(points, settings)
     if privacy is not None:
@@ -160,14 +164,31 @@ def cluster_device(
         with pool.one_blas_thread():
             private = cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
         return replace(private, index=index)
+
+    def cluster(n_clusters: int | Literal["auto"]) -> LocalClustering:
+        rows = rows_of_one(points, weights, n_clusters, n_jobs)
+        found = cluster_rows(rows, n_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+        return found if max_bytes is None else replace(found, max_bytes=max_bytes)
+
     with pool.one_blas_thread():
-        rows = rows_of_one(points, weights, n_local_clusters, n_jobs)
-        found = cluster_rows(rows, n_local_clusters, keys, settings, [points.shape[0]], [names], whose)[0]
+        if max_bytes is None or n_local_clusters == "auto":
+            found = cluster(n_local_clusters)
+        else:
+            found = fitting(cluster, under_long_name, n_local_clusters)
     columns = column_of_all(points, found.labels, names) if measure_deviation and min_cluster_size > 1 else ()
     for notice in (*rows_not_sent(found, min_cluster_size, was_asked=was_asked), *columns):
         warnings.warn(KFedWarning(notice.text, notice.code), stacklevel=2)
     warn_unless_converged([found], max_iterations)
     return replace(found, index=index)
+
+
+def check_max_bytes(max_bytes: Any, n_local_clusters: Any, privacy: Privacy | None) -> None:
+    """Raise unless bytes may be bounded here."""
+    if max_bytes is None:
+        return
+    checks.positive_integer(max_bytes, "max_bytes")
+    if n_local_clusters is not None or privacy is not None:
+        raise InvalidInputError("max_bytes bounds a summary; leave out max_bytes, or n_local_clusters and privacy")
 
 
 def summary_size(points: Any, settings: DeviceSettings) -> int:
@@ -195,7 +216,7 @@ def cluster_rows(
     ids: Array | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on a batch, one result per device; `sizes` are their numbers of points without padding."""
-    devices = _Devices(keys, sizes, names, ids)
+    devices = _BatchFacts(keys, sizes, names, ids)
     far = are_far(rows) | are_tiny(rows)
     if not far.any():
         return _cluster(rows, n_clusters, settings, devices)
@@ -208,7 +229,7 @@ def cluster_rows(
 
 
 @dataclass(frozen=True)
-class _Devices:
+class _BatchFacts:
     """What is known of the devices of a batch beside their rows."""
 
     keys: npt.NDArray[np.uint64]
@@ -216,14 +237,14 @@ class _Devices:
     names: Sequence[tuple[str, ...] | None]
     ids: Array | None = None  # whose each row is, of a single device
 
-    def select(self, some: npt.NDArray[np.intp]) -> _Devices:
+    def select(self, some: npt.NDArray[np.intp]) -> _BatchFacts:
         """Only these devices."""
         sizes, names = ([of[device] for device in some.tolist()] for of in (self.sizes, self.names))
-        return _Devices(self.keys[some], sizes, names, self.ids)
+        return _BatchFacts(self.keys[some], sizes, names, self.ids)
 
 
 def _cluster(
-    rows: Rows, n_clusters: int | Literal["auto"], settings: DeviceSettings, devices: _Devices
+    rows: Rows, n_clusters: int | Literal["auto"], settings: DeviceSettings, devices: _BatchFacts
 ) -> list[LocalClustering]:
     if n_clusters == "auto":
         return _cluster_by_choice(rows, settings, devices)
@@ -268,7 +289,7 @@ def _cluster(
     ]
 
 
-def _cluster_by_choice(rows: Rows, settings: DeviceSettings, devices: _Devices) -> list[LocalClustering]:
+def _cluster_by_choice(rows: Rows, settings: DeviceSettings, devices: _BatchFacts) -> list[LocalClustering]:
     """Choose a number of clusters for each device, and cluster devices with the same number as one batch."""
     chosen, is_summary = choose_local_k(rows, settings.max_local_clusters, devices.keys)
     found: dict[int, LocalClustering] = {}

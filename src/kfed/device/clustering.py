@@ -16,14 +16,14 @@ from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.private_facts import PrivateFacts
 from kfed.device.refine import refined_labels
 from kfed.device.shares import labels_by_share
-from kfed.device.summary import within_budget
+from kfed.device.summary import within_budget, within_bytes
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile, agreed_scale, second_message
 
 _TENSORS = ("labels", "centers", "counts", "sums_of_squares", "withheld")
 _FACTS = ("spectral_deviation", "n_iterations", "feature_names")
 _SENT_TENSORS = ("centers", "counts", "sums_of_squares")
-_UNNAMED = "unnamed"
+_OPTIONAL_FACTS, _UNNAMED = ("refines", "max_bytes"), "unnamed"
 _RARE_FACTS = {"converged": True, "is_summary": False}
 """Written to a file only where they are not as usual; files from before they were kept lack them."""
 
@@ -68,6 +68,8 @@ class LocalClustering(KfedFile):
         How the points spread in every direction, if that is to be sent; see `with_moments`.
     refines : str or None
         The fingerprint of the global clusters that these are the rows of, in a second message; see `refine_device`.
+    max_bytes : int or None
+        The most bytes that a message of a summary may take, if that was said.
     index : pandas.Index or None
         The index of the data frame that the points came from. It is not kept in a file.
 
@@ -97,6 +99,7 @@ class LocalClustering(KfedFile):
     private: PrivateFacts | None = None
     scatter: Array | None = None
     refines: str | None = None
+    max_bytes: int | None = None
     index: Any = None
     _sent_as: set[str] = field(default_factory=set, repr=False)  # the names under which it made messages
 
@@ -124,9 +127,10 @@ class LocalClustering(KfedFile):
         message = self._message(device_id, ~self.withheld, self if self.sent is None else self.sent)
         if self.refines is not None:
             message = second_message(message, np.flatnonzero(~self.withheld), self.refines)
-        if bits is not None:
-            return message.quantised(bits)
-        return within_budget(message) if self.is_summary and self.columns is None else message
+        if self.max_bytes is not None and self.refines is None:
+            return within_bytes(message, self.max_bytes, bits)
+        is_bounded = bits is None and self.is_summary and self.columns is None
+        return within_budget(message) if is_bounded else message if bits is None else message.quantised(bits)
 
     def _message(self, device_id: str, sent: Array, said: LocalClustering | SentClusters) -> DeviceMessage:
         if self.private is not None:
@@ -147,9 +151,8 @@ class LocalClustering(KfedFile):
 
     def _private_message(self, device_id: str, private: PrivateFacts, sent: Array) -> DeviceMessage:
         """What was released with noise, and nothing else that depends on the rows."""
-        about: dict[str, Any] = {"feature_names": self.feature_names, "schema": private.schema}
-        about["details"] = private.details(sent)
-        return DeviceMessage(device_id, self.centers[sent], self.counts[sent], **about)
+        about: dict[str, Any] = {"schema": private.schema, "details": private.details(sent)}
+        return DeviceMessage(device_id, self.centers[sent], self.counts[sent], None, None, self.feature_names, **about)
 
     def _table_message(self, device_id: str, columns: ColumnFacts, sent: Array) -> DeviceMessage:
         """The message about a table, without values that have too few cells behind them."""
@@ -216,6 +219,8 @@ class LocalClustering(KfedFile):
 
     def global_clusters(self, identity: Identity) -> Array:
         """Global cluster of every local cluster, (n_local_clusters,)."""
+        if not isinstance(identity, Identity):
+            raise TypeError(f"identity must be an Identity, the answer to this device; got {type(identity).__name__}")
         if self._sent_as - {_UNNAMED} and identity.device_id not in self._sent_as:
             raise InvalidInputError(
                 f"identity must be for {min(self._sent_as - {_UNNAMED})!r}, the id in this device's message; got the "
@@ -223,8 +228,7 @@ class LocalClustering(KfedFile):
             )
         if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(
-                f"identity must have {self.n_features} features; got {identity.n_features}: "
-                "it is the answer to another device"
+                f"identity must have {self.n_features} features; got {identity.n_features}, of another device"
             )
         sent = ~self.withheld
         if len(identity) != np.count_nonzero(sent):
@@ -242,8 +246,7 @@ class LocalClustering(KfedFile):
         return clusters
 
     def _completed(self, identity: Identity) -> Identity:
-        centers, schema = self._known_centers()
-        return identity.completed(centers[~self.withheld], schema)
+        return identity.completed((known := self._known_centers())[0][~self.withheld], known[1])
 
     def _known_centers(self) -> tuple[Array, FeatureSchema]:
         """The local centers, NaN where no cell is behind one, and their features."""
@@ -253,11 +256,10 @@ class LocalClustering(KfedFile):
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors = {name: getattr(self, name) for name in _TENSORS}
-        if self.sent is not None:
-            tensors |= {f"sent_{name}": getattr(self.sent, name) for name in _SENT_TENSORS}
+        tensors |= {f"sent_{name}": getattr(self.sent, name) for name in _SENT_TENSORS if self.sent is not None}
         unusual = {name: getattr(self, name) for name, usual in _RARE_FACTS.items() if getattr(self, name) is not usual}
         facts = {name: getattr(self, name) for name in _FACTS} | unusual
-        facts |= {} if self.refines is None else {"refines": self.refines}
+        facts |= {name: own for name in _OPTIONAL_FACTS if (own := getattr(self, name)) is not None}
         if self.private is not None:
             tensors["noise"] = self.private.noise
             facts |= self.private.facts()
@@ -275,18 +277,16 @@ class LocalClustering(KfedFile):
             arrays["sent"] = SentClusters(*(frozen(tensors[f"sent_{name}"]) for name in _SENT_TENSORS))
         rare: dict[str, Any] = {name: bool(facts.get(name, usual)) for name, usual in _RARE_FACTS.items()}
         about = {name: facts[name] for name in _FACTS} | {"feature_names": names}
-        about["columns"] = ColumnFacts.restored(tensors, facts)
+        about |= {name: facts.get(name) for name in _OPTIONAL_FACTS} | {"columns": ColumnFacts.restored(tensors, facts)}
         rare |= {"scatter": frozen(tensors["scatter"])} if "scatter" in tensors else {}
-        about["refines"] = facts.get("refines")
         clustering = cls(**arrays, **about, **rare, private=PrivateFacts.restored(tensors, facts))
         clustering._check_sound()
         return clustering
 
     def _check_sound(self) -> None:
         """Raise unless the arrays of a file are consistent."""
-        columns = [self.counts, self.sums_of_squares, self.withheld]
-        if self.sent is not None:
-            columns += [self.sent.counts, self.sent.sums_of_squares, self.sent.centers[:, 0]]
+        sent = [] if self.sent is None else [self.sent.counts, self.sent.sums_of_squares, self.sent.centers[:, 0]]
+        columns = [self.counts, self.sums_of_squares, self.withheld, *sent]
         if self.centers.ndim != 2 or self.labels.ndim != 1 or any(c.shape != self.centers.shape[:1] for c in columns):
             raise InvalidInputError("the shapes of its arrays do not match")
         if self.labels.dtype.kind != "i" or not np.isfinite(self.centers).all():

@@ -27,13 +27,14 @@ from kfed.device.cell_floor import (
     too_few,
 )
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
-from kfed.device.cluster import cluster_device
+from kfed.device.cluster import check_max_bytes, cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.facts import ColumnFacts
 from kfed.device.level_floor import levelled, with_common_levels
 from kfed.device.observed import ROWS_AT_ONCE, CellSums, ObservedCells, tally
 from kfed.device.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
+from kfed.device.summary import fitting, under_long_name
 from kfed.errors import InvalidInputError
 from kfed.wire import MAX_VALUE, CommonScale, FeatureSchema, agreed_scale, features_by_column
 
@@ -59,6 +60,7 @@ def cluster_columns(
     device_id: str = "",
     min_cluster_size: int = MIN_CLUSTER_SIZE,
     privacy: Privacy | None = None,
+    max_bytes: int | None = None,
     **options: Any,
 ) -> LocalClustering:
     """Cluster the rows of a table.
@@ -69,7 +71,7 @@ def cluster_columns(
         The features of `schema`, in the units of the table; NaN where a cell is missing.
     schema : FeatureSchema
         With an agreed scale, centers are on that scale; otherwise in the units of the table.
-    n_local_clusters, sample_weight, ids, random_state, device_id, min_cluster_size, privacy, **options
+    n_local_clusters, sample_weight, ids, random_state, device_id, min_cluster_size, privacy, max_bytes, **options
         As in `cluster_device`.
 
     Returns
@@ -79,19 +81,34 @@ def cluster_columns(
         `privacy`, it is None, and a missing cell is taken to be at the agreed shift of its column: what
         other rows have there must not matter.
     """
+    check_max_bytes(max_bytes, n_local_clusters, privacy)
     if privacy is not None:
         how: dict[str, Any] = {"sample_weight": sample_weight, "ids": ids, "random_state": random_state}
         return _cluster_privately(values, schema, n_local_clusters, privacy, device_id=device_id, **how)
     rows = TableRows.of(values, schema, sample_weight, ids)
     if n_local_clusters is None:
         options["max_local_clusters"] = _most_centers(rows, min_cluster_size, **options)
+    options |= {"random_state": random_state, "device_id": device_id}
+    if max_bytes is None:
+        return _clustered(rows, n_local_clusters, min_cluster_size, **options)
+
+    def cluster(most: int) -> LocalClustering:
+        found = _clustered(rows, None, min_cluster_size, **options | {"max_local_clusters": most})
+        return replace(found, max_bytes=max_bytes)
+
+    fitted: LocalClustering = fitting(cluster, under_long_name, options["max_local_clusters"])
+    return fitted
+
+
+def _clustered(
+    rows: TableRows, n_local_clusters: int | Literal["auto"] | None, min_cluster_size: int, **options: Any
+) -> LocalClustering:
+    is_weighted, schema = rows.is_weighted, rows.schema
     found = cluster_device(
         rows.cells.select(rows.counted).filled,
         n_local_clusters,
-        sample_weight=None if sample_weight is None else rows.cells.weights[rows.counted],
+        sample_weight=rows.cells.weights[rows.counted] if is_weighted else None,
         ids=None if rows.whose is None else rows.whose[rows.counted],
-        random_state=random_state,
-        device_id=device_id,
         min_cluster_size=min_cluster_size,
         measure_deviation=False,
         **options,
@@ -103,7 +120,7 @@ def cluster_columns(
         found,
         labels=readonly(labels),
         centers=readonly(sums.means),
-        counts=readonly(sums.counts if sample_weight is not None else np.rint(sums.counts).astype(np.int64)),
+        counts=readonly(sums.counts if is_weighted else np.rint(sums.counts).astype(np.int64)),
         sums_of_squares=readonly(sums.squares.sum(axis=1)),
         withheld=readonly(withheld),
         feature_names=schema.names,
@@ -129,6 +146,7 @@ class TableRows:
     cells: ObservedCells
     counted: Array  # (n_rows,), whether a row has enough cells to be clustered by
     whose: Array | None  # (n_rows,), the number of the id that a row is of
+    is_weighted: bool = False
 
     @classmethod
     def of(cls, values: Array, schema: FeatureSchema, sample_weight: Array | None, ids: Any) -> TableRows:
@@ -138,7 +156,8 @@ class TableRows:
             raise InvalidInputError(f"values must be finite and at most {MAX_VALUE:g} in size, or missing (NaN)")
         cells = ObservedCells.of(values, own_scale(values, schema), sample_weight)
         whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
-        return cls(values, schema, cells, counted_rows(cells.is_there, schema), whose)
+        counted = counted_rows(cells.is_there, schema)
+        return cls(values, schema, cells, counted, whose, sample_weight is not None)
 
     @property
     def in_units(self) -> Array:

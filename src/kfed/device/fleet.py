@@ -23,12 +23,13 @@ from kfed._base.progress import progress_bar
 from kfed._base.random import RandomState
 from kfed.device.batches import is_large, padded_size, rows_of_one, stacked
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
-from kfed.device.cluster import cluster_rows, summary_size
+from kfed.device.cluster import check_max_bytes, cluster_rows, summary_size
 from kfed.device.clustering import LocalClustering
 from kfed.device.convergence import warn_unless_converged
 from kfed.device.privacy import Privacy, cluster_privately
 from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
+from kfed.device.summary import fitting, under_long_name
 from kfed.errors import FeatureMismatchError, InvalidInputError
 
 BATCH_BYTES = 2**23
@@ -50,6 +51,7 @@ def cluster_fleet(
     n_jobs: int | None = None,
     progress: bool | None = None,
     privacy: Privacy | None = None,
+    max_bytes: int | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on every device of a simulated fleet.
 
@@ -68,7 +70,7 @@ def cluster_fleet(
         Whether to show a progress bar. By default it is shown on a terminal if the work takes a while.
     max_local_clusters, random_state, min_cluster_size, small_clusters, max_iterations, measure_deviation
         As in `cluster_device`.
-    n_jobs, privacy
+    n_jobs, privacy, max_bytes
         As in `cluster_device`.
 
     Returns
@@ -98,13 +100,14 @@ def cluster_fleet(
         small_clusters=small_clusters,
         summarises=n_local_clusters is None and privacy is None,
     )
+    check_max_bytes(max_bytes, n_local_clusters, privacy)
     if settings.summarises:
         n_local_clusters = [summary_size(own, settings) for own in tables]
     n_clusters = _n_local_clusters(n_local_clusters, n_devices)
     for name, values in (("device_ids", ids), ("sample_weights", weights), ("n_local_clusters", n_clusters)):
         if len(values) != n_devices:
             raise InvalidInputError(f"{name} must have one entry per device ({n_devices}); got {len(values)}")
-    fleet = _Fleet(
+    fleet = _CheckedInput(
         points=tables,
         weights=[checks.sample_weight(own, table) for own, table in zip(weights, tables, strict=True)],
         n_clusters=n_clusters,
@@ -115,8 +118,30 @@ def cluster_fleet(
     if privacy is not None:
         return list(pool.map_in_order(lambda position: _privately(fleet, position, privacy), range(n_devices), n_jobs))
     found = _cluster(fleet, settings, n_jobs, progress)
+    if max_bytes is not None:
+        found = [_within(own, fleet, z, settings, n_jobs, max_bytes) for z, own in enumerate(found)]
     warn_unless_converged(found, max_iterations)
     return found
+
+
+def _within(
+    found: LocalClustering,
+    fleet: _CheckedInput,
+    position: int,
+    settings: DeviceSettings,
+    n_jobs: int | None,
+    max_bytes: int,
+) -> LocalClustering:
+    """What was found, or fewer centers if their message would take more bytes."""
+
+    def cluster(n_clusters: int) -> LocalClustering:
+        if n_clusters == fleet.n_clusters[position]:
+            return replace(found, max_bytes=max_bytes)
+        fewer = replace(fleet, n_clusters=[n_clusters] * len(fleet.points))
+        return replace(_solve_alone(fewer, [position], settings, n_jobs)[0], max_bytes=max_bytes)
+
+    fitted: LocalClustering = fitting(cluster, under_long_name, int(fleet.n_clusters[position]))
+    return fitted
 
 
 def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]:
@@ -127,7 +152,7 @@ def _n_local_clusters(given: Any, n_devices: int) -> list[int | Literal["auto"]]
 
 
 @dataclass(frozen=True)
-class _Fleet:
+class _CheckedInput:
     """Checked input of the devices, by position."""
 
     points: list[Any]
@@ -147,14 +172,14 @@ def _name(position: int) -> str:
     return f"points of device {position}"
 
 
-def _privately(fleet: _Fleet, position: int, privacy: Privacy) -> LocalClustering:
+def _privately(fleet: _CheckedInput, position: int, privacy: Privacy) -> LocalClustering:
     points, weights = fleet.points[position], fleet.weights[position]
     checks.clusterable(points, _name(position), weights)
     key, names = int(fleet.keys[position]), fleet.names[position]
     return cluster_privately(points, fleet.n_clusters[position], privacy, key, weights, names)
 
 
-def _check_same_width(fleet: _Fleet) -> None:
+def _check_same_width(fleet: _CheckedInput) -> None:
     widths = [own.shape[1] for own in fleet.points]
     for position, width in enumerate(widths):
         if width != widths[0]:
@@ -164,7 +189,7 @@ def _check_same_width(fleet: _Fleet) -> None:
 
 
 def _cluster(
-    fleet: _Fleet, settings: DeviceSettings, n_jobs: int | None, progress: bool | None
+    fleet: _CheckedInput, settings: DeviceSettings, n_jobs: int | None, progress: bool | None
 ) -> list[LocalClustering]:
     """Cluster batches in parallel, one worker each; then large devices one by one, with all workers."""
     all_batches = list(_batches(fleet, n_workers=n_jobs or pool.available_cores()))
@@ -183,7 +208,7 @@ def _cluster(
     return [results[position] for position in range(len(fleet.points))]
 
 
-def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
+def _batches(fleet: _CheckedInput, n_workers: int) -> Iterator[list[int]]:
     """Group devices into batches that fit the cache, the same number of batches for each worker."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for form, alike in _by_form(fleet).items():
@@ -203,7 +228,7 @@ def _batches(fleet: _Fleet, n_workers: int) -> Iterator[list[int]]:
             yield group[first:last]
 
 
-def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
+def _by_form(fleet: _CheckedInput) -> dict[tuple[Any, ...], list[int]]:
     """Positions of the devices by type, shape and precision of their points, use of weights, and k^(z)."""
     forms: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for position, (points, weights, n_clusters) in enumerate(
@@ -216,7 +241,7 @@ def _by_form(fleet: _Fleet) -> dict[tuple[Any, ...], list[int]]:
 class _BatchWorker(threading.local):
     """Solves batches; each thread has its own memory, which it reuses for the next batch."""
 
-    def __init__(self, fleet: _Fleet, settings: DeviceSettings) -> None:
+    def __init__(self, fleet: _CheckedInput, settings: DeviceSettings) -> None:
         self._fleet, self._settings = fleet, settings
         self._memory = np.empty(0, np.uint8)
 
@@ -241,7 +266,7 @@ class _BatchWorker(threading.local):
 
 
 def _solve_alone(
-    fleet: _Fleet, batch: list[int], settings: DeviceSettings, n_jobs: int | None = None
+    fleet: _CheckedInput, batch: list[int], settings: DeviceSettings, n_jobs: int | None = None
 ) -> list[LocalClustering]:
     """Solve a batch of one large or sparse device."""
     points, weights = fleet.points[batch[0]], fleet.weights[batch[0]]
@@ -249,7 +274,7 @@ def _solve_alone(
     return _solve(fleet, batch, rows_of_one(points, weights, fleet.n_clusters[batch[0]], n_jobs), settings)
 
 
-def _solve(fleet: _Fleet, batch: list[int], rows: Rows, settings: DeviceSettings) -> list[LocalClustering]:
+def _solve(fleet: _CheckedInput, batch: list[int], rows: Rows, settings: DeviceSettings) -> list[LocalClustering]:
     settings = replace(settings, weighted=fleet.weights[batch[0]] is not None)
     n_clusters = fleet.n_clusters[batch[0]]
     sizes = [fleet.points[position].shape[0] for position in batch]

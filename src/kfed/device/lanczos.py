@@ -82,7 +82,9 @@ class _Recurrence:
         if self._beside:
             product -= self._beside[-1][:, :, None] * self._previous
         beside = _lengths(product)
-        # Below this, what is left is rounding: the space is exhausted, and holds the largest eigenvalue.
+        # Below this, what is left is rounding: the space is exhausted. G maps it into itself, so it holds an
+        # eigenvector of every eigenvalue whose eigenspace the start has a part in. That is so of the largest, too, with
+        # probability 1, as u is random.
         np.maximum(self._largest, diagonal, out=self._largest)
         rounding = 8 * np.finfo(product.dtype).eps * self._largest
         goes_on = self._is_alive & (beside > rounding)

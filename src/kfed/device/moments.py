@@ -18,7 +18,7 @@ MOST_WHOLE = 256
 EQUAL = 1e-8
 """Directions have equal spread if their sums of squares differ by no more than this share of the largest."""
 
-N_DIRECTIONS = 128
+N_DIRECTIONS = 192
 """How many directions a sketch has."""
 
 
@@ -27,7 +27,7 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
 
     It says how all rows together spread in every direction, d x d numbers at most, and no more of a single row than
     that; but that is more than centers say. Rows of clusters that are withheld have no part in it. Of more than 256
-    features it is a sketch: the 128 directions in which the rows spread most.
+    features it is a sketch: the 192 directions in which the rows spread most.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from kfed.device.lloyd import Solution
 from kfed.device.lloyd_step import means, sums_by_label
 from kfed.device.rows import Rows
 from kfed.device.splitting import split
+from kfed.errors import InvalidInputError
 from kfed.wire import LEAST_KEPT, DeviceMessage
+
+Kept = TypeVar("Kept")
 
 SUMMARY_BYTES = 20_000
 """A summary takes no more than this, unless a few centers do."""
@@ -32,6 +35,9 @@ ENOUGH = 48
 
 STATISTICS_BYTES, HEADER_BYTES, PACKED_BYTES = 32, 400, 100
 """Bytes of a center beside its values, of a message beside its centers, and how many more with 4 bits."""
+
+LONG_NAME = 64
+"""Messages of devices with names of up to so many letters stay within the bytes that they may take."""
 
 STEP = 4
 """Devices of 4 bits have a multiple of this many centers, so that those that are alike are clustered together."""
@@ -81,6 +87,52 @@ def within_budget(message: DeviceMessage) -> DeviceMessage:
     if n_bytes <= room:
         return message
     return message.quantised(16 if 2 * n_values <= room else 8 if n_values <= room else 4)
+
+
+class TooManyBytesError(InvalidInputError):
+    """A message that takes more bytes than it may."""
+
+    def __init__(self, n_bytes: int, max_bytes: int, n_centers: int, n_scatter: int) -> None:
+        scatter = f", {n_scatter:,} of them for the scatter that moments ask for" if n_scatter else ""
+        super().__init__(f"the message takes {n_bytes:,} bytes{scatter}; max_bytes is {max_bytes:,}: allow more")
+        self.n_bytes, self.max_bytes, self.n_centers = n_bytes, max_bytes, n_centers
+
+
+def within_bytes(message: DeviceMessage, max_bytes: int, bits: int | None) -> DeviceMessage:
+    """The message, rounded no more than it takes to stay within `max_bytes`; with `bits`, rounded to so many.
+
+    Beside the scatter nothing is rounded, unless `bits` says so. Raises `TooManyBytesError` if it cannot be that small.
+    """
+    tensors = {} if message.details is None else message.details.tensors()
+    n_scatter = sum(tensors[name].nbytes for name in ("scatter", "sketch") if name in tensors)
+    choices = [bits] if bits is not None else [None] if n_scatter else [None, 16, 8, 4]
+    sizes = []
+    for own in choices:
+        rounded = message if own is None else message.quantised(own)
+        sizes.append(len(rounded.to_bytes()))
+        if sizes[-1] <= max_bytes:
+            return rounded
+    raise TooManyBytesError(min(sizes), max_bytes, message.n_local_clusters, n_scatter)
+
+
+def under_long_name(found: Any) -> DeviceMessage:
+    """The message of a clustering under a long name, which it does not remember to have made."""
+    message: DeviceMessage = replace(found, _sent_as=set()).to_message("x" * LONG_NAME)
+    return message
+
+
+def fitting(cluster: Callable[[int], Kept], message_of: Callable[[Kept], DeviceMessage], n_centers: int) -> Kept:
+    """Cluster into as many of `n_centers` centers as the message of the result has room for; see `within_bytes`."""
+    while True:
+        found = cluster(n_centers)
+        try:
+            message_of(found)
+            return found
+        except TooManyBytesError as error:
+            if min(n_centers, error.n_centers) <= 1:
+                raise
+            n_centers = min(n_centers, error.n_centers)
+            n_centers = max(1, min(n_centers - 1, int(n_centers * error.max_bytes / error.n_bytes)))
 
 
 def merged_and_split(rows: Rows, solution: Solution, withheld: Callable[[Solution], Array]) -> Solution:

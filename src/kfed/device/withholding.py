@@ -61,7 +61,7 @@ def measure(
 
 
 @dataclass(frozen=True)
-class _Tally:
+class _ClusterSums:
     """Sums over the points of each cluster, (n_devices, n_clusters) each."""
 
     weights: Array
@@ -77,12 +77,12 @@ def is_withheld(rows: Rows, solution: Solution, settings: DeviceSettings, ids: A
     return _is_withheld(rows, solution, tally, settings.min_cluster_size, ids)
 
 
-def _is_withheld(rows: Rows, solution: Solution, tally: _Tally, least: int, ids: Array | None) -> Array:
+def _is_withheld(rows: Rows, solution: Solution, tally: _ClusterSums, least: int, ids: Array | None) -> Array:
     withheld = _reveal_rows(tally, least)
     return withheld | ~_are_of_enough(rows, solution, ~withheld, least, ids)
 
 
-def _reveal_rows(tally: _Tally, min_cluster_size: int) -> Array:
+def _reveal_rows(tally: _ClusterSums, min_cluster_size: int) -> Array:
     """Apply the rule of decision 0001, (n_devices, n_clusters).
 
     A cluster of fewer than m points weighs less than m times its heaviest, so one inequality covers small clusters and
@@ -110,7 +110,7 @@ def _n_rows(rows: Rows, solution: Solution, n_clusters: int) -> Array:
     return np.stack([np.bincount(*own, minlength=n_clusters) for own in zip(solution.labels, is_there, strict=True)])
 
 
-def _tally(rows: Rows, solution: Solution, n_clusters: int) -> _Tally:
+def _tally(rows: Rows, solution: Solution, n_clusters: int) -> _ClusterSums:
     centers, labels = solution.centers, solution.labels
 
     def of_block(block: slice) -> tuple[Array, ...]:
@@ -123,7 +123,7 @@ def _tally(rows: Rows, solution: Solution, n_clusters: int) -> _Tally:
 
     *additive, heaviest = zip(*rows.map_blocks(of_block), strict=True)
     weights, spread, near, equal = (np.asarray(np.sum(parts, axis=0, dtype=np.float64)) for parts in additive)
-    return _Tally(weights, spread, near, equal, np.max(heaviest, axis=0))
+    return _ClusterSums(weights, spread, near, equal, np.max(heaviest, axis=0))
 
 
 def _on_center(part: Rows, solution: Solution, labels: Array, squares: Array) -> tuple[Array, Array]:

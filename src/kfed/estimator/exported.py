@@ -23,8 +23,8 @@ def to_sklearn(clusters: Aggregation | ClusterModel) -> Any:
     it with joblib, or convert it with what converts scikit-learn's models; it needs no kfed to be used.
 
     If devices clustered tables with categories, flags or dates, or on an agreed scale, a `TableEncoder` comes first, so
-    that it takes data frames with the columns of those tables, in their units, as `kfed label` does; that step needs
-    kfed, and ``model[1:]`` is without. Arrays hold features.
+    that it takes data frames with the columns of those tables, in their units, as `kfed label` does, also with missing
+    cells and unknown levels; that step needs kfed, and ``model[1:]`` is without. Arrays hold features.
 
     Examples
     --------
@@ -35,7 +35,8 @@ def to_sklearn(clusters: Aggregation | ClusterModel) -> Any:
     """
     scale = clusters.scale
     centers = clusters.cluster_centers.astype(np.float64)
-    encoders = [TableEncoder(clusters.schema)] if _is_encoded(clusters.schema) else []
+    model_of = clusters if isinstance(clusters, ClusterModel) else ClusterModel.of(clusters)
+    encoders = [TableEncoder(clusters.schema, model_of)] if _is_encoded(clusters.schema) else []
     names = None if encoders else clusters.schema.names
     if scale is not None:
         return make_pipeline(*encoders, _scaler(scale, names), _k_means(scale.apply(centers), None))

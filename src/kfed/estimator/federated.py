@@ -23,6 +23,7 @@ from kfed.errors import InvalidInputError
 from kfed.estimator.heavy_column import warn_of_heavy_column
 from kfed.estimator.lost_groups import refuse_groups_as_y, warn_of_lost_groups
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
+from kfed.server import BUILT_IN_RULES
 from kfed.simulate import Devices, Round, are_tables
 
 
@@ -59,6 +60,8 @@ class KFed(NearestCenter):
         private.
     rounds : {1, 2}
         With 2, devices send a second message about the global clusters, see `kfed.refine_device`.
+    max_bytes : int, optional
+        The most bytes that the summary of a device may take, see `kfed.cluster_device`.
 
     Attributes
     ----------
@@ -68,6 +71,7 @@ class KFed(NearestCenter):
     labels_ : array of int, shape (n_rows,)
         The induced clustering: each row goes where the server put the center of its local cluster, or with summaries
         to the nearest cluster that its device is likely to hold. In the order of `X`, table by table if it is a list.
+        Of a data frame, too, labels are an array, whatever ``set_output`` says; `aggregation_.predict` keeps the index.
     inertia_ : float
         Sum of squared distances of the rows to the centers of their labels, times their weights. It can be
         more than ``-score(X)``: the induced label is not always that of the nearest center.
@@ -117,13 +121,14 @@ class KFed(NearestCenter):
         **NearestCenter._parameter_constraints,
         "n_local_clusters": [None, AT_LEAST_ONE, StrOptions({"auto"}), "array-like", Mapping],
         "n_clusters": [AT_LEAST_ONE, StrOptions({"auto"})],
-        "rule": [StrOptions({"default", "paper", "pooled", "robust"})],
+        "rule": [StrOptions(set(BUILT_IN_RULES - {"regions"}))],
         "min_devices": [None, AT_LEAST_ONE],
         "min_cluster_size": [AT_LEAST_ONE],
         "measure_deviation": ["boolean"],
         "progress": [None, "boolean"],
         "privacy": [None, Privacy],
         "rounds": [Options(Integral, {1, 2})],
+        "max_bytes": [None, AT_LEAST_ONE],
     }
 
     def __init__(
@@ -141,6 +146,7 @@ class KFed(NearestCenter):
         progress: bool | None = False,
         privacy: Privacy | None = None,
         rounds: int = 1,
+        max_bytes: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
@@ -154,6 +160,7 @@ class KFed(NearestCenter):
         self.progress = progress
         self.privacy = privacy
         self.rounds = rounds
+        self.max_bytes = max_bytes
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Run one round of k-FED: every device clusters its rows, and the server groups their centers.
@@ -214,14 +221,10 @@ class KFed(NearestCenter):
 
     def _meant_for_devices(self) -> list[str]:
         """Settings that were given, and that only devices use."""
-        unused = {
-            "n_local_clusters": self.n_local_clusters is not None,
-            "rule": self.rule != "default",
-            "min_devices": self.min_devices is not None,
-            "min_cluster_size": self.min_cluster_size != MIN_CLUSTER_SIZE,
-            "rounds": self.rounds != 1,
-        }
-        return [name for name, is_given in unused.items() if is_given]
+        usual: dict[str, Any] = {"n_local_clusters": None, "rule": "default", "min_devices": None}
+        usual |= {"min_cluster_size": MIN_CLUSTER_SIZE, "rounds": 1, "max_bytes": None}
+        pairs = ((name, getattr(self, name), own) for name, own in usual.items())
+        return [name for name, given, own in pairs if given is not own and (own is None or given != own)]
 
     def _devices(self, X: Any, groups: Any) -> Devices:
         if not are_tables(X):
@@ -273,6 +276,7 @@ class KFed(NearestCenter):
             progress=self.progress,
             privacy=self.privacy,
             rounds=self.rounds,
+            max_bytes=self.max_bytes,
         )
 
     @property

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from kfed._base import checks
 from kfed._base.array import Array
 from kfed.errors import InvalidInputError
+from kfed.server import ClusterModel
 from kfed.site import on_agreed_scale, read_columns
 from kfed.wire import FeatureSchema
 
@@ -23,10 +24,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
     Parameters
     ----------
     schema : FeatureSchema
+    clusters : ClusterModel, optional
+        Cells that are missing, or of a level that the clusters do not have, are filled in from the center of the
+        cluster that the other cells of the row are nearest to: then that cluster is the nearest in the end, as
+        `ClusterModel.predict` says. Without, such rows are refused.
     """
 
-    def __init__(self, schema: FeatureSchema) -> None:
+    def __init__(self, schema: FeatureSchema, clusters: ClusterModel | None = None) -> None:
         self.schema = schema
+        self.clusters = clusters
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002
         """Do nothing: the schema says it all."""
@@ -41,7 +47,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
             X = X[list(self.schema.names or ())]
         checked = checks.table(X, "X")
         values: Array = (checked.toarray() if checks.is_sparse(checked) else checked).astype(np.float64)
-        if np.isnan(values).any():
+        is_missing = np.isnan(values)
+        if is_missing.any() and self.clusters is not None:
+            # A filled cell is at its own center, and no nearer to another: distances to others only grow.
+            nearest = self.clusters.predict(values)
+            return np.where(is_missing, self.clusters.cluster_centers[nearest], values)
+        if is_missing.any():
             raise InvalidInputError(
                 "scikit-learn's KMeans takes no missing cells, and no levels that the clusters do not have; label such "
                 "rows with `kfed label`, or with predict of kfed.ClusterModel"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from kfed._base.array import Array
-from kfed.datasets import letter_features, mnist, partition, shakespeare_roles, windows
+from kfed.datasets import Dataset, digits_files, femnist, letter_features, mnist, partition, shakespeare_roles, windows
+from kfed.errors import AggregationWarning
 from kfed.simulate import Round
 
 Devices = dict[str, tuple[Array, Array]]
 
 TEST_SHARE = 0.2
 WINDOW, MOST_TEST_WINDOWS, LEAST_CHARACTERS = 80, 10, 2000
-FEATURE_WINDOW = 1000
+FEATURE_WINDOW, N_COMPONENTS = 1000, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +42,18 @@ class SelectionWorld:
 
     def clusters(self, rule: str, seed: int) -> list[list[int]]:
         """Global clusters of each device, by one round of k-FED."""
-        done = Round.run(self.points, self.n_clusters, self.n_local_clusters, rule=rule, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AggregationWarning)  # clusters of the many devices that they describe
+            done = Round.run(self.points, self.n_clusters, self.n_local_clusters, rule=rule, random_state=seed)
         return [np.unique(own).tolist() for own in done.clusters.values()]
 
 
 @lru_cache(maxsize=1)
 def digits_world(n_devices: int, seed: int) -> SelectionWorld:
-    """MNIST, two classes on each device, sizes by a power law over devices and over the classes of each."""
+    """Digits, two classes on each device, sizes by a power law over devices and over the classes of each."""
     from kfed.experiments._networks import perceptron
 
-    data = mnist()
+    data = _digits()
     split = partition.two_classes(data.classes, n_devices, seed)
     rng = np.random.default_rng(seed)
     train: Devices = {}
@@ -63,6 +67,16 @@ def digits_world(n_devices: int, seed: int) -> SelectionWorld:
     training: dict[str, Any] = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
     training |= {"final_learning_rate": 0.02}
     return SelectionWorld(data.name, train, test, points, 10, 2, perceptron, training)
+
+
+def needed_digits() -> tuple[str, ...]:
+    """What the digits are read from here: FEMNIST as in the paper if it is at hand, else MNIST."""
+    return ("mnist",) if "mnist" in digits_files() else digits_files()
+
+
+@lru_cache(maxsize=1)
+def _digits() -> Dataset:
+    return mnist() if "mnist" in digits_files() else femnist(n_classes=10)
 
 
 @lru_cache(maxsize=1)
@@ -81,10 +95,24 @@ def shakespeare_world(n_devices: int, seed: int) -> SelectionWorld:
         text, cut = roles[name], int((1 - TEST_SHARE) * len(roles[name]))
         train[name] = _rows(text[:cut], alphabet)
         test[name] = tuple(column[:MOST_TEST_WINDOWS] for column in _rows(text[cut:], alphabet))  # type: ignore[assignment]
-        points[name] = letter_features(windows(text[:cut], FEATURE_WINDOW))
+        points[name] = _letters(text[:cut])
+    points = _projected(points, [_letters(roles[name]) for name in able if name not in points])
     training: dict[str, Any] = {"batch_size": 10, "learning_rate": 2.0, "local_steps": 10, "n_loss_rows": 10}
     training |= {"final_learning_rate": 0.5, "clip_norm": 1.0, "batched": False}
     return SelectionWorld(source, train, test, points, 10, 2, lambda: NextCharacter(len(alphabet)), training)
+
+
+def _letters(text: str) -> Array:
+    return np.asarray(letter_features(windows(text, FEATURE_WINDOW)), np.float64)
+
+
+def _projected(points: dict[str, Array], others: list[Array]) -> dict[str, Array]:
+    """Points on a common scale, along the principal components of roles that are no devices: nothing more is sent."""
+    public = np.concatenate(others)
+    mean, spread = public.mean(axis=0), public.std(axis=0)
+    scale = np.where(spread > 0, spread, 1)
+    components = np.linalg.svd((public - mean) / scale, full_matrices=False)[2][:N_COMPONENTS]
+    return {name: (own - mean) / scale @ components.T for name, own in points.items()}
 
 
 def _rows(text: str, alphabet: dict[str, int]) -> tuple[Array, Array]:

@@ -21,6 +21,17 @@ def spread(ax: Axes, places: Sequence[float], runs: Runs, label: str, color: str
     ax.fill_between(places, low, high, color=color, alpha=0.15, linewidth=0)
 
 
+def plain_log(ax: Axes) -> None:
+    """A logarithmic axis upwards, with ticks as plain numbers: 1, 2 and 5 times a power of ten, or even steps."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if high / low > 5 else MaxNLocator(6))
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
 def finish(ax: Axes, title: str, across: str, up: str) -> None:
     """Name the axes, and take away what says nothing."""
     ax.set_title(title, loc="left", fontsize="medium")
@@ -42,11 +53,33 @@ def plus_minus(values: Sequence[float], digits: int = 2) -> str:
 
     Examples
     --------
-    >>> plus_minus([1.0, 3.0]), plus_minus([1.0])
-    ('2.00 ± 1.41', '1.00 (one run)')
+    >>> plus_minus([1.0, 3.0]), plus_minus([1.0]), plus_minus([-0.001])
+    ('2.00 ± 1.41', '1.00 (one run)', '0.00 (one run)')
     """
-    mean = f"{np.mean(values):.{digits}f}"
+    mean = signless(f"{np.mean(values):.{digits}f}")
     return f"{mean} (one run)" if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def signless(number: str) -> str:
+    """A number as it is, but a zero without a sign.
+
+    Examples
+    --------
+    >>> signless("-0.00"), signless("-0.01"), signless("+0.00")
+    ('0.00', '-0.01', '0.00')
+    """
+    return number if float(number) else number.lstrip("+-")
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Standard deviation over runs, as `plus_minus` gives it; 0 of a single run.
+
+    Examples
+    --------
+    >>> deviation([1.0, 3.0]) == 2**0.5, deviation([1.0])
+    (True, 0.0)
+    """
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def select(results: Sequence[Any], **axes: Any) -> list[Any]:

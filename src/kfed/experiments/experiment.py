@@ -83,8 +83,11 @@ class Experiment:
         Data sets that every run needs, keys of `kfed.datasets.sources.SOURCES`.
     run_requires : callable
         ``run_requires(axes)`` gives those that one run needs besides.
+    run_reads : callable
+        ``run_reads(axes)`` gives the folders of LEAF, such as ``femnist``, whose files a run reads if they are there.
     optional : tuple of str
-        Of these, data sets whose runs are left out where they are missing, even if the experiment is asked for by name.
+        Of all these, data sets whose runs are left out where they are missing, even if the experiment is asked for by
+        name.
     package : str
         A package beyond kfed's own that its runs import, if any.
     side_by_side : int
@@ -110,6 +113,7 @@ class Experiment:
     plot: Callable[[list[Result], Figure], None] = field(repr=False)
     requires: tuple[str, ...] = ()
     run_requires: Callable[[Axes], tuple[str, ...]] = field(default=_nothing, repr=False)
+    run_reads: Callable[[Axes], tuple[str, ...]] = field(default=_nothing, repr=False)
     optional: tuple[str, ...] = ()
     package: str = ""
     side_by_side: int = 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kfed.datasets import Partition, partition
+from kfed.experiments import drawing
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.oracle import (
@@ -17,6 +19,7 @@ from kfed.experiments.oracle import (
     Oracle,
     by_case,
     files_of,
+    leaf_of,
     nearest_cost,
     oracle,
     source_of,
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 IID, NATURAL = "iid", "natural"
 MUCH_LESS = 0.5
 """Ratios below this count as much less."""
+
+LEAST = 0.02
+"""A ratio that is none, whatever the noise: what a single run must pass."""
 
 READINGS = {"cost": "of the induced labels", "nearest_cost": "to the nearest server center"}
 """Costs of a clustering: by the definition of section 3, and as the authors' code computes it."""
@@ -75,43 +81,44 @@ def summarize(results: list[Result]) -> ExperimentSummary:
     )
 
 
-def _findings(name: str, results: list[Result]) -> tuple[Finding, ...]:
-    k, ratios, others = results[0]["n_clusters"], _ratios(results), _ratios(results, "nearest_cost")
+def _findings(name: str, results: list[Result]) -> Iterator[Finding]:
+    """Three claims, each in both readings of cost."""
+    for reading, words in READINGS.items():
+        yield from _read(f"costs {words}; {name}", results, _ratios(results, reading))
+
+
+def _read(where: str, results: list[Result], ratios: dict[int, list[float]]) -> Iterator[Finding]:
+    k = results[0]["n_clusters"]
     inside = {split: own for split, own in ratios.items() if split**2 <= k}
     between = {split: own for split, own in ratios.items() if k < split**2 < k**2}
     largest, worst = (max(these, key=lambda split: np.mean(these[split])) for these in (inside, between))
     falls = all(np.mean(fewer) <= np.mean(more) for fewer, more in pairwise(inside.values()))
-    grows = leads(np.subtract(inside[max(inside)], inside[min(inside)]).tolist())
-    much_less = leads([MUCH_LESS - ratio for ratio in inside[largest]])
-    gains = leads([1 - ratio for ratio in between[worst]])
-    return (
-        Finding(
-            claim=f"structured partitions cost much less than random ones ({name}, k' ≤ √k)",
-            paper="φ(k') - φ* ≪ φ(k) - φ*",
-            ours=f"ratio at most {np.mean(inside[largest]):.2f}",
-            verdict=much_less,
-            reason=f"much less means less than {MUCH_LESS:g}; {_sizes(results, max(inside))}; "
-            f"with costs {READINGS['nearest_cost']} {_shown({split: others[split] for split in inside})}",
-        ),
-        Finding(
-            claim=f"the benefit grows as k' falls ({name}, k' ≤ √k)",
-            paper="more significant as k' decreases",
-            ours=_shown(inside),
-            verdict=grows if falls else "not reproduced",
-        ),
-        Finding(
-            claim=f"structured partitions cost less than random ones ({name}, √k < k' < k)",
-            paper="not stated for which k'",
-            ours=_shown(between),
-            verdict=gains,
-            reason=f"with costs {READINGS['nearest_cost']} {_shown({split: others[split] for split in between})}"
-            + ("" if gains == "reproduced" else BEYOND_THEORY),
-        ),
+    grows = leads(np.subtract(inside[max(inside)], inside[min(inside)]).tolist(), least=LEAST)
+    gains = leads([1 - ratio for ratio in between[worst]], least=LEAST)
+    yield Finding(
+        claim=f"structured partitions cost much less than random ones ({where}, k' ≤ √k)",
+        paper="φ(k') - φ* ≪ φ(k) - φ*",
+        ours=f"ratio at most {_number(inside[largest])}",
+        verdict=leads([MUCH_LESS - ratio for ratio in inside[largest]], least=LEAST),
+        reason=f"much less means less than {MUCH_LESS:g}; {_sizes(results, max(inside))}",
+    )
+    yield Finding(
+        claim=f"the benefit grows as k' falls ({where}, k' ≤ √k)",
+        paper="more significant as k' decreases",
+        ours=_shown(inside),
+        verdict=grows if falls else "not reproduced",
+    )
+    yield Finding(
+        claim=f"structured partitions cost less than random ones ({where}, √k < k' < k)",
+        paper="not stated for which k'",
+        ours=_shown(between),
+        verdict=gains,
+        reason="" if gains == "reproduced" else BEYOND_THEORY,
     )
 
 
 BEYOND_THEORY = (
-    "; not heterogeneous by the paper's definition, k' ≤ √k: the corollary does not apply, and the main theorem "
+    "not heterogeneous by the paper's definition, k' ≤ √k: the corollary does not apply, and the main theorem "
     "requires more separation than centralized clustering"
 )
 
@@ -122,7 +129,11 @@ def _sizes(results: list[Result], split: int) -> str:
 
 
 def _shown(ratios: dict[int, list[float]]) -> str:
-    return ", ".join(f"{np.mean(own) + 0:.2f} at k' = {split}" for split, own in ratios.items())
+    return ", ".join(f"{_number(own)} at k' = {split}" for split, own in ratios.items())
+
+
+def _number(ratios: list[float]) -> str:
+    return drawing.signless(f"{np.mean(ratios):.2f}")
 
 
 def _ratios(results: list[Result], reading: str = "cost") -> dict[int, list[float]]:
@@ -194,16 +205,17 @@ EXPERIMENT = Experiment.of(
     "clustering random partitions, and the more so the fewer clusters a device has.",
     measure="(φ(k') - φ*) / (φ(k) - φ*): excess k-means cost over the oracle clustering, structured over random; the "
     "cost of the induced labels, and that of every point to its nearest center on the server.",
-    setup_differs="Digits are FEMNIST's if its files are at hand, otherwise those of 180 writers of MNIST; Shakespeare "
-    "is the text of 240 roles, in windows of 400 characters as hashed character n-grams. The tables say which were "
-    "used. The number of devices is not stated in the paper. Both data sets were first spread over 100 devices; "
-    "Shakespeare on 33, with as many points on a device as the digits (200, not 67), was added after its result on "
-    "100, and both are shown. The oracle is the best of three pooled clusterings by Algorithm 1; claims are judged at "
-    "the best separated k of 10, 16 and 25, at c₀ = 0.25 and k' = m₀ = 1, a threshold chosen after no pair had passed "
-    "0.5, and the other k are shown.",
+    setup_differs="Digits are FEMNIST's if its files are at hand, otherwise those of some writers of MNIST; "
+    "Shakespeare is the text of some roles, in windows of 400 characters as hashed character n-grams. The tables "
+    "say which and how many. The number of devices is not stated in the paper. In the full preset both data sets "
+    "were first spread over 100 devices; Shakespeare on 33, with as many points on a device as the digits (200, "
+    "not 67), was added after its result on 100, and both are shown. The oracle is the best of three pooled "
+    "clusterings by Algorithm 1; claims are judged at the best separated k of 10, 16 and 25, at c₀ = 0.25 and k' "
+    "= m₀ = 1, a threshold chosen after no pair had passed 0.5, and the other k are shown.",
     quick=_preset(QUICK_CASES, [IID, 1, 2, 3, 5, 10], {10: 1}),
     full=_preset(FULL_CASES, [IID, NATURAL, 1, 2, 3, 4, 5, 7, 10], {10: 5, 16: 3, 25: 3}),
     run_requires=files_of,
+    run_reads=leaf_of,
     figure_size=(13.0, 11.0),
-    minutes=(0.4, 6),
+    minutes=(0.4, 4),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.datasets import mixture
-from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
+from kfed.experiments.drawing import deviation, finish, plus_minus, select, spread, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.yardstick import holds
 from kfed.metrics import matched_accuracy
@@ -53,14 +53,14 @@ def _table(settings: list[str], results: list[Result]) -> TextTable:
 def _finding(setting: str, results: list[Result]) -> Finding:
     by_c = {c: _accuracies(select(results, c=c)) for c in values_of(results, "c")}
     accurate = [c for c in by_c if all(np.mean(by_c[other]) >= ACCURATE for other in by_c if other >= c)]
-    largest_spread = max(np.std(own) for own in by_c.values())
-    ends_still = bool(accurate) and max(np.std(by_c[c]) for c in accurate) < largest_spread
+    largest_spread = max(deviation(own) for own in by_c.values())
+    ends_still = bool(accurate) and max(deviation(by_c[c]) for c in accurate) < largest_spread
     least = f"{ACCURATE} % or more from c = {min(accurate):g} on" if accurate else f"below {ACCURATE} %"
     return Finding(
         claim=f"c far below 100 is enough, and runs differ less as c grows ({setting})",
         paper="accurate even for relatively small c",
         ours=f"{least}; standard deviation at most {largest_spread:.2f}, at c = {max(by_c):g} "
-        f"{np.std(by_c[max(by_c)]):.2f}",
+        f"{deviation(by_c[max(by_c)]):.2f}",
         verdict=holds(bool(accurate) and min(accurate) < 10 and ends_still),
         reason="" if accurate else f"no c up to {max(by_c):g} gives {ACCURATE} %",
     )

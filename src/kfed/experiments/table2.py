@@ -27,7 +27,7 @@ from kfed.experiments._personalization import (
     values,
 )
 from kfed.experiments._rotated_mnist import LAYOUTS, n_held
-from kfed.experiments.drawing import finish, plus_minus
+from kfed.experiments.drawing import deviation, finish, plus_minus
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid
 from kfed.experiments.yardstick import ENOUGH, leads, similar, worst
 
@@ -42,6 +42,9 @@ VARIANTS = {ROBUST: 0.0, TRUTH: 0.0, IFCA_SHARED: SHARED, KFED_SHARED: SHARED}
 
 AS_WELL = 0.5
 """Points of accuracy below IFCA that are as well as IFCA."""
+
+LEAST_LEAD = 0.1
+"""Points of accuracy that are no lead, whatever the noise: what a single draw must pass."""
 
 run_one = train_and_test
 
@@ -111,14 +114,16 @@ def _finding(results: list[Result], place: Place) -> Finding:
     """Judge the paper's claim about a row of its table."""
     is_mixed, paper = n_held(place[0]) > 1, printed(place)
     over = {other: leads_over(results, place, KFED, other) for other in (IFCA, GLOBAL)}
-    against_ifca = leads(over[IFCA], paper[KFED] - paper[IFCA]) if is_mixed else similar(over[IFCA], AS_WELL)
+    effect = paper[KFED] - paper[IFCA]
+    against_ifca = leads(over[IFCA], effect, least=LEAST_LEAD) if is_mixed else similar(over[IFCA], AS_WELL)
+    reading = "" if is_mixed else f"{BY_WORDS}, {effect:+.1f}; as well means at most {AS_WELL:g} below; "
     claim = "k-FED does better than IFCA and one global model" if is_mixed else "k-FED does as well as IFCA"
     return Finding(
         claim=f"{claim}, {named(place)}",
         paper=by_method(paper),
         ours=by_method({method: float(np.mean(values(results, place, method))) for method in METHODS}),
-        verdict=worst([against_ifca, leads(over[GLOBAL], paper[KFED] - paper[GLOBAL])]),
-        reason=_reason(over[IFCA], over[GLOBAL], paper),
+        verdict=worst([against_ifca, leads(over[GLOBAL], paper[KFED] - paper[GLOBAL], least=LEAST_LEAD)]),
+        reason=reading + _reason(over[IFCA], over[GLOBAL], paper),
     )
 
 
@@ -132,7 +137,7 @@ def _shared_finding(results: list[Result], place: Place) -> Finding:
         claim=f"with a shared start k-FED does better than IFCA and one global model, {named(place)}",
         paper=f"has none; without, {by_method(paper)}",
         ours=by_method({name: float(np.mean(values(results, place, method))) for name, method in means.items()}),
-        verdict=worst([leads(over_ifca), leads(over_global)]),
+        verdict=worst([leads(over_ifca, least=LEAST_LEAD), leads(over_global, least=LEAST_LEAD)]),
         reason=_reason(over_ifca, over_global, paper),
         is_ours=True,
     )
@@ -143,6 +148,9 @@ def _reason(over_ifca: list[float], over_global: list[float], paper: dict[str, f
     gains += f"{np.mean(over_global):+.2f} against one model ({paper[KFED] - paper[GLOBAL]:+.1f}); "
     return f"{gains}it is ahead of IFCA in {sum(lead > 0 for lead in over_ifca)} of {len(over_ifca)} draws"
 
+
+BY_WORDS = "judged by the paper's words, 'the same performance', and not by the difference in its table"
+"""How rows with k' = 1 are read."""
 
 LOOKS: dict[str, dict[str, Any]] = {
     GLOBAL: {"color": "0.55", "marker": "o"},
@@ -165,7 +173,7 @@ def plot(results: list[Result], figure: Figure) -> None:
         for position, method in enumerate(drawn):
             own, x = values(results, place, method), at + step * (position - (len(drawn) - 1) / 2)
             ax.errorbar(
-                x, np.mean(own), np.std(own), capsize=3, markersize=7, linestyle="", label=method, **LOOKS[method]
+                x, np.mean(own), deviation(own), capsize=3, markersize=7, linestyle="", label=method, **LOOKS[method]
             )
             if method in METHODS:
                 ax.plot(x, printed(place)[method], "_k", markersize=13, markeredgewidth=2, label="the paper's")
@@ -198,17 +206,18 @@ EXPERIMENT = Experiment.of(
     claim="With one model for each cluster that k-FED found, accuracy is that of IFCA where each device holds one "
     "rotation (k' = 1), and higher where it holds two (k' = 2), while one model is sent instead of k.",
     measure="Test accuracy over all images of all devices, in percent; megabytes sent, all rounds together.",
-    setup_differs="The paper does not say how images and rotations are spread; here each image is there in all four "
-    "rotations, on one device each. Where a device holds two rotations, 'two blocks' has the pairs {0, 90} and {180, "
-    "270} degrees, 'all pairs' all six; opposite rotations look alike to k-means on a device that holds both. The "
-    "server's rule is the paper's; 'true rotations' is what a perfect clustering would give. 300 rounds of three "
-    "devices, batches of 100, split between the models of a device, a rate that falls from 0.3 to 0.1 on standardised "
-    "pixels (the paper's 0.01 takes many times the rounds), and IFCA's network, a perceptron with 200 hidden units. "
-    "With a shared start the first quarter of the rounds trains one model of all devices, and the four models start as "
-    "copies of it. IFCA has the best of three starts, and judges models by 100 of a device's training images in a "
-    "round. All this was chosen by the accuracy of k-FED on training images held out for it, on other draws of the "
-    "devices; with ten devices a round, batches of 50 and a rate of 0.2, IFCA was ahead with all pairs. "
-    "`table2-settings` has a CNN, and all devices in every round.",
+    setup_differs="The paper does not say how images and rotations are spread; here each image is there in all "
+    f"four rotations, on one device each. Where a device holds two rotations, 'two blocks' has the pairs {0, 90} "
+    f"and {180, 270} degrees, 'all pairs' all six; opposite rotations look alike to k-means on a device that holds "
+    "both. The server's rule is the paper's; 'true rotations' is what a perfect clustering would give. Rounds of "
+    "three devices (300 of them in the full preset), batches of 100, split between the models of a device, a rate "
+    "that falls from 0.3 to 0.1 on standardised pixels (the paper's 0.01 takes many times the rounds), and IFCA's "
+    "network, a perceptron with 200 hidden units. With a shared start the first quarter of the rounds trains one "
+    "model of all devices, and the four models start as copies of it. IFCA has the best of three starts, and "
+    "judges models by 100 of a device's training images in a round. All this was chosen by the accuracy of k-FED "
+    "on training images held out for it, on other draws of the devices; with ten devices a round, batches of 50 "
+    "and a rate of 0.2, IFCA was ahead with all pairs. `table2-settings` has a CNN, and all devices in every "
+    "round.",
     quick=_runs(rounds=20, share=0.08, devices=[100], n_runs=1),
     full=_runs(rounds=300, share=1.0, devices=[100, 200], n_runs=5),
     requires=("mnist",),
@@ -216,5 +225,5 @@ EXPERIMENT = Experiment.of(
     side_by_side=2,
     figure_size=(11.0, 5.4),
     legend={"ncols": 4, "fontsize": "small"},
-    minutes=(1, 35),
+    minutes=(1, 38),
 )

@@ -91,7 +91,7 @@ class Assessment:
         Second messages have one center for each cluster, and move what was found in the first: they are never too few.
         """
         found = self.aggregation
-        return found.rounds == 1 and len(found.messages.centers) < 2 * found.n_clusters + 1
+        return found.settings.rounds == 1 and len(found.messages.centers) < 2 * found.n_clusters + 1
 
     def conclusion(self) -> Conclusion:
         """The answer in one sentence, and what it means."""

@@ -48,9 +48,10 @@ def cluster_report(
     profile = profile or aggregation.profile()
     called = _names(names or {}, profile.n_clusters)
     shape = _shape(image_shape, profile)
+    warnings = tuple(notice.text for notice in aggregation.notices)
     sections = [
         Section("", tuple(_summary(aggregation, profile, called, is_image=shape is not None))),
-        *([Section("Look at this first", (Notes(warnings, "warning"),))] if (warnings := aggregation.warnings) else []),
+        *([Section("Look at this first", (Notes(warnings, "warning"),))] if warnings else []),
         *([Section("Mean images", (_images(profile, called, shape),))] if shape else []),
         *([] if shape else [Section("What sets clusters apart", (_heatmap(profile, called),))]),
         Section("Where they live", tuple(_devices(profile, called))),

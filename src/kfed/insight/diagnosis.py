@@ -146,14 +146,15 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     """
     certificate = aggregation.certificate(required_ratio)
     choice = aggregation.k_choice or _shown(aggregation)
-    shows_k = choice.is_reliable or aggregation.rounds == 1  # second messages have one center for each cluster
+    shows_k = choice.is_reliable or aggregation.settings.rounds == 1  # second messages have one center for each cluster
     doubts = tuple(_doubts_about_k(aggregation, choice)) if shows_k else ()
     assessment = Assessment.of(aggregation)
+    warnings = [notice.text for notice in aggregation.notices]
     return Diagnosis(
         certificate.verdict,
         certificate.is_guaranteed,
         _evidence(choice, assessment) if shows_k and not doubts else "",
-        (*aggregation.warnings, *doubts),
+        (*warnings, *doubts),
         tuple(certificate.facts()),
         (*_pairs(certificate), _clusters(aggregation, certificate)),
         tuple(_plots(aggregation, certificate, choice)),
@@ -165,7 +166,7 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
                 | {"distances": choice.distances, "ratios": choice.ratios}
                 | {"comparison": None if choice.comparison is None else choice.comparison.to_dict()}
             ),
-            "warnings": list(aggregation.warnings),
+            "warnings": warnings,
             "quality": assessment.to_dict(),
         },
         assessment,
@@ -205,7 +206,7 @@ def _other_measure(assessment: Assessment) -> Iterator[str]:
 
 def _shown(aggregation: Aggregation) -> KChoice:
     """The number of clusters that the messages show: for summaries found as `kfed.aggregate` would find it."""
-    batch, min_devices = aggregation.messages, aggregation.min_devices
+    batch, min_devices = aggregation.messages, aggregation.settings.min_devices
     if batch.is_summary is None:
         return choose_k(batch.rescaled, None, min_devices)
     return find_k(batch, aggregation.rule, None, min_devices)

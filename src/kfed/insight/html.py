@@ -13,9 +13,9 @@ from kfed._base.report import Report, Section
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c2733; --soft: #5b6875; --page: #ffffff; --card: #f4f6f8; --line: #d9dfe5;
-  --good: #1a7f4b; --bad: #b3501b; --open: #4a6178; --link: #1f5f9e; }
+  --good: #1a7f4b; --bad: #b3501b; --open: #4a6178; --link: #1f5f9e; --shade: rgba(28,39,51,.35); }
 @media (prefers-color-scheme: dark) { :root { --text: #e4e9ee; --soft: #9fabb7; --page: #14191f; --card: #1d242c;
-  --line: #323c47; --good: #57c98c; --bad: #f0a066; --open: #a9bccf; --link: #7db8f0; } }
+  --line: #323c47; --good: #57c98c; --bad: #f0a066; --open: #a9bccf; --link: #7db8f0; --shade: rgba(228,233,238,.4); } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text); font: 16px/1.55 system-ui, sans-serif; }
 main { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
@@ -29,7 +29,10 @@ a { color: var(--link); }
 .verdict strong { display: block; font-size: 1.15rem; overflow-wrap: anywhere; }
 .good { border-color: var(--good); } .good strong, td.good { color: var(--good); }
 .bad { border-color: var(--bad); } .bad strong, td.bad { color: var(--bad); }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; background: linear-gradient(90deg, var(--page) 2rem, transparent) 0 / 4rem 100% local,
+  linear-gradient(270deg, var(--page) 2rem, transparent) 100% / 4rem 100% local,
+  linear-gradient(90deg, var(--shade), transparent) 0 / 1rem 100% scroll,
+  linear-gradient(270deg, var(--shade), transparent) 100% / 1rem 100% scroll; background-repeat: no-repeat; }
 table { border-collapse: collapse; margin: .6rem 0; min-width: 50%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
@@ -59,9 +62,13 @@ dd { margin: 0; }
 .pictures { display: flex; flex-wrap: wrap; gap: .8rem; margin: .8rem 0; }
 .pictures figure { margin: 0; width: 7rem; }
 .pictures img { width: 7rem; min-width: 0; height: auto; image-rendering: pixelated; border: 1px solid var(--line); }
+@media (max-width: 40rem) { main { padding: 1rem .75rem 3rem; } table { font-size: .75rem; width: 100%; }
+  th, td { padding: .25rem .15rem .25rem 0; } td.number, th.number { padding-left: .2rem; white-space: normal; }
+  .scroll th:first-child, .scroll td:first-child { min-width: 4.5rem;
+  max-width: 8.5rem; overflow-wrap: anywhere; } }
 @media print { :root { color-scheme: light; --text: #000; --soft: #444; --page: #fff; --card: #f4f6f8; --line: #bbb; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } body { font-size: 11pt; } main { padding: 0; }
-  nav { display: none; } .scroll { overflow: visible; } tr, figure, .verdict { break-inside: avoid; }
+  nav { display: none; } .scroll { overflow: visible; background: none; } tr, figure, .verdict { break-inside: avoid; }
   h2, h3 { break-after: avoid; } }
 """.strip()
 

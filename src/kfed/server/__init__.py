@@ -3,8 +3,8 @@
 It knows devices by their messages alone; the import contract keeps it from everything that touches a data point.
 """
 
-from kfed.server.aggregation import Aggregation, aggregate_batch
-from kfed.server.algorithm2 import RULES, Clustered, clusters_for
+from kfed.server.aggregation import Aggregation, AggregationSettings, aggregate_batch
+from kfed.server.algorithm2 import DEFAULT, RULES, Clustered, clusters_for, rule_for
 from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import late_advice, unit_advice
 from kfed.server.comparing import compare_k
@@ -18,21 +18,22 @@ from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
 from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_k_choice, plot_traversal
-from kfed.server.pooled import DEFAULT, rule_for
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
-from kfed.server.rules import OwnRule, register_rule, rule_name
+from kfed.server.rules import BUILT_IN_RULES, OwnRule, register_rule, rule_name
 from kfed.server.second_round import aggregate_refined, as_aggregated
 from kfed.server.stability import agreement, cluster_again
 from kfed.server.traversal import farthest_first
 from kfed.server.tree import aggregate_tree
 
 __all__ = [
+    "BUILT_IN_RULES",
     "DEFAULT",
     "IN_ONE_WAY",
     "RULES",
     "Aggregation",
+    "AggregationSettings",
     "ClusterModel",
     "Clustered",
     "Grouping",

@@ -16,12 +16,11 @@ from kfed._base.array import Array, Length, readonly, readonly_fields
 from kfed.errors import AggregationWarning, InvalidInputError, UnknownDeviceError
 from kfed.server import aggregation_file
 from kfed.server.advice import advice, mixed_up
-from kfed.server.algorithm2 import assign, clusters_for, group, identity_of, relayed
+from kfed.server.algorithm2 import assign, clusters_for, group, identity_of, relayed, rule_for
 from kfed.server.column_advice import column_advice, late_advice
 from kfed.server.finding_k import find_k
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
-from kfed.server.pooled import rule_for
 from kfed.server.questions import Questions
 from kfed.server.rules import rule_name
 from kfed.server.scale_advice import off_scale
@@ -29,6 +28,29 @@ from kfed.server.summary import summarize, total_counts
 from kfed.server.support import devices_behind, set_aside_text
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch, Notice
+
+
+@dataclass(frozen=True)
+class AggregationSettings:
+    """What was asked of an aggregation.
+
+    Attributes
+    ----------
+    first_device : str or None
+        The device that the traversal starts from.
+    min_devices : int or None
+        How many devices every cluster must rest on.
+    rounds : int
+        1, or 2 if devices sent a second message; see `kfed.aggregate_refined`.
+    """
+
+    first_device: str | None = None
+    min_devices: int | None = None
+    rounds: int = 1
+
+    def without(self, device_id: str) -> AggregationSettings:
+        """The same, of devices among which this one is not."""
+        return replace(self, first_device=None) if self.first_device == device_id else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +63,12 @@ class Aggregation(Questions, KfedFile):
         What the devices sent, as columns: `device_ids`, `centers` with `owners` and `counts`, and so on.
     rule : str
         The rule that grouped the device centers.
-    first_device : str or None
-        The device that the traversal was asked to start from.
     grouping : Grouping
         How the rule grouped the device centers, on the common scale: M, the traversal, the centers that were set aside.
     k_choice : KChoice or None
         How `n_clusters` was found, if it was not given.
-    min_devices : int or None
-        How many devices every cluster was asked to rest on, if that was asked.
-    rounds : int
-        1, or 2 if devices sent a second message; see `kfed.aggregate_refined`.
+    settings : AggregationSettings
+        What was asked of it: `first_device`, `min_devices` and `rounds`.
 
     Examples
     --------
@@ -64,11 +82,9 @@ class Aggregation(Questions, KfedFile):
 
     messages: MessageBatch
     rule: str
-    first_device: str | None
     grouping: Grouping
     k_choice: KChoice | None = None
-    min_devices: int | None = None
-    rounds: int = 1
+    settings: AggregationSettings = AggregationSettings()
 
     def __post_init__(self) -> None:
         readonly_fields(self.grouping)
@@ -108,15 +124,17 @@ class Aggregation(Questions, KfedFile):
         rows = np.setdiff1d(np.arange(len(self.center_labels)), unused, assume_unique=True)
         return readonly(devices_behind(self.messages, self.center_labels, rows, self.n_clusters))
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What to look at before relying on these clusters: the texts of `notices`."""
-        return tuple(notice.text for notice in self.notices)
-
     @cached_property
     def notices(self) -> tuple[Notice, ...]:
         """What to look at before relying on these clusters, each with a code for programs."""
-        about = (self.messages.owners, self.center_labels, self.n_clusters, self.k_choice, self.rule, self.rounds)
+        about = (
+            self.messages.owners,
+            self.center_labels,
+            self.n_clusters,
+            self.k_choice,
+            self.rule,
+            self.settings.rounds,
+        )
         mixtures = mixed_up(self.messages.rescaled, self.grouping.cluster_centers, self.rule)
         columns = column_advice(self.messages, self.center_labels)
         return (*self._about_set_aside(), *columns, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
@@ -125,7 +143,7 @@ class Aggregation(Questions, KfedFile):
         if len(self.grouping.set_aside) == 0:
             return []
         kept = np.setdiff1d(np.arange(len(self.center_labels)), self.grouping.set_aside, assume_unique=True)
-        return [Notice("set aside", set_aside_text(self.messages, kept, self.min_devices or 2))]
+        return [Notice("set aside", set_aside_text(self.messages, kept, self.settings.min_devices or 2))]
 
     def __repr__(self) -> str:
         messages = self.messages
@@ -210,15 +228,14 @@ class Aggregation(Questions, KfedFile):
 
     def without(self, device_id: str, *, n_jobs: int | None = None) -> Aggregation:
         """The aggregation as if this device had never joined; an "auto" number of clusters is found anew."""
-        if self.rounds > 1:
+        if self.settings.rounds > 1:
             raise InvalidInputError(
                 "cannot remove a device after the second round; remove it from the first aggregation, then refine again"
             )
-        first_device = None if self.first_device == device_id else self.first_device
+        asked = self.settings.without(device_id)
         n_clusters: int | Literal["auto"] = "auto" if self.k_choice else self.n_clusters
-        return aggregate_batch(
-            self.messages.without(device_id), n_clusters, self.rule, first_device, n_jobs, self.min_devices
-        )
+        how = (self.rule, asked.first_device, n_jobs, asked.min_devices)
+        return aggregate_batch(self.messages.without(device_id), n_clusters, *how)
 
     def renumbered(self, cluster_ids: npt.ArrayLike) -> Aggregation:
         """The same clusters under other ids: cluster r becomes ``cluster_ids[r]``, a permutation of 0 to k - 1."""
@@ -233,13 +250,14 @@ class Aggregation(Questions, KfedFile):
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         tensors, choice = aggregation_file.columns(self.messages, self.grouping), self.k_choice
+        asked = self.settings
         facts = {
             "rule": self.rule,
-            "first_device": self.first_device,
+            "first_device": asked.first_device,
             "feature_names": self.schema.names,
             **(choice.file_facts() if choice else {"k_choice": None}),
-            **({} if self.min_devices is None else {"min_devices": self.min_devices}),
-            **({} if self.rounds == 1 else {"rounds": self.rounds}),
+            **({} if asked.min_devices is None else {"min_devices": asked.min_devices}),
+            **({} if asked.rounds == 1 else {"rounds": asked.rounds}),
         }
         return tensors | (choice.tensors() if choice else {}), facts
 
@@ -255,7 +273,8 @@ class Aggregation(Questions, KfedFile):
             checks.positive_integer(min_devices, "min_devices")
         if facts.get("rounds", 1) not in (1, 2):
             raise InvalidInputError("its rounds must be 1 or 2")
-        return cls(messages, rule, facts["first_device"], grouping, choice, min_devices, int(facts.get("rounds", 1)))
+        asked = AggregationSettings(facts["first_device"], min_devices, int(facts.get("rounds", 1)))
+        return cls(messages, rule, grouping, choice, asked)
 
 
 def aggregate_batch(
@@ -271,4 +290,4 @@ def aggregate_batch(
     choice = find_k(messages, rule, n_jobs, min_devices) if n_clusters == "auto" else None
     k = choice.n_clusters if choice else int(n_clusters)
     grouping = group(messages.rescaled, k, rule, first_device, n_jobs, min_devices)
-    return Aggregation(messages, rule, first_device, grouping, choice, min_devices)
+    return Aggregation(messages, rule, grouping, choice, AggregationSettings(first_device, min_devices))

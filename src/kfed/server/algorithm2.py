@@ -65,6 +65,21 @@ RULES: dict[str, Callable[[MessageBatch, int, Array, int | None], Grouping]] = {
     "pooled": pooled_rule,
 }
 
+DEFAULT = "default"
+"""What to say instead of the name of a rule: then it is the paper's, unless devices sent summaries."""
+
+
+def rule_for(batch: MessageBatch, rule: str, otherwise: str = "paper") -> str:
+    """The name of the rule: by default ``"pooled"`` for summaries, and `otherwise` for clusters of devices."""
+    if rule != DEFAULT:
+        return rule
+    return "pooled" if has_summaries(batch) else otherwise
+
+
+def has_summaries(batch: MessageBatch) -> bool:
+    """Whether a device sent a fine summary instead of the clusters that it looked for."""
+    return batch.is_summary is not None
+
 
 def group(
     batch: MessageBatch,

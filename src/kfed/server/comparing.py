@@ -20,10 +20,9 @@ import numpy as np
 
 from kfed._base import checks, pool
 from kfed.errors import InvalidInputError, TooFewCentersError
-from kfed.server.algorithm2 import group
+from kfed.server.algorithm2 import DEFAULT, group, rule_for
 from kfed.server.k_comparison import KComparison
 from kfed.server.one_cloud import silhouette_of_one_cloud
-from kfed.server.pooled import DEFAULT, rule_for
 from kfed.server.quality import GroupingQuality, RowMoments
 from kfed.server.rules import OwnRule, rule_name
 from kfed.server.stability import Survival, resampled_weights, survival

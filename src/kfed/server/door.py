@@ -12,9 +12,9 @@ from kfed._base import checks
 from kfed._base.files import reason_of
 from kfed.errors import AggregationWarning, DuplicateDeviceError, InvalidInputError, MessageError
 from kfed.server.aggregation import Aggregation, aggregate_batch
+from kfed.server.algorithm2 import DEFAULT
 from kfed.server.auto_k import choose_k
 from kfed.server.k_choice import KChoice
-from kfed.server.pooled import DEFAULT
 from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch, check_promise, load
 
@@ -159,7 +159,7 @@ def aggregate(
     result = aggregate_batch(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.notices:
         codes = ", ".join(notice.code for notice in result.notices)
-        warnings.warn(AggregationWarning("; ".join(result.warnings), codes), stacklevel=2)
+        warnings.warn(AggregationWarning("; ".join(notice.text for notice in result.notices), codes), stacklevel=2)
     return result
 
 

@@ -9,21 +9,21 @@ few groups of many clusters stand out, too, so that the distances and the cost m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
 from kfed.errors import TooFewCentersError
-from kfed.server.algorithm2 import group
+from kfed.server.algorithm2 import group, has_summaries
 from kfed.server.auto_k import LACKING, choose_k
 from kfed.server.comparing import compare_k
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
-from kfed.server.pooled import has_summaries
 from kfed.wire import MessageBatch
 
-COMPARED = (range(2, 13), range(2, 31))
-"""The values of k that are compared; the second ones if the silhouette still rises at the end of the first."""
+COMPARED, MORE = range(2, 13), range(13, 31)
+"""The values of k that are compared; more of them if the silhouette still rises at the end."""
 
 BELOW, ABOVE, MOST_NAMED = 5, 3, 64
 """So many values below and above the number that distances and cost name are compared, too, unless it is larger than
@@ -78,12 +78,25 @@ def _compared(
     """Compare small numbers of clusters, and those around the number that distances and cost name."""
     by = "pooled" if rule == "pooled" else "robust"
     around = range(max(2, named - BELOW), named + ABOVE + 1) if named <= MOST_NAMED else ()
-    for values in COMPARED:
-        wanted = {k for k in (*values, *around, also) if most is None or k <= most}
-        found = compare_k(batch, wanted, rule=by, min_devices=min_devices, n_jobs=n_jobs)
-        if not found.rises_at_the_end:
-            break
-    return found
+    values = {k for k in (*COMPARED, *around, also) if most is None or k <= most}
+    more = {k for k in MORE if most is None or k <= most} - values
+    found = compare_k(batch, values, rule=by, min_devices=min_devices, n_jobs=n_jobs)
+    if not (more and found.rises_at_the_end):
+        return found
+    try:
+        return _together(found, compare_k(batch, more, rule=by, min_devices=min_devices, n_jobs=n_jobs))
+    except TooFewCentersError:  # for any more
+        return found
+
+
+def _together(first: KComparison, second: KComparison) -> KComparison:
+    """Two comparisons of the same messages as one; what is found of a k does not depend on the others."""
+    order = np.argsort(np.concatenate([first.n_clusters, second.n_clusters]))
+    by_k = [field.name for field in fields(first) if isinstance(getattr(first, field.name), np.ndarray)]
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])[order] for name in by_k
+    }
+    return replace(first, **columns)
 
 
 def _doubts(

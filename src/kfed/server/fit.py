@@ -89,10 +89,10 @@ def without_each(aggregation: Aggregation, n_jobs: int | None = None) -> Iterato
     for position in np.argsort(-rows, kind="stable")[:MOST_LEFT_OUT]:
         device_id = batch.device_ids[position]
         others = batch.owners != position
-        first = None if aggregation.first_device == device_id else aggregation.first_device
+        asked = aggregation.settings.without(device_id)
         present, labels = np.unique(aggregation.center_labels[others], return_inverse=True)
         try:
-            how = (aggregation.rule, first, n_jobs, aggregation.min_devices)
+            how = (aggregation.rule, asked.first_device, n_jobs, asked.min_devices)
             again = aggregate_batch(batch.without(device_id), len(present), *how)
         except KFedError:
             continue

@@ -9,12 +9,12 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.cell_words import absent_among, flag_in, is_missing_word, number_in
-from kfed._base.dates import DAY_IN_MILLISECONDS, LAST_DAY, compact_day_in
+from kfed._base.dates import DAY_IN_MILLISECONDS, LAST_DAY, compact_day_in, days_in
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError
 from kfed.wire import Column
 
-_READ = {"number": number_in, "flag": flag_in, "date": compact_day_in}
+_READ = {"number": number_in, "flag": flag_in}
 _MUST_HOLD = {"number": "numbers", "flag": "yes or no, or 1 and 0", "date": "dates such as 2026-01-31"}
 
 
@@ -49,7 +49,10 @@ def _read(cells: Array, column: Column) -> Array:
     """What the words in cells say, (n_rows,)."""
     words, codes = words_of(cells)
     is_missing = np.array([is_missing_word(word) for word in words], bool)
-    values = np.array([_READ[column.kind](word) for word in words], float)
+    is_date = column.kind == "date"
+    values = np.array(
+        days_in(words, compact_day_in) if is_date else [_READ[column.kind](word) for word in words], float
+    )
     n_bad = int(np.isin(codes, np.flatnonzero(np.isnan(values) & ~is_missing)).sum())
     if n_bad:
         raise InvalidInputError(

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kfed._base import checks
+from kfed._base import checks, text
 from kfed._base.array import Array, Length, frozen
+from kfed._base.notebook import InNotebook
+from kfed._base.report import Block, Paragraph, TextTable
 from kfed.errors import InvalidInputError
 from kfed.server.aggregation import Aggregation
 from kfed.server.prediction import distances, predict
-from kfed.wire import CommonScale, FeatureSchema, KfedFile, columns_from_parts, columns_to_parts
+from kfed.wire import (
+    CommonScale,
+    FeatureSchema,
+    KfedFile,
+    columns_from_parts,
+    columns_to_parts,
+    dates_of,
+    shown_value,
+)
+
+MOST_SHOWN, MOST_FEATURES = 50, 10
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterModel(KfedFile):
+class ClusterModel(InNotebook, KfedFile):
     """Centers of global clusters, with all that labelling new rows needs. It knows no device.
 
-    Made by ``ClusterModel.of(aggregation)`` or `kfed export`; pickles small.
+    Made by ``ClusterModel.of(aggregation)`` or `kfed export`. It pickles small; an `Aggregation` pickles with all that
+    devices sent.
 
     Attributes
     ----------
@@ -76,6 +89,17 @@ class ClusterModel(KfedFile):
     def transform(self, X: Any) -> Array:
         """Distance of each row to each cluster, as `Aggregation.transform` gives it."""
         return distances(self, X)
+
+    def _shown(self) -> Iterable[Block]:
+        names = list(self.schema.names or [f"feature {position}" for position in range(self.schema.n_features)])
+        size = f"{text.plural(self.n_clusters, 'cluster')} of {text.plural(self.schema.n_features, 'feature')}"
+        yield Paragraph(f"{size}; no message of a device is in it")
+        centers = self.cluster_centers[:MOST_SHOWN, :MOST_FEATURES]
+        rows = tuple(
+            (str(r), f"{self.cluster_sizes[r]:,.0f}", *map(shown_value, centers[r].tolist(), dates_of(self.schema)))
+            for r in range(len(centers))
+        )
+        yield TextTable("", ("cluster", "rows", *names[:MOST_FEATURES]), rows)
 
     def _parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         columns, facts = columns_to_parts(self.schema, self.scale)

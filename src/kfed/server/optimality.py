@@ -16,12 +16,14 @@ Centers that were rounded, by off in all (the root of the sum over all rows), mo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kfed._base.array import Array
-from kfed._base.report import Conclusion
+from kfed._base.notebook import InNotebook
+from kfed._base.report import Block, Conclusion, TextTable
 from kfed.errors import InvalidInputError
 from kfed.server.quality import RowMoments
 from kfed.theory import scatter_factors
@@ -29,7 +31,7 @@ from kfed.wire import MessageBatch
 
 
 @dataclass(frozen=True)
-class Optimality:
+class Optimality(InNotebook):
     """The cost of clusters, and a bound that no clustering into as many clusters can be below.
 
     Attributes
@@ -58,6 +60,12 @@ class Optimality:
         if np.isinf(self.ratio):
             return Conclusion("how far from the best possible cost is not known: too few features to tell", None)
         return Conclusion(f"the cost is at most {self.ratio:.3g} times the best possible one", None)
+
+    def _shown(self) -> Iterable[Block]:
+        yield self.conclusion()
+        rows = [("cost", f"{self.cost:,.6g}"), ("no clustering costs less than", f"{self.lower_bound:,.6g}")]
+        silent = [("devices without scatter", f"{self.n_silent:,}")] if self.n_silent else []
+        yield TextTable("", ("", ""), tuple(rows + silent))
 
 
 def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimality:

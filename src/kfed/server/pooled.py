@@ -20,9 +20,6 @@ from kfed.server.quality import RowMoments
 from kfed.server.traversal import farthest_first
 from kfed.wire import MessageBatch
 
-DEFAULT = "default"
-"""What to say instead of the name of a rule: then it is the paper's, unless devices sent summaries."""
-
 CAUTION = 5.0
 """How fast the weight of a center falls with its variance, where centers are much finer than clusters."""
 
@@ -35,18 +32,6 @@ and they would outweigh centers of two rows."""
 
 MAX_STEPS = 20
 BLOCK_ELEMENTS = 2**20
-
-
-def rule_for(batch: MessageBatch, rule: str, otherwise: str = "paper") -> str:
-    """The name of the rule: by default ``"pooled"`` for summaries, and `otherwise` for clusters of devices."""
-    if rule != DEFAULT:
-        return rule
-    return "pooled" if has_summaries(batch) else otherwise
-
-
-def has_summaries(batch: MessageBatch) -> bool:
-    """Whether a device sent a fine summary instead of the clusters that it looked for."""
-    return batch.is_summary is not None
 
 
 def pooled_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:

@@ -242,4 +242,6 @@ def _number(value: float, spread: float) -> str:
     if not np.isfinite(spread) or spread <= 0:
         return f"{value:.4g}"
     digits = int(np.clip(1 - np.floor(np.log10(spread)), 0, 6))
-    return f"{value:,.{digits}f}" if abs(value) < 1e9 else f"{value:.4g}"
+    if abs(value) >= 1e9:
+        return f"{value:.4g}"
+    return f"{round(float(value), digits) + 0.0:,.{digits}f}"  # + 0.0 turns a minus zero into zero

@@ -16,9 +16,8 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.errors import InvalidInputError
-from kfed.server.algorithm2 import RULES
+from kfed.server.algorithm2 import DEFAULT, RULES
 from kfed.server.grouping import Grouping
-from kfed.server.pooled import DEFAULT
 from kfed.wire import MessageBatch
 
 OwnRule = Callable[[MessageBatch, int], Any]
@@ -28,7 +27,9 @@ ENTRY_POINTS = "kfed.rules"
 
 MOST_LETTERS = 180
 
-_OURS = frozenset([DEFAULT, *RULES])
+BUILT_IN_RULES = frozenset([DEFAULT, *RULES])
+"""The rules that come with kfed, and not those that users add."""
+
 _CALLABLES: dict[int, str] = {}
 """Names of callables by their id, which no other object gets: `RULES` keeps them alive."""
 
@@ -56,8 +57,10 @@ def register_rule(name: str, rule: OwnRule) -> None:
     >>> result.rule, result.center_labels.tolist()
     ('by first feature', [0, 1, 0, 1, 0, 1])
     """
-    if not isinstance(name, str) or not name.isprintable() or name in _OURS | {""}:
-        raise InvalidInputError(f"name must be printable text, and not one of {', '.join(sorted(_OURS))}; got {name!r}")
+    if not isinstance(name, str) or not name.isprintable() or name in BUILT_IN_RULES | {""}:
+        raise InvalidInputError(
+            f"name must be printable text, and not one of {', '.join(sorted(BUILT_IN_RULES))}; got {name!r}"
+        )
     if not callable(rule):
         raise InvalidInputError(f"rule must be a callable that groups device centers; got a {type(rule).__name__}")
     RULES[name] = _Checked(name, rule)
@@ -73,7 +76,7 @@ def rule_name(rule: str | OwnRule) -> str:
         name = _CALLABLES.get(id(rule), "")
         known = RULES.get(name)
         return name if isinstance(known, _Checked) and known.rule is rule else _named_by_itself(rule)
-    if isinstance(rule, str) and rule not in _OURS | RULES.keys():
+    if isinstance(rule, str) and rule not in BUILT_IN_RULES | RULES.keys():
         from importlib.metadata import entry_points
 
         for found in entry_points(group=ENTRY_POINTS, name=rule):

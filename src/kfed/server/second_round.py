@@ -61,9 +61,10 @@ def aggregate_refined(aggregation: Aggregation, messages: Iterable[DeviceMessage
     labels = np.concatenate([_labels(batch.message(device_id), aggregation) for device_id in batch.device_ids])
     set_aside = _set_aside(batch, aggregation, absent)
     before = _on_scale(aggregation, batch)
-    centers = _moved(batch, labels, set_aside, before, aggregation.min_devices or 1)
+    centers = _moved(batch, labels, set_aside, before, aggregation.settings.min_devices or 1)
     grouping = Grouping(before, aggregation.grouping.traversal, labels, centers, set_aside)
-    return replace(aggregation, messages=batch, grouping=grouping, rounds=2)
+    asked = replace(aggregation.settings, rounds=2)
+    return replace(aggregation, messages=batch, grouping=grouping, settings=asked)
 
 
 def as_aggregated(
@@ -75,7 +76,7 @@ def as_aggregated(
     """
     centers = cluster_centers if batch.scale is None else batch.scale.apply(cluster_centers)
     traversal = about.pop("traversal", np.empty(0))
-    return Aggregation(batch, rule, None, Grouping(centers, traversal, center_labels, centers), **about)
+    return Aggregation(batch, rule, Grouping(centers, traversal, center_labels, centers), **about)
 
 
 def _checked(message: DeviceMessage, fingerprint: str, aggregation: Aggregation) -> DeviceMessage:

@@ -35,5 +35,5 @@ def aggregation_blocks(aggregation: Aggregation) -> Iterator[Block]:
         yield Paragraph(
             f"{text.plural(left_out, 'further cluster is', 'further clusters are')} not shown", is_aside=True
         )
-    if aggregation.warnings:
-        yield Notes(aggregation.warnings, "warning")
+    if aggregation.notices:
+        yield Notes(tuple(notice.text for notice in aggregation.notices), "warning")

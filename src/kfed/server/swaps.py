@@ -83,6 +83,8 @@ def swapped(points: Array, weights: Array, means: Array, n_jobs: int | None) -> 
     """
     means, cost = robust.weighted_lloyd(points, weights, means, n_jobs)
     n_added = min(ADDED, len(means) - 1)
+    # This ends: a turn that fails lowers n_added, so at most `ADDED` of them do; one that succeeds makes the cost less
+    # than 1 - 1e-9 times what it was, so no clustering comes back. `MAX_SWAPS` bounds the time.
     for turn in range(MAX_SWAPS):
         if n_added == 0 or cost == 0:
             break
@@ -116,6 +118,8 @@ def _without_least_missed(points: Array, weights: Array, means: Array, n_kept: i
     squares, kept = _squares(points, means), np.ones(len(means), bool)
     two = _nearest_two(squares)
     for _ in range(len(means) - n_kept):
+        # Without its mean a point goes to the next; all others stay. So with the other means where they are, the cost
+        # rises by exactly the sum of w (d_2^2 - d_1^2) over the points of the mean that is dropped.
         nearest, second = np.take_along_axis(squares, two, axis=0)
         missed = np.bincount(two[0], weights * (second - nearest), minlength=len(means))
         dropped = int(np.where(kept, missed, np.inf).argmin())

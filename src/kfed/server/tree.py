@@ -14,8 +14,7 @@ from itertools import count
 from kfed._base import checks
 from kfed.errors import InvalidInputError, TooFewCentersError
 from kfed.server.aggregation import Aggregation, aggregate_batch
-from kfed.server.algorithm2 import RULES
-from kfed.server.pooled import DEFAULT, rule_for
+from kfed.server.algorithm2 import DEFAULT, RULES, rule_for
 from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch
 

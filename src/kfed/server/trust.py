@@ -112,7 +112,7 @@ def mixtures(centers: Array, spread: CenterSpread, traversal: Traversal, n_jobs:
     between = _distances(centers[landmarks], centers[landmarks])
     chance = chance_factor(len(centers), centers.shape[1])
 
-    def found_in(near: _Near) -> Array:
+    def found_in(near: _Neighbourhood) -> Array:
         rows = near.candidates(centers, spread, chance)
         distances = _distances(centers[rows], centers[landmarks])  # (n_rows, n_landmarks)
         errors = chance * (spread.errors[rows, None] + spread.errors[landmarks]) + spread.rounding**2
@@ -126,7 +126,7 @@ def mixtures(centers: Array, spread: CenterSpread, traversal: Traversal, n_jobs:
     return found
 
 
-class _Near(NamedTuple):
+class _Neighbourhood(NamedTuple):
     """Centers near one landmark, and all landmarks that could be a part of them if they were mixtures."""
 
     landmark: int  # row of the centers
@@ -156,7 +156,7 @@ class _Near(NamedTuple):
         return np.asarray(rows[is_apart.any(axis=1)])
 
 
-def _near_landmarks(traversal: Traversal, between: Array, variances: Array) -> list[_Near]:
+def _near_landmarks(traversal: Traversal, between: Array, variances: Array) -> list[_Neighbourhood]:
     """Put every center to a landmark nearby, in blocks that are little work each.
 
     A center x at distance u of landmark p can only have a landmark l as a part if LEAST_EXPLAINED |x - l|^2 is at most
@@ -173,7 +173,7 @@ def _near_landmarks(traversal: Traversal, between: Array, variances: Array) -> l
         own = order[first:last]
         parts = landmarks[between[landmark] <= reach[own].max(initial=0) * (1 + SLACK)]
         blocks = _blocks(len(own), len(parts))
-        found += [_Near(int(landmarks[landmark]), own[block], parts) for block in blocks]
+        found += [_Neighbourhood(int(landmarks[landmark]), own[block], parts) for block in blocks]
     return found
 
 

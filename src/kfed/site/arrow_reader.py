@@ -12,6 +12,7 @@ from kfed._base.arrow import arrow
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, cells_of_each
 from kfed.site.reader import TableReader
+from kfed.site.thousands import Signs, signs_of_column
 
 FEATHER_SUFFIXES = (".feather", ".arrow", ".ipc")
 
@@ -27,9 +28,9 @@ def check_frame(table: Any) -> None:
     """Raise if this is rows without names of columns, such as a list of tuples from a database, or an array."""
     if not (isinstance(table, dict) or any(hasattr(table, name) for name in _OF_FRAMES)):
         raise InvalidInputError(
-            f"a table must be a path, or a data frame of pandas, Polars or Arrow; got {type(table).__name__}. Rows of "
-            "a database have no names: pandas.DataFrame(rows, columns=[...]) gives them some. A lazy frame must be "
-            "collected; arrays of numbers are clustered by kfed.cluster_device"
+            f"a table must be a path, or a data frame of pandas, Polars or Arrow; got {type(table).__name__}. Rows "
+            "from a database have no names: pandas.DataFrame(rows, columns=[...]) gives them some. A lazy frame must "
+            "be collected; arrays of numbers are clustered by kfed.cluster_device"
         )
 
 
@@ -49,6 +50,10 @@ class ArrowReader(TableReader):
         columns = {name: table.column(name) for name in names}
         del table
         return cells_of_each(columns, as_text)
+
+    def signs_for(self, texts: Sequence[str]) -> Signs:
+        """What separates decimals in a column of these texts, which shows it itself."""
+        return signs_of_column(texts)
 
     def fault_at(self, name: str, row: int) -> str:
         """What is wrong with a cell of a column of numbers."""

@@ -12,10 +12,10 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.arrow import arrow, release
 from kfed._base.cell_words import FLAGS, absent_among, flag_in, is_missing_word, number_in
-from kfed._base.dates import DAY_IN_MILLISECONDS, compact_day_in, day_in
+from kfed._base.dates import DAY_IN_MILLISECONDS, compact_day_in, days_in
 from kfed._base.text import exclusion
 from kfed.errors import InvalidInputError
-from kfed.site.thousands import POINTS, Signs, signs_in
+from kfed.site.thousands import POINTS, Signs, signs_in, signs_of_column
 from kfed.wire import MAX_VALUE
 
 MANY_WORDS = 1000
@@ -127,12 +127,12 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
         found = _numbers(name, "number", numbers, is_number | is_missing, codes)
         return replace(found, in_doubt=read.in_doubt, are_thousands=bool(read.thousands))
     if kind is not None:
-        values = np.array([_FORCED[kind](word) for word in words], float)
+        values = np.array(_FORCED[kind](words), float)
         return _numbers(name, kind, values, ~np.isnan(values) | is_missing, codes)
     if flags := _flags(known):
         return Cells(name, "flag", _taken(np.array([flags.get(word, np.nan) for word in words], float), codes))
-    if not all(np.isnan(day_in(word)) for word in known[:MANY_WORDS]):
-        days = np.array([day_in(word) for word in words])
+    if not np.isnan(days_in(known[:MANY_WORDS])).all():
+        days = np.array(days_in(words))
         if _share(~np.isnan(days), is_missing, codes) >= 0.5:
             return _numbers(name, "date", days, ~np.isnan(days) | is_missing, codes)
     found = _text(name, words, is_absent, codes)
@@ -157,7 +157,7 @@ def _are_absent(words: Sequence[str], levels: Sequence[str] = ()) -> Array:
     return np.array([word.lower() in absent for word in words], bool)
 
 
-def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs = POINTS) -> dict[str, Cells]:
+def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs | None = None) -> dict[str, Cells]:
     """All columns as cells; takes them out of `columns`, so that a large table is not in memory twice."""
     found = {}
     for name in list(columns):
@@ -166,8 +166,8 @@ def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs 
     return found
 
 
-def cells_of(name: str, column: Any, signs: Signs = POINTS, as_text: bool = False) -> Cells:
-    """One column of an Arrow table as cells; with `as_text`, as it is written."""
+def cells_of(name: str, column: Any, signs: Signs | None = None, as_text: bool = False) -> Cells:
+    """One column of an Arrow table as cells; with `as_text`, as it is written. Without `signs`, it shows its own."""
     types = arrow().types
     if types.is_dictionary(column.type):
         column = _decoded(column)
@@ -195,7 +195,7 @@ def cells_of(name: str, column: Any, signs: Signs = POINTS, as_text: bool = Fals
             "it into text or numbers first"
         )
     texts, codes = _encoded(column)
-    return from_text(name, texts, codes, signs)
+    return from_text(name, texts, codes, signs_of_column([text or "" for text in texts]) if signs is None else signs)
 
 
 def _is_refused(kind: Any) -> bool:
@@ -287,4 +287,12 @@ def are_flags_in_words(words: Iterable[str]) -> bool:
     return all(any(word.lower() in pair for pair in FLAGS) for word in words)
 
 
-_FORCED = {"flag": flag_in, "date": compact_day_in}
+def _flags_in(words: Sequence[str]) -> list[float]:
+    return [flag_in(word) for word in words]
+
+
+def _any_days_in(words: Sequence[str]) -> list[float]:
+    return days_in(words, compact_day_in)
+
+
+_FORCED = {"flag": _flags_in, "date": _any_days_in}

@@ -14,6 +14,7 @@ from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.cells import Cells, as_ids, from_text
 from kfed.site.csv_dialect import blank_columns
 from kfed.site.reader import TableReader, n_titles
+from kfed.site.thousands import Signs, signs_of_column
 
 
 class ExcelReader(TableReader):
@@ -52,6 +53,10 @@ class ExcelReader(TableReader):
         self._positions = {name: at for at, name in enumerate(names) if at not in blank}
         self.names = tuple(name for at, name in enumerate(names) if at not in blank)
 
+    def signs_for(self, texts: Sequence[str]) -> Signs:
+        """What separates decimals in a column of these texts, which shows it itself."""
+        return signs_of_column(texts)
+
     def _column(self, name: str, as_text: bool) -> Cells:
         position = self._positions[name]
         cells = [row[position] for row in self._rows]
@@ -60,7 +65,7 @@ class ExcelReader(TableReader):
         places = np.array([codes.setdefault(text.strip(), len(codes)) for text in texts], np.intp)
         if as_text:
             return Cells(name, "text", codes=places, texts=tuple(codes))
-        return from_text(name, list(codes), places)
+        return from_text(name, list(codes), places, self.signs_for(list(codes)))
 
 
 def _choose(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[str, tuple[str, ...]]:

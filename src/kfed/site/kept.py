@@ -16,13 +16,14 @@ import numpy.typing as npt
 
 from kfed._base import checks, files, text
 from kfed._base.array import Array
-from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_device
+from kfed.device import LocalClustering, Privacy
 from kfed.errors import InvalidInputError, KFedError
 from kfed.server import Aggregation
 from kfed.site import kept_file
+from kfed.site.clustered import clustered
 from kfed.site.notices import about_clustering
 from kfed.site.read import is_plain, is_table_name, read_columns, read_table
-from kfed.site.rows_behind import check_same_rows, with_table_moments
+from kfed.site.rows_behind import check_same_rows
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice
@@ -64,7 +65,7 @@ def cluster_file(
         Send centers rounded to so many bits a number.
     **options
         columns, exclude, id_column, weight_column, header and sheet as in `read_table`; random_state, small_clusters,
-        privacy and moments as in `cluster_table`.
+        privacy, moments and max_bytes as in `cluster_table`.
     """
     reading = {name: options.pop(name) for name in _READING if name in options}
     if as_is is None:
@@ -79,8 +80,8 @@ def cluster_file(
         agreed = schema if schema is None or isinstance(schema, FeatureSchema) else read_schema(schema)
         reading |= {"schema": agreed, "kinds": kinds, "missing": missing}
         table = read_columns(path, min_cluster_size=min_cluster_size, **reading)
-    kept = cluster_table(table, n_local_clusters, device_id, min_cluster_size=min_cluster_size, **options)
-    said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")} | {"bits": bits}
+    kept = cluster_table(table, n_local_clusters, device_id, min_cluster_size=min_cluster_size, bits=bits, **options)
+    said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}
     return replace(kept, **said)
 
 
@@ -94,6 +95,8 @@ def cluster_table(
     small_clusters: Literal["withhold", "borrow"] = "withhold",
     privacy: Privacy | None = None,
     moments: bool = False,
+    max_bytes: int | None = None,
+    bits: int | None = None,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
 
@@ -117,6 +120,8 @@ def cluster_table(
         What is promised for the rows. Then write the message to a `Ledger` before it leaves, as `release_file` does.
     moments : bool
         Whether the message also holds the scatter of all rows, see `with_moments`.
+    max_bytes : int, optional
+        The most bytes that the message of a summary may take, with centers of so many `bits` if they are given.
 
     Returns
     -------
@@ -132,17 +137,10 @@ def cluster_table(
     """
     how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
     how |= {"sample_weight": table.weights, "ids": table.row_ids, "privacy": privacy}
-    if table.schema is None:
-        clustering = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **how)
-    elif small_clusters == "borrow":
-        raise InvalidInputError(
-            "small clusters can borrow rows only where numbers are used as they are; add --as-is or --scale"
-        )
-    else:
-        clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
-    clustering = with_table_moments(clustering, table) if moments else clustering
+    how |= {"small_clusters": small_clusters, "moments": moments, "max_bytes": max_bytes, "bits": bits}
+    clustering = clustered(table, n_local_clusters, **how)
     said = (*table.notices, *about_clustering(table, clustering, n_local_clusters, min_cluster_size))
-    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size}
+    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size, "bits": bits}
     return LocalFile(device_id, replace(clustering, index=table.index), table.row_ids, table.id_column, **about)
 
 
@@ -296,4 +294,4 @@ class LocalFile(KfedFile):
 
     @classmethod
     def _restored(cls, tensors: dict[str, Array], facts: Mapping[str, Any]) -> LocalFile:
-        return cls(**kept_file.restored(tensors, facts))
+        return cls(**kept_file.restored_fields(tensors, facts))

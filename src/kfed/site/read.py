@@ -289,9 +289,7 @@ def _with_rows(table: Table, cells: Mapping[str, Cells], choice: ColumnChoice) -
 
 
 def _repeated(cells: Mapping[str, Cells], id_column: str | None) -> list[Notice]:
-    if id_column is None:
-        return []
-    ids = cells[id_column].as_texts()
+    ids = [] if id_column is None else cells[id_column].as_texts()
     n_repeated = len(ids) - len(set(ids))
     text = f"{plural(n_repeated, 'row')} {'has' if n_repeated == 1 else 'have'} an id that another row has, too"
     return [Notice("repeated id", text)] if n_repeated else []

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, from_text
-from kfed.site.thousands import POINTS
+from kfed.site.thousands import POINTS, Signs
 
 DECIMAL_COMMA, EITHER_COMMA = "holds a decimal comma", "holds a comma that separates thousands or decimals"
 """What may be wrong with a cell of a column of numbers."""
@@ -70,7 +70,11 @@ class TableReader:
         """One column of text as the kind that it must be; `bad_row` is the first that is not."""
         found = self.cells([name], as_text=[name])[name]
         assert found.codes is not None
-        return from_text(name, found.texts, found.codes, self.signs, kind)
+        return from_text(name, found.texts, found.codes, self.signs_for(found.texts), kind)
+
+    def signs_for(self, texts: Sequence[str]) -> Signs:  # noqa: ARG002
+        """What separates decimals in a column of these texts."""
+        return self.signs
 
     def _column(self, name: str, as_text: bool) -> Cells:
         raise NotImplementedError

@@ -68,6 +68,19 @@ def signs_of(rows: Iterable[Sequence[str]]) -> Signs:
     return Signs(",", is_certain, ".") if counts[","] > counts["."] else Signs(".", is_certain, ",")
 
 
+def signs_of_column(words: Sequence[str]) -> Signs:
+    """The signs of a column of text in a table that is no CSV: decimal commas, if it has such and no decimal points.
+
+    Examples
+    --------
+    >>> [signs_of_column(words).decimal for words in (["0,5", "12"], ["0,5", "0.5"], ["A"])]
+    [',', '.', '.']
+    """
+    found = signs_of([words])
+    has_points = any(map(DECIMAL["."].fullmatch, map(str.strip, words)))
+    return found if found.decimal == "," and not has_points else POINTS
+
+
 def is_open(words: Iterable[str], sign: str) -> bool:
     """Whether a sign could separate thousands in a column of these words."""
     return all(_WHOLE.fullmatch(word) or _GROUPED[sign].fullmatch(word) for word in words)

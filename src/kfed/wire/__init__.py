@@ -18,6 +18,7 @@ from kfed.wire.promise import Promise, check_promise
 from kfed.wire.scale import CommonScale, agreed_scale, columns_from_parts, columns_to_parts, features_by_column
 from kfed.wire.schema import FeatureSchema
 from kfed.wire.second import clusters_fingerprint, second_message
+from kfed.wire.shown import dates_of, shown_value
 
 __all__ = [
     "DIGEST_BYTES",
@@ -45,6 +46,7 @@ __all__ = [
     "column_difference",
     "columns_from_parts",
     "columns_to_parts",
+    "dates_of",
     "digest_of",
     "features_by_column",
     "from_parts",
@@ -55,5 +57,6 @@ __all__ = [
     "respelled",
     "second_message",
     "shares_of",
+    "shown_value",
     "to_parts",
 ]

@@ -13,6 +13,7 @@ from kfed._base.report import Block, Paragraph, TextTable
 
 if TYPE_CHECKING:
     from kfed.wire.message import DeviceMessage
+    from kfed.wire.schema import FeatureSchema
 
 MOST_CENTERS, MOST_FEATURES = 20, 10
 
@@ -29,13 +30,12 @@ def message_blocks(message: DeviceMessage) -> Iterator[Block]:
     )
     squares = message.sums_of_squares
     spreads = None if squares is None else np.sqrt(squares / message.counts)
-    are_dates = [column.kind == "date" for column in message.schema.columns or () for _ in column.features]
-    are_dates = are_dates or [False] * message.n_features
+    are_dates = dates_of(message.schema)
     rows = tuple(
         (
             f"{message.counts[i]:,}",
             "" if spreads is None else f"{spreads[i]:.3g}",
-            *map(_value, message.known_centers[i, :MOST_FEATURES].tolist(), are_dates),
+            *map(shown_value, message.known_centers[i, :MOST_FEATURES].tolist(), are_dates),
         )
         for i in range(min(message.n_local_clusters, MOST_CENTERS))
     )
@@ -45,7 +45,14 @@ def message_blocks(message: DeviceMessage) -> Iterator[Block]:
         yield Paragraph(f"{NOT_TOLD}: too few rows behind a center have a value there, or none has", is_aside=True)
 
 
-def _value(value: float, is_date: bool) -> str:
+def dates_of(schema: FeatureSchema) -> list[bool]:
+    """Whether each feature is a date."""
+    found = [column.kind == "date" for column in schema.columns or () for _ in column.features]
+    return found or [False] * schema.n_features
+
+
+def shown_value(value: float, is_date: bool) -> str:
+    """A value of a center: a date as one, and words if nothing is told of it."""
     if np.isnan(value):
         return NOT_TOLD
     return (date_of(value) if is_date else None) or f"{value:.4g}"

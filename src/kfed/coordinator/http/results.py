@@ -179,7 +179,7 @@ def _as_json(aggregation: Aggregation, name: str, names: dict[int, str]) -> byte
         "n_clusters": aggregation.n_clusters,
         "cluster_sizes": aggregation.cluster_sizes.tolist(),
         "notices": [notice._asdict() for notice in aggregation.notices],
-        "rounds": aggregation.rounds,
+        "rounds": aggregation.settings.rounds,
     }
     return json.dumps(facts).encode()
 

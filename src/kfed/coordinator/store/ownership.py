@@ -30,10 +30,10 @@ class Owner(Protocol):
 
 def take_ownership(engine: Engine) -> Owner:
     """Take ownership of a store. Raises `InvalidInputError` if another process has it."""
-    return _Session(engine) if engine.dialect.name == "postgresql" else _File(engine)
+    return _Session(engine) if engine.dialect.name == "postgresql" else _LockedFile(engine)
 
 
-class _File:
+class _LockedFile:
     """Holds an SQLite file by locks that end with the process, however that ends.
 
     One lock is on a file beside it, and one on the file itself, which is the same under every name and which nobody can

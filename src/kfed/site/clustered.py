@@ -1,0 +1,44 @@
+"""The rows of a table clustered: with the scatter if it is asked for, and in as many bytes as the message may take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from kfed.device import MAX_LOCAL_CLUSTERS, LocalClustering, check_max_bytes, cluster_columns, cluster_device, fitting
+from kfed.errors import InvalidInputError
+from kfed.site.rows_behind import with_table_moments
+from kfed.site.table import Table
+from kfed.wire import DeviceMessage
+
+
+def clustered(
+    table: Table,
+    n_local_clusters: int | Literal["auto"] | None,
+    *,
+    small_clusters: Literal["withhold", "borrow"],
+    moments: bool,
+    max_bytes: int | None,
+    bits: int | None,
+    **how: Any,
+) -> LocalClustering:
+    """Cluster the rows; the arguments are those of `cluster_table`, and `how` those of `cluster_device`."""
+    if table.schema is not None and small_clusters == "borrow":
+        raise InvalidInputError(
+            "small clusters can borrow rows only where numbers are used as they are; add --as-is or --scale"
+        )
+
+    def cluster(most: int) -> LocalClustering:
+        given: dict[str, Any] = how | {"max_local_clusters": most}
+        if table.schema is None:
+            found = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **given)
+        else:
+            found = cluster_columns(table.values, table.schema, n_local_clusters, **given)
+        found = with_table_moments(found, table) if moments else found
+        return found if max_bytes is None else replace(found, max_bytes=max_bytes)
+
+    def message_of(found: LocalClustering) -> DeviceMessage:
+        return replace(found, _sent_as=set()).to_message(how["device_id"], bits=bits)
+
+    check_max_bytes(max_bytes, n_local_clusters, how["privacy"])
+    return cluster(MAX_LOCAL_CLUSTERS) if max_bytes is None else fitting(cluster, message_of, MAX_LOCAL_CLUSTERS)

@@ -1,0 +1,46 @@
+"""`kfed inspect` of an aggregation names all that it holds of what devices sent."""
+
+import numpy as np
+import pytest
+
+import kfed
+from consoles import run
+from kfed.site import cluster_file
+
+pd = pytest.importorskip("pandas")
+
+
+def inspected(tmp_path, messages):
+    kfed.aggregate(messages, 2).save(tmp_path / "clusters.kfed")
+    return " ".join(run("inspect", tmp_path / "clusters.kfed").split())
+
+
+def table(seed, n_rows=60):
+    rng = np.random.default_rng(seed)
+    ages = rng.normal(50, 9, n_rows)
+    return pd.DataFrame({"age": ages, "ward": np.where(ages > 50, "A", "B")})
+
+
+def test_spreads_filled_cells_levels_and_rows_that_were_left_out_are_named(tmp_path):
+    sent = [cluster_file(table(seed), 3, f"site {seed}", moments=seed == 0).to_message() for seed in range(3)]
+    text = inspected(tmp_path, sent)
+    assert "of each of these centers and each column, how many cells were filled, and how far they spread" in text
+    assert "the levels of categories that devices named: ward (A, B)" in text
+    assert "of devices that sent it (--moments), how all rows together spread" in text
+    assert "how far its rows are from it: a sum of squares" in text
+
+
+def test_what_no_device_sent_is_not_named(tmp_path):
+    sent = [kfed.DeviceMessage(name, [[0.0], [9.0]], [20, 20]) for name in "ab"]
+    text = inspected(tmp_path, sent)
+    assert "4 centers of 1 number (float64) with their counts" in text
+    for word in ("sum of squares", "filled", "levels", "--moments", "singular", "privacy"):
+        assert word not in text
+
+
+def test_the_promise_of_private_devices_is_named(tmp_path):
+    rng = np.random.default_rng(0)
+    points = np.repeat([[-1.0, 0.0], [1.0, 0.0]], 2000, axis=0) + rng.normal(scale=0.1, size=(4000, 2))
+    privacy = kfed.Privacy(epsilon=2.0, delta=1e-6, radius=2.0)
+    sent = [kfed.cluster_device(points, 2, privacy=privacy).to_message(name) for name in "ab"]
+    assert "the promise of privacy of 2 devices, with epsilon up to 2" in inspected(tmp_path, sent)
