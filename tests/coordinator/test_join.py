@@ -534,7 +534,12 @@ def test_sites_of_one_cloud_get_clusters_without_a_number_and_hear_that_none_sta
     said = json.loads(run(*join_cloud(url, "east", "-o", "labels.csv", "--timeout", 60, "--json")))
     assert "unsure k" in [notice["code"] for notice in said["warnings"]]
     assert len(Path("labels.csv").read_text().splitlines()) == 201
-    assert "the best number of clusters" in run("federation", "show", "sites", "--url", url)
+    assert (said["n_clusters"], said["answered_by"]) == (2, "pooled")
+    assert said["found"].startswith("no number of clusters stands out (2 at best): ")
+    again = " ".join(run(*join_cloud(url, "east", "-o", "labels.csv", "--force")).split())
+    assert f"found {said['found']} (rule: pooled)" in again
+    shown = run("federation", "show", "sites", "--url", url)
+    assert "the best number of clusters, rule default: pooled answered" in shown
 
 
 def test_where_only_a_clear_number_is_taken_a_site_says_once_who_has_to_choose_it_and_waits_as_long_as_asked(
@@ -546,6 +551,6 @@ def test_where_only_a_clear_number_is_taken_a_site_says_once_who_has_to_choose_i
     said = run(*join_cloud(url, "east", "-o", "labels.csv", "--timeout", 4), code=1)
     told = "the administrator has to choose a number: kfed federation aggregate sites -k N"
     said = " ".join(said.split())
-    assert said.count("sent; 3 devices joined (quorum 3); the clusters are not ready yet; no reliable") == 1
+    assert said.count("sent; 3 devices joined (quorum 3); the clusters are not ready yet; no number of") == 1
     assert told in said
     assert "run the same command again later" in said

@@ -1,7 +1,10 @@
 """The live page in a real browser: what it shows, that it keeps up, and that anyone can use it."""
 
+import numpy as np
 import pytest
 from coordinators import ADMIN, MEANS, Caller, message, messages
+
+import kfed
 
 
 @pytest.fixture
@@ -214,3 +217,24 @@ def test_the_api_is_described_for_people(socket_caller, open_page):
     document = socket_caller.http.get("/openapi.json").json()
     n_calls = sum(map(len, document["paths"].values()))
     assert page.locator("#api section").count() == page.locator("#index li").count() == n_calls
+
+
+def test_after_aggregating_nobody_is_called_missing_and_the_page_says_what_answered(socket_caller, open_page):
+    rng = np.random.default_rng(0)
+    rows = [np.concatenate([mean + rng.normal(size=(40, 2)) for mean in MEANS]) for _ in range(4)]
+    socket_caller.create(quorum=5, n_clusters=None)
+    for number, one in enumerate(kfed.cluster_fleet(rows, random_state=0)):
+        socket_caller.put(one.to_message(f"site-{number}"))
+    page = open_page(socket_caller.http.base_url)
+    page.get_by_text("quorum 5: 1 missing").wait_for()
+    assert socket_caller.aggregate().status_code == 200
+    page.get_by_text("all of them aggregated").wait_for()
+    page.get_by_text("of 4 devices, by the pooled rule").wait_for()
+    page.get_by_text("default rule (pooled answered)").wait_for()
+    reason = socket_caller.show()["reason"]
+    page.locator("#compare p.good").get_by_text(f"{reason}.", exact=True).wait_for()
+    asked = {"first": 2, "last": 3}
+    socket_caller.http.post("/v1/federations/clinics/comparison", json=asked, headers=socket_caller.admin)
+    page.reload()
+    page.locator("#compare").get_by_text("4 clusters are in use").wait_for()
+    page.locator("#compare").get_by_text("not compared here").wait_for()

@@ -62,7 +62,7 @@ def test_an_administrator_needs_no_terminal(socket_caller, signed_in, tmp_path, 
     page.get_by_text("All who were invited have joined.").wait_for()
 
     page.get_by_role("button", name="Compare", exact=True).click()
-    page.get_by_text(re.compile("^k = 4 stands out")).wait_for()
+    page.get_by_text(re.compile("^4 clusters: stable")).wait_for()
     page.get_by_role("button", name="Use 4 clusters").click()
     page.get_by_text("Aggregated in 4 clusters.").wait_for()
     page.get_by_text("in use").wait_for()

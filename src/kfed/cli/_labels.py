@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,10 @@ def tell_labels(
     notices: Sequence[Notice] = (),
     *,
     as_json: bool,
+    found: Mapping[str, Any] | None = None,
 ) -> None:
-    """Say how many rows are in which cluster, and where their labels were written."""
-    facts = label_facts(kept, answer, labels) | {"output": str(output)}
+    """Say how many rows are in which cluster, where their labels were written, and what a coordinator found."""
+    facts = label_facts(kept, answer, labels) | {"output": str(output), **(found or {})}
     facts["warnings"] = [notice._asdict() for notice in notices]
     print_json(facts) if as_json else say(*_label_text(facts))
 
@@ -92,5 +93,12 @@ def _label_text(facts: dict[str, Any]) -> list[Any]:
     return [
         f"{plural(facts['n_rows'], 'row')} of {escape(repr(facts['device_id']))}{came_late}",
         rich_table(None, ["cluster", "rows"], rows),
+        *([f"  [green]found[/]  {escape(_found_text(facts))}"] if "n_clusters" in facts else []),
         f"  [green]wrote[/]  {escape(facts['output'])}",
     ]
+
+
+def _found_text(facts: dict[str, Any]) -> str:
+    """How many clusters there are, and by which rule."""
+    rule = f" (rule: {facts['answered_by']})" if facts["answered_by"] else ""
+    return f"{facts['found'] or plural(facts['n_clusters'], 'cluster')}{rule}"

@@ -22,7 +22,7 @@ def state_text(state: dict[str, Any]) -> list[Any]:
     lines: list[Any] = [
         f"[bold]{escape(state['name'])}[/]: {state['state']}{', closed' if state['closed'] else ''}; "
         f"{plural(state['n_devices'], 'device')}, {plural(state['n_centers'], 'center')}, {state['n_bytes']:,} bytes",
-        f"  {plural(state['n_features'], _noun(state))}, {_number(state['n_clusters'])}, rule {state['rule']}; "
+        f"  {plural(state['n_features'], _noun(state))}, {_number(state['n_clusters'])}, rule {_rule(state)}; "
         f"aggregates {' or '.join(when) or 'on request'}",
     ]
     if state.get("agreed_schema"):
@@ -34,7 +34,7 @@ def state_text(state: dict[str, Any]) -> list[Any]:
     lines.append(f"  {_resting(state)}")
     if state.get("invited_only"):
         lines.append("  devices join by invitation")
-    if state["reason"]:
+    if state["reason"] and all(one["text"] != state["reason"] for one in state.get("notices", [])):
         lines.append(f"  [green]found[/]  {escape(state['reason'])}")
     if state["remark"]:
         what = "damaged" if state["state"] == "damaged" else "not aggregated"
@@ -48,6 +48,12 @@ def state_text(state: dict[str, Any]) -> list[Any]:
 
 def _noun(state: dict[str, Any]) -> str:
     return "column" if state.get("by_column") or state.get("agreed_schema") else "feature"
+
+
+def _rule(state: dict[str, Any]) -> str:
+    """The rule that was asked for, and the one that made the clusters."""
+    answered, asked = state.get("answered_by"), str(state["rule"])
+    return asked if answered in (None, asked) else f"{asked}: {answered} answered"
 
 
 def _number(n_clusters: int | str | None) -> str:

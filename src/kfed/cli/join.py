@@ -117,7 +117,7 @@ def join(
             rows = kept.rows_again(data, site.scale, note)
         labels = kept.labels(answer, rows)
         files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
-        tell_labels(kept, answer, labels, output, notices, as_json=as_json)
+        tell_labels(kept, answer, labels, output, notices, as_json=as_json, found=client.found)
     else:
         _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)
 

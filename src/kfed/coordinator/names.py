@@ -11,5 +11,8 @@ ROUND_HEADER = "kfed-round"
 
 BYTES = "application/octet-stream"
 """The media type of messages and identities."""
+FOUND_HEADER = "Kfed-Found"
+"""How many clusters there are, by which rule, and how that was found, in JSON, beside an answer in bytes."""
+
 NOTICES_HEADER = "Kfed-Notices"
 """What to look at, in JSON, beside an answer in bytes."""

@@ -17,7 +17,7 @@ from kfed._base.report import Block, Conclusion, Notes, Plot, Report, Section, T
 from kfed._version import __version__
 from kfed.insight.assessment import Assessment
 from kfed.insight.html import to_html
-from kfed.server import Aggregation, KChoice, choose_k, find_k, plot_centers, plot_choice
+from kfed.server import Aggregation, KChoice, choose_k, find_k, plot_centers, plot_k_choice
 from kfed.theory import Certificate, Judgement
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def _plots(aggregation: Aggregation, certificate: Certificate, choice: KChoice) 
         yield Plot(
             "How many clusters the centers show",
             _OF_DISTANCES if choice.comparison is None else _OF_COMPARISON,
-            lambda ax: plot_choice(choice, aggregation.n_clusters, ax=ax),
+            lambda ax: plot_k_choice(choice, aggregation.n_clusters, ax=ax),
         )
     yield Plot(
         "The device centers",

@@ -4,12 +4,12 @@ It knows devices by their messages alone; the import contract keeps it from ever
 """
 
 from kfed.server.aggregation import Aggregation, AggregationSettings, aggregate_batch
-from kfed.server.algorithm2 import DEFAULT, RULES, Clustered, clusters_for
+from kfed.server.algorithm2 import DEFAULT, RULES, Clustered, clusters_for, rule_for
 from kfed.server.auto_k import choose_k
 from kfed.server.column_advice import late_advice, unit_advice
 from kfed.server.comparing import compare_k
 from kfed.server.door import Inbox, aggregate, choose_n_clusters, read_messages
-from kfed.server.finding_k import find_k
+from kfed.server.finding_k import compare_usual, find_k
 from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, without_each
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
@@ -17,7 +17,7 @@ from kfed.server.k_comparison import KComparison
 from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
-from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_choice, plot_traversal
+from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_k_choice, plot_traversal
 from kfed.server.prediction import HasCenters, distances, predict
 from kfed.server.profile import Profile
 from kfed.server.quality import RowMoments
@@ -58,6 +58,7 @@ __all__ = [
     "cluster_colors",
     "clusters_for",
     "compare_k",
+    "compare_usual",
     "distances",
     "dot_areas",
     "farthest_first",
@@ -68,11 +69,12 @@ __all__ = [
     "nearest_pair",
     "new_level_advice",
     "plot_centers",
-    "plot_choice",
+    "plot_k_choice",
     "plot_traversal",
     "predict",
     "read_messages",
     "register_rule",
+    "rule_for",
     "rule_name",
     "unit_advice",
     "without_each",

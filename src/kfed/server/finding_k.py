@@ -55,12 +55,31 @@ def find_k(batch: MessageBatch, rule: str, n_jobs: int | None = None, min_device
     )
 
 
-def _compared(batch: MessageBatch, named: int, rule: str, n_jobs: int | None, min_devices: int | None) -> KComparison:
+def compare_usual(
+    batch: MessageBatch, rule: str, n_jobs: int | None = None, min_devices: int | None = None, *, also: int = 2
+) -> KComparison:
+    """Compare what `find_k` would compare, whether k is clear without that or not, and `also` this number.
+
+    As many clusters as there are centers are left out: each center would be one.
+    """
+    named = choose_k(batch.rescaled, n_jobs, min_devices).n_clusters
+    return _compared(batch, named, rule, n_jobs, min_devices, also, len(batch.centers) - 1)
+
+
+def _compared(
+    batch: MessageBatch,
+    named: int,
+    rule: str,
+    n_jobs: int | None,
+    min_devices: int | None,
+    also: int = 2,
+    most: int | None = None,
+) -> KComparison:
     """Compare small numbers of clusters, and those around the number that distances and cost name."""
     by = "pooled" if rule == "pooled" else "robust"
     around = range(max(2, named - BELOW), named + ABOVE + 1) if named <= MOST_NAMED else ()
-    values = {*COMPARED, *around}
-    more = {*MORE} - values
+    values = {k for k in (*COMPARED, *around, also) if most is None or k <= most}
+    more = {k for k in MORE if most is None or k <= most} - values
     found = compare_k(batch, values, rule=by, min_devices=min_devices, n_jobs=n_jobs)
     if not (more and found.rises_at_the_end):
         return found

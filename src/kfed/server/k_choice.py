@@ -152,9 +152,9 @@ class KChoice(InNotebook):
 
         `path` and `ax` are as in `kfed.Certificate.plot`.
         """
-        from kfed.server.plots import plot_choice
+        from kfed.server.plots import plot_k_choice
 
-        return plot_choice(self, path=path, ax=ax)
+        return plot_k_choice(self, path=path, ax=ax)
 
     def __str__(self) -> str:
         return f"{self.finding}: {self.reason}"

@@ -64,7 +64,7 @@ def plot_centers(aggregation: Aggregation, path: str | os.PathLike[str] | None =
     return saved(ax, path)
 
 
-def plot_choice(
+def plot_k_choice(
     choice: KChoice, n_clusters: int | None = None, path: str | os.PathLike[str] | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw what a number of clusters was found by; parameters are those of `plot_traversal`."""

@@ -20,7 +20,7 @@ import httpx
 from kfed.coordinator.addresses import is_loopback
 from kfed.coordinator.client.answers import StillGathering, Terms
 from kfed.coordinator.client.faults import Fault, fault_of
-from kfed.coordinator.names import BYTES, KEY_HEADER, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
+from kfed.coordinator.names import BYTES, FOUND_HEADER, KEY_HEADER, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
 from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError, KFedError
 from kfed.wire import DeviceMessage, Identity, Notice
@@ -153,11 +153,14 @@ class DeviceClient:
     ----------
     notices : tuple of Notice
         What the coordinator said to look at, with its last answer.
+    found : dict
+        How many clusters there are, which rule made them, and how their number was found; empty if it did not say.
     """
 
     def __init__(self, line: Line, federation: str, device_id: str, secret: str) -> None:
         self._line = line
         self.notices: tuple[Notice, ...] = ()
+        self.found: dict[str, Any] = {}
         name = quote(device_id, safe="").replace(".", "%2E")
         self._path = f"/v1/federations/{quote(federation, safe='')}/devices/{name}"
         self._headers = {"Accept": BYTES, SECRET_HEADER: secret}
@@ -202,7 +205,19 @@ class DeviceClient:
 
     def _read(self, answer: httpx.Response) -> Identity | StillGathering:
         self.notices = tuple(_notices(answer.headers.get(NOTICES_HEADER, "[]")))
+        self.found = _found(answer.headers.get(FOUND_HEADER, "{}"))
         return _read(answer)
+
+
+def _found(said: str) -> dict[str, Any]:
+    """How many clusters, by which rule and why; a coordinator that says something else says nothing."""
+    try:
+        told = json.loads(said)
+        rule = None if told["answered_by"] is None else without_controls(str(told["answered_by"]))
+        found = without_controls(str(told["found"]))
+        return {"n_clusters": int(told["n_clusters"]), "answered_by": rule, "found": found}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
 
 
 def _notices(said: str) -> Iterator[Notice]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -15,18 +14,16 @@ from kfed._base.array import Array, Length
 from kfed._base.text import plural
 from kfed.coordinator.core.stable_ids import stable_ids
 from kfed.errors import DuplicateDeviceError
-from kfed.server import Aggregation, clusters_for
+from kfed.server import Aggregation, KChoice, clusters_for
 from kfed.wire import (
     DIGEST_BYTES,
     CommonScale,
     DeviceMessage,
     FeatureSchema,
-    Identity,
     KfedFile,
     Notice,
     columns_from_parts,
     columns_to_parts,
-    shares_of,
 )
 
 MAX_NOTICES = 100
@@ -72,6 +69,10 @@ class Clusters(KfedFile):
         The features, where they come from the columns of tables.
     rounds : int
         2 if second messages of devices moved the centers.
+    rule : str
+        The rule that grouped the centers of devices; empty where that was not kept.
+    k_choice : KChoice or None
+        How the number of clusters was found, if it was not given.
     """
 
     _kind: ClassVar[str] = "clusters of a federation"
@@ -94,6 +95,8 @@ class Clusters(KfedFile):
     scale: CommonScale | None = None
     columns: FeatureSchema | None = None
     rounds: int = 1
+    rule: str = ""
+    k_choice: KChoice | None = None
 
     @classmethod
     def of(
@@ -128,6 +131,8 @@ class Clusters(KfedFile):
             notices=aggregation.notices[:MAX_NOTICES],
             scale=aggregation.scale,
             columns=aggregation.schema if aggregation.schema.columns else None,
+            rule=aggregation.rule,
+            k_choice=aggregation.k_choice,
         )
 
     @cached_property
@@ -136,6 +141,12 @@ class Clusters(KfedFile):
         return self.columns or FeatureSchema(self.cluster_centers.shape[1])
 
     n_clusters = Length("cluster_centers", 0, "Number of global clusters, k.")
+
+    @property
+    def found(self) -> str:
+        """How the number of clusters was found, as devices are told: without what may name others of them."""
+        choice = self.k_choice
+        return "" if choice is None else choice.finding if choice.comparison is None else str(choice)
 
     def members_among(self, sequences: Mapping[str, int]) -> set[int]:
         """Places of the aggregated messages that are among stored ones, given as the place of each device."""
@@ -186,7 +197,9 @@ class Clusters(KfedFile):
         facts = {name: getattr(self, name) for name in ("made_at", "last_sequence", "reason")}
         facts |= {"notices": list(map(list, self.notices))} if self.notices else {}
         scale, schema = columns_to_parts(self.columns, self.scale)
-        facts |= {} if self.rounds == 1 else {"rounds": self.rounds}
+        facts |= ({} if self.rounds == 1 else {"rounds": self.rounds}) | ({"rule": self.rule} if self.rule else {})
+        if self.k_choice is not None:
+            tensors, facts = tensors | self.k_choice.tensors(), facts | self.k_choice.file_facts()
         return {**tensors, "device_ids": ids, **scale}, {"clustering": self.version, **facts, **schema}
 
     @classmethod
@@ -199,7 +212,8 @@ class Clusters(KfedFile):
         about: dict[str, Any] = {name: facts[name] for name in ("made_at", "last_sequence", "reason")}
         about["notices"] = tuple(Notice(str(code), str(text)) for code, text in facts.get("notices", ()))
         about["columns"], about["scale"] = columns_from_parts(tensors, facts)
-        about["rounds"] = int(facts.get("rounds", 1))
+        about["rounds"], about["rule"] = int(facts.get("rounds", 1)), str(facts.get("rule", ""))
+        about["k_choice"] = KChoice.restored(facts, tensors, len(tensors["cluster_centers"]))
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 
 
@@ -227,46 +241,6 @@ _TENSORS = (
     "devices_in_cluster",
     "traversal",
 )
-
-
-@dataclass(frozen=True, eq=False)
-class ShownClusters:
-    """Clusters, of which devices see the centers that rest on at least `min_devices` devices.
-
-    A device is told the clusters of its own centers in any case: the nearest of all, shown or not.
-    """
-
-    clusters: Clusters
-    min_devices: int
-
-    @cached_property
-    def cluster_centers(self) -> Array:
-        """The centers, (n_clusters, n_features); NaN where one is not shown."""
-        is_shown = self.clusters.devices_in_cluster >= self.min_devices
-        centers = self.clusters.cluster_centers
-        return centers if is_shown.all() else np.where(is_shown[:, None], centers, np.nan)
-
-    @cached_property
-    def cluster_shares(self) -> Array | None:
-        """The share that each cluster has of the rows of all that are shown."""
-        return shares_of(self.clusters.cluster_sizes, self.cluster_centers)
-
-    @cached_property
-    def centers_as_json(self) -> str:
-        """The same in JSON, encoded once for all answers; null where a center is not shown."""
-        return f"[{', '.join(map(_row_as_json, self.cluster_centers.tolist()))}]"
-
-    def answer_if_ready(self, message: DeviceMessage) -> Identity | None:
-        """The answer to a device, or None if it should ask again; see `labels_if_ready`."""
-        cluster_ids = labels_if_ready(self.clusters, message)
-        if cluster_ids is None:
-            return None
-        scale, columns = self.clusters.scale, self.clusters.columns
-        return Identity(message.device_id, cluster_ids, self.cluster_centers, columns, scale, self.cluster_shares)
-
-
-def _row_as_json(row: list[float]) -> str:
-    return "null" if math.isnan(row[0]) else f"[{', '.join(map(repr, row))}]"
 
 
 def _devices_in_cluster(tensors: dict[str, Array]) -> Array:

@@ -6,7 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kfed.coordinator.core.clusters import Clusters, ShownClusters
+from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.core.shown_clusters import ShownClusters
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.store import Damaged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.core.clusters import Clusters, in_words
 from kfed.coordinator.core.live import Live, unreadable
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.store import Contents, SavedClustering
@@ -76,3 +76,6 @@ def _show_clusters(live: Live, saved: SavedClustering, clusters: Clusters | Exce
         )
     else:
         live.publish(clusters, saved.version, saved.remark or "")
+        if clusters is not None:
+            how = "refined by second messages" if clusters.rounds > 1 else "aggregated"
+            live.last_change, live.changed_at = f"{how}: {in_words(clusters)}", clusters.made_at

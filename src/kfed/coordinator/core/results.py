@@ -11,7 +11,7 @@ from kfed.coordinator.federation import Federation
 from kfed.coordinator.problems import DamagedMessagesError
 from kfed.coordinator.store import SecondMessage
 from kfed.errors import MessageError
-from kfed.server import Aggregation, AggregationSettings, aggregate_refined, as_aggregated
+from kfed.server import Aggregation, AggregationSettings, aggregate_refined, as_aggregated, rule_for
 from kfed.wire import DeviceMessage, FeatureSchema, MessageBatch, clusters_fingerprint, second_message
 
 
@@ -23,8 +23,9 @@ def first_aggregation(federation: Federation, clusters: Clusters, batch: Message
         batch,
         clusters.center_labels.astype(np.int64),
         clusters.cluster_centers,
-        rule=federation.rule,
+        rule=clusters.rule or rule_for(batch, federation.rule),
         traversal=clusters.traversal,
+        k_choice=clusters.k_choice,
         settings=AggregationSettings(min_devices=federation.min_devices),
     )
 

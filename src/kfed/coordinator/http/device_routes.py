@@ -20,7 +20,7 @@ from kfed.coordinator.http.responses import DEVICE, GATHERING_CONTENT, IDENTITY_
 from kfed.coordinator.http.schemas import RemovedAnswer
 from kfed.coordinator.http.shield import BODY
 from kfed.coordinator.http.terms import TermsAnswer
-from kfed.coordinator.names import BYTES, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
+from kfed.coordinator.names import BYTES, FOUND_HEADER, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import MIN_LENGTH, checked
 from kfed.wire import DeviceMessage, Identity, Notice
@@ -167,8 +167,10 @@ def _aggregated(
 ) -> Response:
     """Which of the clusters the centers of a device are in, and what to look at."""
     clusters, said = shown.clusters, [notice._asdict() for notice in notices[:MAX_NOTICES]]
+    found = {"n_clusters": clusters.n_clusters, "answered_by": clusters.rule or None, "found": clusters.found}
     if BYTES in request.headers.get("accept", ""):
         headers = {"Kfed-Clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}
+        headers[FOUND_HEADER] = json.dumps(found)
         while said and len(json.dumps(said)) > MAX_HEADER_BYTES:
             said.pop()
         return Response(
@@ -179,6 +181,7 @@ def _aggregated(
         "state": "aggregated",
         "version": clusters.version,
         "round": clusters.rounds,
+        **found,
         "cluster_ids": answer.cluster_ids.tolist(),
         "cluster_shares": None if answer.cluster_shares is None else answer.cluster_shares.tolist(),
         "notices": said,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from kfed.coordinator.http.schemas import NoticeAnswer
+from kfed.coordinator.http.schemas import Certainty, NoticeAnswer
 
 ClusterName = Annotated[str, Field(max_length=60, pattern=r"^[^\x00-\x1f\x7f]*$")]
 ClusterNumber = Annotated[int, Field(ge=0, lt=100_000)]
@@ -28,6 +28,7 @@ class ComparisonAnswer(BaseModel):
     recommended: Annotated[int | None, Field(description="The number that stands out, if one does")]
     best: Annotated[int, Field(description="The recommended number, or the one that comes nearest to it")]
     conclusion: str
+    certainty: Certainty
     costs: list[float]
     explained: Annotated[list[float], Field(description="Share of the variance that clusters explain")]
     silhouettes: list[float]

@@ -17,7 +17,7 @@ from kfed.coordinator.http.result_schemas import ComparisonAnswer
 from kfed.coordinator.problems import ProblemError
 from kfed.errors import KFedError
 from kfed.insight import cluster_report, profile_csv, to_html
-from kfed.server import Aggregation, compare_k
+from kfed.server import Aggregation, KChoice, KComparison, compare_k, compare_usual, rule_for
 
 MAX_KEPT = 8
 MAX_CENTERS = 20_000
@@ -26,8 +26,8 @@ MAX_CENTERS = 20_000
 MAX_RESULT_CENTERS = 1_000_000
 """A report of more device centers than that is made from a download of the store, not on the coordinator."""
 
-USUAL = (2, 12)
-"""The numbers of clusters that are compared."""
+LEAST_CENTERS = 3
+"""Of fewer, numbers of clusters are not compared."""
 
 
 class ClusterResults:
@@ -77,7 +77,7 @@ class ClusterResults:
         """Numbers of clusters side by side: those that are asked for, or the last ones that were, or the usual ones."""
         live.check()
         tally = self._coordinator.tally(live)
-        if tally.n_centers < USUAL[0] + 1:
+        if tally.n_centers < LEAST_CENTERS:
             raise ProblemError(409, "at least three centers are needed to compare numbers of clusters")
         if tally.n_centers > MAX_CENTERS:
             raise ProblemError(
@@ -88,12 +88,15 @@ class ClusterResults:
         if values is None and version is not None and self._is_current(live, version):
             payload: bytes = last
             return payload
-        asked = values or (USUAL if version is None else version[2])
+        chosen = None if live.clusters is None else live.clusters.k_choice
+        if values is None and chosen is not None and chosen.comparison is not None:
+            return _compared(chosen.comparison, chosen)
+        asked = values or (None if version is None else version[2])
         now = (live.version, tally, asked)
-        made: bytes = await self._once(key, now, lambda: self._compare(live.federation, asked))
+        made: bytes = await self._once(key, now, lambda: self._compare(live, asked))
         return made
 
-    def _is_current(self, live: Live, version: tuple[int, Tally, tuple[int, int]]) -> bool:
+    def _is_current(self, live: Live, version: tuple[int, Tally, tuple[int, int] | None]) -> bool:
         """Whether a comparison may be shown again; devices that come late do not ask for another one each."""
         is_same = version[1] == self._coordinator.tally(live)
         return version[0] == live.version and (is_same or live.clusters is not None)
@@ -102,16 +105,15 @@ class ClusterResults:
         """Whether somebody has asked for a comparison."""
         return (live.federation.id, "comparison") in self._kept
 
-    def _compare(self, federation: Federation, values: tuple[int, int]) -> bytes:
+    def _compare(self, live: Live, values: tuple[int, int] | None) -> bytes:
+        """Compare these numbers, or those that are compared where nobody gives a number, and the one in use."""
+        federation, in_use = live.federation, 2 if live.clusters is None else live.clusters.n_clusters
         batch = self._coordinator.messages(federation)
+        how: dict[str, Any] = {"min_devices": federation.min_devices, "n_jobs": max(1, pool.available_cores() - 1)}
+        if values is None:
+            return _compared(compare_usual(batch, rule_for(batch, federation.rule), also=in_use, **how))
         last = min(values[1], len(batch.centers) - 1)
-        n_jobs = max(1, pool.available_cores() - 1)
-        found = compare_k(
-            batch, range(min(values[0], last), last + 1), min_devices=federation.min_devices, n_jobs=n_jobs
-        )
-        shown = set(ComparisonAnswer.model_fields)
-        facts = {name: value for name, value in found.to_dict().items() if name in shown}
-        return json.dumps({**facts, "notes": list(found.notes()), "conclusion": found.conclusion().text}).encode()
+        return _compared(compare_k(batch, range(min(values[0], last), last + 1), **how))
 
     async def _once(self, key: Hashable, version: Hashable, make: Callable[[], Any]) -> Any:
         """What was made for this version, or what is made now."""
@@ -137,6 +139,17 @@ class ClusterResults:
             raise
         except KFedError as error:
             raise ProblemError(409, str(error)) from error
+
+
+def _compared(found: KComparison, choice: KChoice | None = None) -> bytes:
+    """A comparison in JSON; that of a choice is told in the words of the choice."""
+    shown = set(ComparisonAnswer.model_fields)
+    facts = {name: value for name, value in found.to_dict().items() if name in shown}
+    certainty = "reliable" if found.is_sure else "none stands out" if found.recommended is None else "stands out"
+    facts |= {"notes": list(found.notes()), "conclusion": found.conclusion().text, "certainty": certainty}
+    if choice is not None:
+        facts |= {"conclusion": str(choice), "certainty": choice.certainty}
+    return json.dumps(facts).encode()
 
 
 def _aggregated(live: Live) -> tuple[Federation, Clusters]:

@@ -19,6 +19,11 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 DeviceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
+Certainty = Annotated[
+    Literal["reliable", "stands out", "none stands out"],
+    Field(description="How sure the number of clusters is; one that just stands out is not certain"),
+]
+
 EXAMPLE: dict[str, Any] = {
     "name": "clinics",
     "n_features": 4,
@@ -133,7 +138,9 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     cluster_sizes: list[float] | None
     n_aggregated: int
-    reason: Annotated[str, Field(description="How k was chosen")]
+    reason: Annotated[str, Field(description="How k was chosen, if nobody gave it")]
+    certainty: Certainty | None
+    answered_by: Annotated[str | None, Field(description="The rule that made the clusters: what default stands for")]
     notices: Annotated[list[NoticeAnswer], Field(description="What to look at before relying on the clusters")]
     remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
     last_change: str
@@ -145,6 +152,7 @@ class FederationState(BaseModel):
         clusters = live.clusters
         names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION} | feature_terms(live.federation)
         found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0, "reason": ""}
+        found |= {"certainty": None, "answered_by": None}
         found |= {"round": 0 if clusters is None else clusters.rounds, "n_second": n_second}
         if clusters is not None:
             found |= {
@@ -152,6 +160,8 @@ class FederationState(BaseModel):
                 "cluster_sizes": clusters.cluster_sizes.tolist(),
                 "n_aggregated": len(clusters.device_ids),
                 "reason": clusters.reason,
+                "certainty": None if clusters.k_choice is None else clusters.k_choice.certainty,
+                "answered_by": clusters.rule or None,
             }
         now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
         notices = [NoticeAnswer(code=notice.code, text=notice.text) for notice in live.notices]
@@ -236,6 +246,9 @@ class IdentityAnswer(BaseModel):
     state: Literal["aggregated"]
     version: int
     round: int
+    n_clusters: int
+    answered_by: Annotated[str | None, Field(description="The rule that made the clusters")]
+    found: Annotated[str, Field(description="How the number of clusters was found, if nobody gave it")]
     cluster_ids: list[int]
     cluster_shares: Annotated[
         list[float] | None,

@@ -188,7 +188,8 @@ function renderState(state) {
   put("n-centers", count.format(state.n_centers));
   put("n-points", `of ${plural(Math.round(state.n_points), "point")}, which stay on their devices`);
   put("n-clusters", state.n_clusters_found === null ? "–" : count.format(state.n_clusters_found));
-  put("version", state.version ? `clustering ${state.version} of ${plural(state.n_aggregated, "device")}` : "not aggregated yet");
+  put("version", clustered(state));
+  put("curve-note", state.answered_by === "pooled" ? "Of summaries they show no number of clusters; the comparison below does" : "A drop after the k-th pick suggests k clusters");
   get("last-change").replaceChildren("Last change: ", made("strong", {}, state.last_change), ` (${clock(state.changed_at)})`);
   get("sites-card").classList.toggle("first", state.n_clusters_found === null);
   get("devices-table").hidden = state.n_devices === 0;
@@ -217,12 +218,20 @@ function nobodyYet(state) {
     made("p", { class: "quiet" }, "Or it runs this, with its own name and table:"), copyable(joinCommand(state, "NAME", `${state.name}.token`), "the command")];
 }
 
+function clustered(state) {
+  if (state.n_clusters_found === null) return "not aggregated yet";
+  const by = state.answered_by ? `, by the ${state.answered_by} rule` : "";
+  const again = state.version > 1 ? `; made ${count.format(state.version)} times so far` : "";
+  return `of ${plural(state.n_aggregated, "device")}${by}${again}`;
+}
+
 function quorum(state) {
+  const left = state.n_devices - state.n_aggregated;
+  if (state.n_clusters_found !== null) return left > 0 ? `${count.format(left)} not aggregated yet` : "all of them aggregated";
   const missing = (state.quorum ?? 0) - state.n_devices;
   if (missing > 0) return `quorum ${count.format(state.quorum)}: ${count.format(missing)} missing`;
   if (state.quorum) return `quorum ${count.format(state.quorum)}`;
-  if (state.n_devices === 0) return "nobody has joined";
-  return `${count.format(state.n_devices - state.n_aggregated)} not aggregated yet`;
+  return state.n_devices === 0 ? "nobody has joined" : `${count.format(left)} not aggregated yet`;
 }
 
 function terms(state) {
@@ -235,7 +244,11 @@ function terms(state) {
   const who = state.invited_only ? " · by invitation" : "";
   const resting = state.min_devices ? ` · clusters of ${plural(state.min_devices, "device")} or more` : "";
   const seen = ` · devices see centers that rest on ${plural(state.min_devices_shown, "device")} or more`;
-  return `${what}${names}${state.agreed_schema ? " by a schema" : ""} · ${k} · ${state.rule} rule · aggregates ${when.join(" or ") || "on request"}${who}${resting}${seen}`;
+  return `${what}${names}${state.agreed_schema ? " by a schema" : ""} · ${k} · ${rule(state)} · aggregates ${when.join(" or ") || "on request"}${who}${resting}${seen}`;
+}
+
+function rule(state) {
+  return state.answered_by && state.answered_by !== state.rule ? `${state.rule} rule (${state.answered_by} answered)` : `${state.rule} rule`;
 }
 
 // At most one picture at a time, and at most one a second.

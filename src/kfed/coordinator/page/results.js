@@ -31,7 +31,7 @@ export async function renderComparison(state, again = false) {
 
 function compareForm(state) {
   const first = made("input", { id: "compare-first", type: "number", min: 1, max: 200, value: 2, required: true });
-  const last = made("input", { id: "compare-last", type: "number", min: 1, max: 200, value: 12, required: true });
+  const last = made("input", { id: "compare-last", type: "number", min: 1, max: 200, value: Math.max(12, state.n_clusters_found ?? 0), required: true });
   const work = async (event) => {
     event.preventDefault();
     const which = { first: Number(first.value), last: Number(last.value) };
@@ -48,11 +48,18 @@ function show(state, found, tools) {
     tools.querySelector("#compare-last").value = Math.max(found.n_clusters.at(-1), 12);
   }
   const chart = made("div", { class: "chart" }), hadFocus = get("compare").contains(document.activeElement);
-  const said = found.recommended === null ? found.conclusion : `k = ${found.recommended} stands out: ${found.conclusion.split(": ").slice(1).join(": ")}`;
-  get("compare").replaceChildren(made("p", { class: found.recommended === null ? "open" : "good" }, `${said.replace(/^no /, "No ")}.`),
+  get("compare").replaceChildren(made("p", { class: found.certainty === "reliable" ? "good" : "open" }, `${found.conclusion.replace(/^no /, "No ")}.${inUse(state, found)}`),
     chart, comparisonTable(state, found), made("details", {}, made("summary", {}, "How to read this"), made("ul", {}, ...found.notes.map((text) => made("li", {}, `${text[0].toUpperCase()}${text.slice(1)}.`)))), tools ?? "");
   drawComparison(chart, found, state.n_clusters_found);
   if (hadFocus) get("compare").querySelector("[role=region]").focus();
+}
+
+// The number in use, where it is another one than the comparison names.
+function inUse(state, found) {
+  const k = state.n_clusters_found;
+  if (k === null || k === found.best) return "";
+  const why = state.reason ? ` (${state.reason})` : "";
+  return ` ${plural(k, "cluster")} ${k === 1 ? "is" : "are"} in use${why}${found.n_clusters.includes(k) ? "" : "; not compared here"}.`;
 }
 
 function comparisonTable(state, found) {

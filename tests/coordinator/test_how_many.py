@@ -1,0 +1,109 @@
+"""How many clusters, by which rule and why: a coordinator says the same on its page, to devices and in its files."""
+
+import json
+
+import numpy as np
+import pytest
+from coordinators import Caller, messages
+
+import kfed
+from k_worlds import sent_by, square_of_places
+from kfed.coordinator.names import FOUND_HEADER
+from kfed.insight import diagnose
+
+
+def summaries():
+    """What six devices that are alike send of sixteen clusters, without a number."""
+    rng = np.random.default_rng(0)
+    classes = rng.permutation(np.repeat(np.arange(16), 48))
+    return sent_by(np.split(square_of_places(4, 9.0)[classes] + rng.normal(size=(len(classes), 2)), 6), None)
+
+
+@pytest.fixture(scope="module")
+def sent():
+    return summaries()
+
+
+@pytest.fixture(scope="module")
+def expected(sent):
+    return kfed.aggregate(sent)
+
+
+def get(caller, what):
+    return caller.http.get(f"/v1/federations/clinics/{what}", headers=caller.admin)
+
+
+def test_the_comparison_that_is_shown_is_the_one_that_chose_the_number(caller, sent, expected):
+    shown = caller.create_aggregated(sent, n_clusters=None)
+    assert shown["n_clusters_found"] == expected.n_clusters == 16
+    assert (shown["reason"], shown["certainty"]) == (str(expected.k_choice), expected.k_choice.certainty)
+    found = get(caller, "comparison").json()
+    assert found["conclusion"] == str(expected.k_choice)
+    assert (found["recommended"], found["certainty"]) == (16, expected.k_choice.certainty)
+    assert found["n_clusters"] == expected.k_choice.comparison.n_clusters.tolist()
+    assert found["stability"] == expected.k_choice.comparison.stability.tolist()
+    asked = {"first": 2, "last": 5}
+    other = caller.http.post("/v1/federations/clinics/comparison", json=asked, headers=caller.admin).json()
+    assert other["n_clusters"] == [2, 3, 4, 5]
+    assert get(caller, "comparison").json() == other
+
+
+def test_before_clusters_are_made_the_numbers_compared_are_those_that_would_choose(caller, sent, expected):
+    caller.create(n_clusters=None)
+    for one in sent:
+        caller.put(one)
+    caller.http.post("/v1/federations/clinics/close", headers=caller.admin)
+    found = get(caller, "comparison").json()
+    assert found["n_clusters"] == expected.k_choice.comparison.n_clusters.tolist()
+    assert found["best"] == 16
+
+
+def test_a_number_that_was_given_is_among_those_compared(caller):
+    caller.create_aggregated(messages(20), n_clusters=14)
+    assert 14 in get(caller, "comparison").json()["n_clusters"]
+
+
+def test_the_rule_that_answered_is_named_to_everybody(caller, sent):
+    shown = caller.create_aggregated(sent, n_clusters=None)
+    assert (shown["rule"], shown["answered_by"]) == ("default", "pooled")
+    told = caller.identity(sent[0].device_id)
+    assert (told["n_clusters"], told["answered_by"], told["found"]) == (16, "pooled", shown["reason"])
+    caller.create_aggregated(messages(8), "given")
+    assert caller.show("given")["answered_by"] == "paper"
+    assert (caller.show("given")["certainty"], caller.identity("device-0000", "given")["found"]) == (None, "")
+
+
+def test_a_device_that_asks_for_bytes_hears_it_in_a_header(caller, sent):
+    shown = caller.create_aggregated(sent, n_clusters=None)
+    headers = {"Accept": "application/octet-stream", "Kfed-Device-Secret": "a-device-secret-for-tests"}
+    answer = caller.http.get(f"{caller.path(sent[0].device_id)}/identity", headers=headers)
+    said = {"n_clusters": 16, "answered_by": "pooled", "found": shown["reason"]}
+    assert json.loads(answer.headers[FOUND_HEADER]) == said
+
+
+def test_devices_are_not_told_of_others_by_how_the_number_was_found(caller):
+    sent = [*messages(30), kfed.DeviceMessage("alone", [[90.0, 90.0]], [40], [80.0], 9.0)]
+    shown = caller.create_aggregated(sent, n_clusters=None)
+    assert "'alone'" in shown["reason"]
+    assert "alone" not in caller.identity("device-0000")["found"]
+
+
+def test_what_is_downloaded_says_what_was_said(caller, sent, expected):
+    caller.create_aggregated(sent, n_clusters=None)
+    loaded = kfed.Aggregation.from_bytes(get(caller, "download/aggregation").content)
+    assert (str(loaded.k_choice), loaded.rule) == (str(expected.k_choice), "pooled")
+    assert diagnose(loaded).warnings == diagnose(expected).warnings
+    assert diagnose(loaded).evidence == diagnose(expected).evidence
+
+
+def test_after_a_restart_it_is_said_again_and_the_last_change_is_no_creation(run_app, tmp_path, sent):
+    store = str(tmp_path / "kfed.db")
+    caller = Caller(run_app(store))
+    before = caller.create_aggregated(sent, n_clusters=None)
+    compared = get(caller, "comparison").json()
+    caller.http = run_app(store)
+    after = caller.show()
+    assert {name for name in before if before[name] != after[name]} <= {"changed_at"}
+    assert after["last_change"] == "aggregated: 16 clusters of 6 devices"
+    assert after["changed_at"] == pytest.approx(before["changed_at"], abs=5)
+    assert get(caller, "comparison").json() == compared
