@@ -1,4 +1,4 @@
-"""Columns in another unit are noticed where they are skewed, too, and other groups of patients are not taken for one."""
+"""Columns in another unit are noticed where they are skewed, too; other groups of patients are not taken for one."""
 
 import numpy as np
 import pandas as pd

@@ -11,7 +11,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.heavy_column import CODE, heavy_column, some_rows
 from kfed._base.text import plural
-from kfed.server.level_advice import late_level_advice, level_advice
+from kfed.server.level_advice import late_level_advice, late_unknown_levels, level_advice
 from kfed.server.other_units import are_foreign, foreign_names
 from kfed.server.scale_advice import late_off_scale, rows_off_scale
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, MessageBatch, Notice, agreed_scale
@@ -61,8 +61,19 @@ class ComparedCenters(Protocol):
         """Means of the clusters, (n_clusters, n_features), as devices sent them."""
 
 
-def late_advice(clusters: ComparedCenters, batch: MessageBatch | None, message: DeviceMessage) -> list[Notice]:
-    """Say what to look at in a late device, beside clusters and the devices (or some) that were aggregated."""
+def late_advice(
+    clusters: ComparedCenters,
+    batch: MessageBatch | None,
+    message: DeviceMessage,
+    schema: FeatureSchema | None = None,
+) -> list[Notice]:
+    """Say what to look at in a late device, beside clusters and the devices (or some) that were aggregated.
+
+    If not all of them are in `batch`, `schema` has the levels that all have.
+    """
+    if not len(message.centers):
+        text = f"{message.device_id!r} sent no center: its rows get labels, but nothing is known of them here"
+        return [Notice("no center", text)]
     if message.schema.columns is None:
         return list(late_off_scale(message, clusters.cluster_centers))
     if batch is None or batch.details is None:
@@ -70,7 +81,8 @@ def late_advice(clusters: ComparedCenters, batch: MessageBatch | None, message: 
     others = list(batch.details.messages)
     told = [message] if _says_columns(message) else []
     about_numbers = (*_flags_beside_numbers(told, others), *foreign_columns(message, others))
-    return [*about_numbers, *late_level_advice(message, others)]
+    known = batch.schema if schema is None else schema
+    return [*about_numbers, *late_level_advice(message, others), *late_unknown_levels(message, known)]
 
 
 def row_advice(

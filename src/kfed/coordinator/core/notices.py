@@ -85,10 +85,8 @@ class Latecomers:
         clusters = live.clusters
         if clusters is None or message.device_id in clusters:
             return ()
-        if clusters.columns is None:
+        if clusters.columns is None or len(clusters.columns.columns or ()) > MAX_COLUMNS:
             return self._shown(live, message.device_id, tuple(late_advice(clusters, None, message)))
-        if len(clusters.columns.columns or ()) > MAX_COLUMNS:
-            return ()
         key = (live.federation.id, live.version, message.device_id, message.digest())
         if key not in self._said:
             self._said[key] = await self._read(self._compare, live.federation.id, clusters, message)
@@ -113,7 +111,7 @@ class Latecomers:
         if known is not clusters:
             batch = self._aggregated(federation_id, clusters)
             self._compared = dict(list(self._compared.items())[-MAX_FEDERATIONS:]) | {federation_id: (clusters, batch)}
-        return tuple(late_advice(clusters, batch, message)[:MAX_OF_DEVICE])
+        return tuple(late_advice(clusters, batch, message, clusters.columns)[:MAX_OF_DEVICE])
 
     def _aggregated(self, federation_id: int, clusters: Clusters) -> MessageBatch | None:
         """The messages of some of the devices that were aggregated."""
