@@ -6,6 +6,7 @@ Columns are chosen by name, or by position ("0", "1", ...) in a file without nam
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -280,9 +281,9 @@ def _with_rows(table: Table, cells: Mapping[str, Cells], choice: ColumnChoice) -
 def _repeated(cells: Mapping[str, Cells], id_column: str | None) -> list[Notice]:
     if id_column is None:
         return []
-    ids = cells[id_column].as_texts()
-    n_repeated = len(ids) - len(set(ids))
-    text = f"{plural(n_repeated, 'row')} {'has' if n_repeated == 1 else 'have'} an id that another row has, too"
+    counts = Counter(cells[id_column].as_texts())
+    n_repeated = sum(count for count in counts.values() if count > 1)
+    text = f"{plural(n_repeated, 'row')} have an id that another row has, too"
     return [Notice("repeated id", text)] if n_repeated else []
 
 
