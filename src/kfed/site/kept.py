@@ -20,15 +20,12 @@ from kfed.device import LocalClustering, Privacy, cluster_columns, cluster_devic
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site.notices import about_clustering
-from kfed.site.npy_reader import NpyReader
-from kfed.site.read import open_table, read_columns, read_table
+from kfed.site.read import read_columns, read_table
 from kfed.site.rows_behind import check_same_rows, with_table_moments
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
+from kfed.site.wide import taken_as_is
 from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice, from_parts, to_parts
-
-MOST_SPREADS = 256
-"""A table of more columns is sent without the spread of each."""
 
 _READING = ("columns", "exclude", "id_column", "weight_column", "header", "sheet")
 _RARE = ("weight_column", "header", "sheet", "min_cluster_size", "bits", "refined")
@@ -72,8 +69,9 @@ def cluster_file(
         privacy and moments as in `cluster_table`.
     """
     reading = {name: options.pop(name) for name in _READING if name in options}
-    if as_is is None:
-        as_is = scale is not None or (schema is None and _is_plain(path, reading.get("header"), reading.get("sheet")))
+    header, sheet, is_open = reading.get("header"), reading.get("sheet"), as_is is scale is schema is None
+    is_plain, wide = taken_as_is(path, header, sheet) if is_open else (scale is not None, [])
+    as_is = is_plain if as_is is None else as_is
     if as_is and kinds:
         raise InvalidInputError("--kinds cannot be used with --as-is or --scale, which take numbers as they are")
     if as_is:
@@ -84,14 +82,9 @@ def cluster_file(
         agreed = schema if schema is None or isinstance(schema, FeatureSchema) else read_schema(schema)
         reading |= {"schema": agreed, "kinds": kinds, "missing": missing}
         table = read_columns(path, min_cluster_size=min_cluster_size, **reading)
+    table = replace(table, notices=(*wide, *table.notices))
     kept = cluster_table(table, n_local_clusters, device_id, min_cluster_size=min_cluster_size, **options)
-    said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")} | {"bits": bits}
-    return replace(kept, **said)
-
-
-def _is_plain(path: Any, header: bool | None, sheet: str | None) -> bool:
-    reader = open_table(path, header, sheet)
-    return isinstance(reader, NpyReader) or len(reader.names) > MOST_SPREADS
+    return replace(kept, weight_column=reading.get("weight_column"), header=header, sheet=sheet, bits=bits)
 
 
 def cluster_table(
@@ -152,8 +145,8 @@ def cluster_table(
         clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
     clustering = with_table_moments(clustering, table) if moments else clustering
     said = (*table.notices, *about_clustering(table, clustering, n_local_clusters, min_cluster_size))
-    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size}
-    return LocalFile(device_id, replace(clustering, index=table.index), table.row_ids, table.id_column, **about)
+    about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size, "id_column": table.id_column}
+    return LocalFile(device_id, replace(clustering, index=table.index), table.row_ids, **about)
 
 
 @dataclass(frozen=True, eq=False)
