@@ -24,6 +24,7 @@ from kfed.site.read import read_columns, read_table
 from kfed.site.rows_behind import check_same_rows, with_table_moments
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
+from kfed.site.warning import OF_DEVICE, warn_of_table
 from kfed.site.wide import taken_as_is
 from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice, from_parts, to_parts
 
@@ -66,7 +67,7 @@ def cluster_file(
         Send centers rounded to so many bits a number.
     **options
         columns, exclude, id_column, weight_column, header and sheet as in `read_table`; random_state, small_clusters,
-        privacy and moments as in `cluster_table`.
+        privacy, moments and warn as in `cluster_table`.
     """
     reading = {name: options.pop(name) for name in _READING if name in options}
     header, sheet, is_open = reading.get("header"), reading.get("sheet"), as_is is scale is schema is None
@@ -97,6 +98,7 @@ def cluster_table(
     small_clusters: Literal["withhold", "borrow"] = "withhold",
     privacy: Privacy | None = None,
     moments: bool = False,
+    warn: bool = True,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
 
@@ -120,6 +122,8 @@ def cluster_table(
         What is promised for the rows. Then write the message to a `Ledger` before it leaves, as `release_file` does.
     moments : bool
         Whether the message also holds the scatter of all rows, see `with_moments`.
+    warn : bool
+        Whether a `TableWarning` has each notice that may be a mistake.
 
     Returns
     -------
@@ -145,6 +149,8 @@ def cluster_table(
         clustering = cluster_columns(table.values, table.schema, n_local_clusters, **how)
     clustering = with_table_moments(clustering, table) if moments else clustering
     said = (*table.notices, *about_clustering(table, clustering, n_local_clusters, min_cluster_size))
+    if warn:
+        warn_of_table(said, OF_DEVICE if table.schema is None and min_cluster_size > 1 else ())
     about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size, "id_column": table.id_column}
     return LocalFile(device_id, replace(clustering, index=table.index), table.row_ids, **about)
 
