@@ -70,7 +70,8 @@ def cluster_file(
         privacy, moments and warn as in `cluster_table`.
     """
     reading = {name: options.pop(name) for name in _READING if name in options}
-    header, sheet, is_open = reading.get("header"), reading.get("sheet"), as_is is scale is schema is None
+    header, sheet = reading.get("header"), reading.get("sheet")
+    is_open = as_is is None and scale is None and schema is None
     is_plain, wide = taken_as_is(path, header, sheet) if is_open else (scale is not None, [])
     as_is = is_plain if as_is is None else as_is
     if as_is and kinds:
