@@ -131,10 +131,43 @@ def agreed(name, centers):
     return kfed.DeviceMessage(name, centers, [9] * len(centers), [9.0] * len(centers), **about)
 
 
-@pytest.mark.parametrize("centers", [[], [[0.5, 0.0, 0.0, 1.0]]])
-def test_a_late_site_without_a_level_that_it_could_share_is_not_told_of_levels(centers):
+@pytest.mark.parametrize(("centers", "codes"), [([], ["no center"]), ([[0.5, 0.0, 0.0, 1.0]], [])])
+def test_a_late_site_without_a_level_that_it_could_share_is_not_told_of_levels(centers, codes):
     others = MessageBatch.of([agreed(name, [[0.0, 1, 0, 0], [1.0, 0, 1, 0]]) for name in "abc"])
-    assert late_advice(kfed.aggregate(others, 2), others, agreed("late", centers)) == []
+    found = late_advice(kfed.aggregate(others, 2), others, agreed("late", centers))
+    assert [notice.code for notice in found] == codes
+
+
+def with_dialysis(seed):
+    """Twenty of 60 patients are on a ward that no other site has."""
+    rows = frame(seed)
+    rows.loc[:19, "ward"] = "Dialyse"
+    return rows
+
+
+def test_levels_of_a_late_site_that_no_other_has_are_said_everywhere(clusters, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    late = cluster_file(with_dialysis(7), 2, "late")
+    text = (
+        "20 cells of column 'ward' of 'late' hold a level that the other devices do not have, and count as none of "
+        "theirs"
+    )
+    with pytest.warns(kfed.AggregationWarning) as found:
+        clusters.assign(late.to_message())
+    assert [(one.message.code, str(one.message)) for one in found] == [("unknown level", text)]
+    clusters.save("clusters.kfed")
+    late.save_with_message("late.local", "late.kfed")
+    for command in (["assign", "late.kfed"], ["label", "late.local"]):
+        said = json.loads(run(*command, "--clusters", "clusters.kfed", "--json").stdout)
+        assert said["warnings"] == [{"code": "unknown level", "text": text}]
+
+
+def test_a_late_site_without_a_center_is_said_where_it_is_answered(clusters):
+    silent = message("late", frame(7)[:4])
+    assert not len(silent.centers)
+    with pytest.warns(kfed.AggregationWarning, match="^'late' sent no center") as found:
+        clusters.assign(silent)
+    assert [one.message.code for one in found] == ["no center"]
 
 
 @pytest.fixture

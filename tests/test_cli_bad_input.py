@@ -74,7 +74,7 @@ def test_too_little_memory_is_said(folder, monkeypatch):
     def too_large(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("kfed.site.kept.cluster_columns", too_large)
+    monkeypatch.setattr("kfed.site.clustered.cluster_columns", too_large)
     assert "not enough memory" in run("device", "north.csv", "-k", 2, "--id-column", "person", code=1)
     assert not Path("north.kfed").exists()
 

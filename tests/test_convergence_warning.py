@@ -70,7 +70,7 @@ def test_estimators_say_it_in_the_words_of_scikit_learn_alone(fit):
 def table(tmp_path, monkeypatch):
     """A table whose clustering is cut short."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kfed.site.kept.cluster_columns", partial(cluster_columns, max_iterations=1))
+    monkeypatch.setattr("kfed.site.clustered.cluster_columns", partial(cluster_columns, max_iterations=1))
     np.savetxt(tmp_path / "site.csv", NOISE, delimiter=",", header="a,b,c,d", comments="")
     return tmp_path / "site.csv"
 
@@ -91,3 +91,12 @@ def test_the_command_line_tells_the_notice_and_not_the_warning(table, monkeypatc
     said = " ".join("".join(capsys.readouterr()).split())
     assert said.count("clustering stopped after 1 step") == 1
     assert "max_iterations" not in said
+
+
+def test_a_device_that_only_rounding_keeps_moving_has_converged():
+    points = np.array(
+        [[5.1096597, 5.728551], [999.7829, 999.52637], [5.0917826, 5.825089], [5.0956135, 5.968078]], np.float32
+    )
+    local = kfed.cluster_device(points, 3, random_state=684, min_cluster_size=1)
+    assert local.n_iterations == 300, "two clusters exchange a point without end, as float32 does not tell them apart"
+    assert local.converged

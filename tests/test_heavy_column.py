@@ -1,5 +1,6 @@
 """`KFed`, `aggregate` and devices say that one column decides alone, however the rows are split."""
 
+import json
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kfed
 from consoles import said as command
+from kfed._base.heavy_column import some_rows
 
 
 def said(X, *, seed=0, n_clusters=3):
@@ -127,6 +129,40 @@ def test_a_device_says_it_of_its_rows(n_local_clusters):
 @pytest.mark.parametrize("load", [load_breast_cancer, load_digits, load_iris])
 def test_a_device_says_nothing_of_usual_data(load):
     assert said_by_device(load().data, 3) == said_by_device(load().data, None) == []
+
+
+def wide_rows(n_columns, factor=1e4):
+    """Rows of two groups, the first column of which has other units than all others."""
+    rows = np.random.default_rng(0).normal(size=(200, n_columns))
+    rows[:, 0] *= factor
+    return pandas.DataFrame(rows, columns=[f"x{i}" for i in range(n_columns)])
+
+
+@pytest.mark.parametrize("n_local_clusters", [3, None])
+def test_a_device_says_it_of_wide_rows_too(n_local_clusters):
+    (text,) = said_by_device(wide_rows(300), n_local_clusters)
+    assert text.startswith("column 'x0' makes up 100 % of all squared distances")
+    assert said_by_device(wide_rows(300, factor=1), n_local_clusters) == []
+
+
+def test_of_wide_rows_fewer_are_looked_at():
+    assert len(some_rows(9_000, 100)) == 9_000
+    assert len(some_rows(9_000, 1_000)) <= 1_000
+    assert len(some_rows(9_000, 10**6)) > 50
+
+
+def test_a_wide_table_is_said_to_be_taken_as_it_is_unless_somebody_asked_for_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    wide_rows(257).to_csv("wide.csv", index=False)
+    for more in ([], ["-k", 3]):
+        facts = json.loads(command("device", "wide.csv", "--json", "--force", *more)[1])
+        assert [notice["code"] for notice in facts["warnings"]] == ["as it is", "dominant column"]
+        assert (
+            "the table has 257 columns, more than 256, so numbers are taken as they are" in facts["warnings"][0]["text"]
+        )
+    for more in (["--as-is"], ["--by-column"]):
+        facts = json.loads(command("device", "wide.csv", "--json", "--force", *more)[1])
+        assert "as it is" not in [notice["code"] for notice in facts["warnings"]]
 
 
 def test_a_device_says_nothing_where_other_columns_are_constant():

@@ -173,6 +173,11 @@ def test_repeated_ids_are_said(write):
     assert [notice.code for notice in table.notices] == ["repeated id"]
 
 
+def test_every_row_whose_id_another_row_has_is_counted(write):
+    table = read(write("patient,x\n" + "".join(f"p{i // 3},{i}\n" for i in range(12)) + "q,12\n"))
+    assert [notice.text for notice in table.notices] == ["12 rows have an id that another row has, too"]
+
+
 def test_the_name_of_a_rare_level_does_not_leave_the_site(write):
     rows = "".join(f"{i % 9},{'common' if i < 30 else 'rareA' if i < 32 else 'rareB'}\n" for i in range(34))
     kept = cluster_file(write("x,c\n" + rows), 2, "a", min_cluster_size=3)

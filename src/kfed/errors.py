@@ -20,7 +20,8 @@
 
     KFedWarning (UserWarning)              something that is not an error needs a look; `code` says what
     ├── AggregationWarning                 the clusters need a look before anyone relies on them
-    └── PrivacyWarning                     a private message would promise, or say, less than it seems to
+    ├── PrivacyWarning                     a private message would promise, or say, less than it seems to
+    └── TableWarning                       a table of a site, or of new rows, needs a look
 
 No text of an error holds a value of a data row: it names the row and the column.
 """
@@ -102,3 +103,7 @@ class AggregationWarning(KFedWarning):
 
 class PrivacyWarning(KFedWarning):
     """A private message would promise, or say, less than it seems to."""
+
+
+class TableWarning(KFedWarning):
+    """A table of a site, or of new rows, needs a look."""

@@ -449,8 +449,8 @@ def plant_clusters_of_another_epoch(monkeypatch):
     """After reading back, the clusters that are shown are not looked at again."""
     show = registry.Registry.show
 
-    def show_federations_alone(self, contents, clusters):
-        show(self, contents, clusters)
+    def show_federations_alone(self, contents):
+        show(self, contents)
         for live in self.all():
             live.is_unsettled = False
 

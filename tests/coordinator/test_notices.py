@@ -15,7 +15,7 @@ from kfed.coordinator.client import DeviceClient, Line
 from kfed.coordinator.core import notices as core_notices
 from kfed.device import cluster_columns
 from kfed.server import aggregate_batch, column_advice
-from kfed.wire import FeatureSchema, MessageBatch
+from kfed.wire import Column, FeatureSchema, MessageBatch
 
 
 def in_another_unit(device_id, factor=1000.0, n_rows=30):
@@ -114,6 +114,36 @@ def test_a_late_device_in_another_unit_is_told_and_shown_until_it_leaves(store_c
     assert notice in caller.show()["notices"]
     caller.remove("late")
     assert notice not in caller.show()["notices"]
+
+
+def test_a_late_device_without_a_center_is_shown_and_logged(caller, caplog):
+    caller.create_aggregated([plain("a", 1), plain("b", 2)], **PLAIN_TERMS, n_clusters=2)
+    caller.put(SILENT)
+    text = "'silent' sent no center: its rows get labels, but nothing is known of them here"
+    assert {"code": "no center", "text": text} in caller.identity("silent")["notices"]
+    assert {"code": "no center", "text": text} in caller.show()["notices"]
+    assert caplog.text.count(f"federation clinics: no center: {text}") == 1
+    assert "no center" not in codes_for(caller, "a")
+
+
+def with_ward(device_id, levels):
+    """A table whose groups are on these wards."""
+    rng = np.random.default_rng(len(device_id))
+    own = np.repeat((0, 1), 30)
+    rows = np.column_stack([MEANS[own] + rng.normal(size=(60, 2)) * [1.0, 0.002], np.eye(2)[own]])
+    columns = [Column("age"), Column("dose"), Column("ward", "category", levels)]
+    schema = FeatureSchema.of_columns(columns)
+    return cluster_columns(rows, schema, 2, random_state=0, min_cluster_size=5).to_message(device_id)
+
+
+def test_a_level_of_a_late_device_that_no_other_has_is_shown_and_logged(caller, caplog):
+    caller.create_aggregated([with_ward(name, ("A", "B")) for name in "abc"], **TABLE_TERMS, n_clusters=2)
+    notices = caller.put(with_ward("late", ("A", "dialysis"))).json()["notices"]
+    text = "30 cells of column 'ward' of 'late' hold a level that the other devices do not have"
+    assert [notice["code"] for notice in notices if notice["text"].startswith(text)] == ["unknown level"]
+    assert text in str(caller.show()["notices"])
+    assert caplog.text.count(f"federation clinics: unknown level: {text}") == 1
+    assert "unknown level" not in codes_for(caller, "a")
 
 
 def test_answers_in_bytes_carry_their_notices_in_a_header(run_server, tmp_path):

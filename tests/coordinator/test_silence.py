@@ -6,10 +6,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from coordinators import Caller, is_on_event_loop, message, messages
+from coordinators import Caller, message, messages
 from test_parts import arrival
 
-from kfed.coordinator.core import Clusters, Committer, arrivals, readers
+from kfed.coordinator.core import Committer, arrivals, readers
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.store import Store
 
@@ -125,20 +125,6 @@ def test_while_postgresql_is_frozen_requests_get_503_within_5_seconds_and_then_a
     assert caller.remove("device-0001").status_code in (200, 403, 404)
     assert caller.wait_for(lambda shown: shown["n_aggregated"] == 3)["n_devices"] == 3 + len(late)
     assert caller.identity("device-0000")["state"] == "aggregated"
-
-
-def test_the_event_loop_does_not_wait_while_saved_clusters_are_read(run_app, tmp_path, monkeypatch):
-    read, on_loop = Clusters.from_bytes, []
-    monkeypatch.setattr(Clusters, "from_bytes", lambda payload: on_loop.append(is_on_event_loop()) or read(payload))
-    caller = Caller(run_app(str(tmp_path / "kfed.db")))
-    caller.create_aggregated(messages(4))
-    caller.http = run_app(str(tmp_path / "kfed.db"))
-    assert (caller.show()["state"], on_loop) == ("aggregated", [False])
-    coordinator = caller.http.app.state.desk.coordinator
-    coordinator.find("clinics").version = 0  # as if another had written since
-    coordinator.store.doubt()
-    assert caller.put(message("late")).status_code == 201
-    assert (caller.show()["version"], on_loop) == (1, [False, False])
 
 
 @pytest.mark.slow

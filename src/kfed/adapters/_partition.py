@@ -271,7 +271,7 @@ def _as_table(name: str, rows: Any, plan: PartitionPlan) -> LocalClustering | st
     how: dict[str, Any] = {"missing": plan.missing, "min_cluster_size": plan.min_cluster_size}
     try:
         table = read_columns(rows, columns=plan.columns, kinds=dict.fromkeys(levels, "category"), **how)
-        kept = cluster_table(table, plan.n_local_clusters, name, **plan.how)
+        kept = cluster_table(table, plan.n_local_clusters, name, **plan.how, warn=False)
     except InvalidInputError as error:
         return str(error).removeprefix("the data frame: ")
     return kept.clustering

@@ -186,7 +186,7 @@ def _clustered_as_asked(table: Any, site: str, options: Mapping[str, Any], terms
     if how.get("schema") is not None:
         how["schema"] = FeatureSchema.restored(how["schema"])
     how["id_column"] = terms.id_column or how.get("id_column")
-    return cluster_file(table, how.pop("n_local_clusters", None), site, min_cluster_size=floor, **how)
+    return cluster_file(table, how.pop("n_local_clusters", None), site, min_cluster_size=floor, **how, warn=False)
 
 
 def terms_here() -> SiteTerms:

@@ -16,8 +16,8 @@ from kfed.wire import Notice
 MOST_LEFT_OUT = 0.1
 """A larger share of rows without a center is worth a word."""
 
-FEWEST_ROWS, MOST_FEATURES = 20, 100
-"""In fewer rows a column may outweigh all others by chance; more features are rarely columns that somebody chose."""
+FEWEST_ROWS = 20
+"""In fewer rows a column may outweigh all others by chance."""
 
 
 def rows_not_sent(found: LocalClustering, min_cluster_size: int, *, was_asked: bool) -> Iterator[Notice]:
@@ -45,9 +45,9 @@ def rows_not_sent(found: LocalClustering, min_cluster_size: int, *, was_asked: b
 def column_of_all(points: Any, labels: Array, names: Sequence[str] | None) -> Iterator[Notice]:
     """Name a column that outweighs all others in these points; sparse ones are not looked at."""
     n_points, n_features = points.shape
-    if checks.is_sparse(points) or n_points < FEWEST_ROWS or n_features > MOST_FEATURES or np.ptp(labels) == 0:
+    if checks.is_sparse(points) or n_points < FEWEST_ROWS or np.ptp(labels) == 0:
         return
-    some = some_rows(n_points)
+    some = some_rows(n_points, n_features)
     found = heavy_column(points[some], labels[some])
     if found is not None:
         yield Notice(CODE, found.text(names))

@@ -250,7 +250,7 @@ def _cluster(
         return _cluster_by_choice(rows, settings, devices)
     rows.needs_moments = settings.measure_deviation
     solution = local_kmeans(rows, n_clusters, devices.keys, settings.max_iterations)
-    converged = solution.settled
+    converged = solution.settled if solution.goes_round is None else solution.settled | solution.goes_round
     if settings.summarises:
         withheld = partial(is_withheld, rows, settings=settings, ids=devices.ids)
         solution = merged_and_split(rows, solution, withheld)

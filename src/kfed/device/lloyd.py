@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kfed._base.array import Array
 from kfed.device.lloyd_step import comparisons, label_dtype, means, memberships, smallest_of
 from kfed.device.rows import Rows
+
+LONGEST_ROUND = 8
+"""Steps in which a device that stopped by itself at no fixed point may come back to where it was."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Solution:
     n_iterations: Array  # (n_devices,)
     settled: Array  # (n_devices,), whether Lloyd ended because nothing changed
     excess: Array | None = None  # (n_devices, n_points), as of `Rows.squared_residuals`; NaN where not settled
+    goes_round: Array | None = None  # (n_devices,), whether rounding alone kept it from settling
 
 
 def batch_lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
@@ -41,12 +45,7 @@ def batch_lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
     active = np.arange(rows.n_devices)
     labels = np.full_like(done.labels, -1)
     for _ in range(max_iterations):
-        assigned, smallest = smallest_of(comparisons(rows, centers))
-        members = memberships(assigned, rows.weights, n_clusters)
-        sizes = members.sum(axis=2)
-        if (sizes == 0).any() and reseat_empty(rows, centers, assigned, n_clusters):
-            members = memberships(assigned, rows.weights, n_clusters)
-            sizes = members.sum(axis=2)
+        assigned, smallest, members, sizes = _assigned(rows, centers)
         changed = (assigned != labels).any(axis=1)
         done.n_iterations[active] += changed
         if 3 * np.count_nonzero(changed) <= 2 * len(active):
@@ -60,7 +59,35 @@ def batch_lloyd(rows: Rows, centers: Array, max_iterations: int) -> Solution:
     done.labels[active], done.centers[active], excess[active] = labels, centers, smallest
     done.settled[done.n_iterations == max_iterations] = False
     excess[~done.settled] = np.nan
-    return done
+    if len(active) == 0:
+        return done
+    goes_round = np.zeros_like(done.settled)
+    goes_round[active] = [
+        _goes_round(rows.select(slice(z, z + 1)), centers[z : z + 1], labels[z : z + 1]) for z in range(len(active))
+    ]
+    return replace(done, goes_round=goes_round)
+
+
+def _assigned(rows: Rows, centers: Array) -> tuple[Array, Array, Array, Array]:
+    """The nearest center of each point, the comparison with it, and the members and sizes of clusters, none empty."""
+    n_clusters = centers.shape[1]
+    assigned, smallest = smallest_of(comparisons(rows, centers))
+    members = memberships(assigned, rows.weights, n_clusters)
+    sizes = members.sum(axis=2)
+    if (sizes == 0).any() and reseat_empty(rows, centers, assigned, n_clusters):
+        members = memberships(assigned, rows.weights, n_clusters)
+        sizes = members.sum(axis=2)
+    return assigned, smallest, members, sizes
+
+
+def _goes_round(rows: Rows, centers: Array, labels: Array) -> bool:
+    """Whether one device comes back to the same labels. Every step lowers the cost, so only rounding is left then."""
+    for step in range(LONGEST_ROUND):
+        assigned, _, members, sizes = _assigned(rows, centers)
+        if np.array_equal(assigned, labels):
+            return step > 0
+        centers = means(rows.total(members), sizes, centers)
+    return False
 
 
 def reseat_empty(rows: Rows, centers: Array, labels: Array, n_clusters: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Protocol
 
 import numpy as np
@@ -10,18 +11,10 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.heavy_column import CODE, heavy_column, some_rows
 from kfed._base.text import plural, verb
-from kfed.server.level_advice import late_level_advice, level_advice
+from kfed.server.level_advice import late_level_advice, late_unknown_levels, level_advice
+from kfed.server.other_units import are_foreign, foreign_names
 from kfed.server.scale_advice import late_off_scale, rows_off_scale
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, MessageBatch, Notice, agreed_scale
-
-FOREIGN = 4.0
-"""Another unit, it seems, if mean or spread are so many times those of others, and the ranges do not overlap ..."""
-
-FOREIGN_BOTH, ALIKE = 1.8, 1.2
-"""... or if both are this many times those of others, by about the same factor (pounds are 2.2 kilograms) ..."""
-
-FAR_APART = 5.0
-"""... or if the ranges lie this many spreads apart (degrees of Fahrenheit and of Celsius)."""
 
 FEWEST_DEVICES = 3
 
@@ -68,8 +61,19 @@ class ComparedCenters(Protocol):
         """Means of the clusters, (n_clusters, n_features), as devices sent them."""
 
 
-def late_advice(clusters: ComparedCenters, batch: MessageBatch | None, message: DeviceMessage) -> list[Notice]:
-    """Say what to look at in a late device, beside clusters and the devices (or some) that were aggregated."""
+def late_advice(
+    clusters: ComparedCenters,
+    batch: MessageBatch | None,
+    message: DeviceMessage,
+    schema: FeatureSchema | None = None,
+) -> list[Notice]:
+    """Say what to look at in a late device, beside clusters and the devices (or some) that were aggregated.
+
+    If not all of them are in `batch`, `schema` has the levels that all have.
+    """
+    if not len(message.centers):
+        text = f"{message.device_id!r} sent no center: its rows get labels, but nothing is known of them here"
+        return [Notice("no center", text)]
     if message.schema.columns is None:
         return list(late_off_scale(message, clusters.cluster_centers))
     if batch is None or batch.details is None:
@@ -77,7 +81,8 @@ def late_advice(clusters: ComparedCenters, batch: MessageBatch | None, message: 
     others = list(batch.details.messages)
     told = [message] if _says_columns(message) else []
     about_numbers = (*_flags_beside_numbers(told, others), *foreign_columns(message, others))
-    return [*about_numbers, *late_level_advice(message, others)]
+    known = batch.schema if schema is None else schema
+    return [*about_numbers, *late_level_advice(message, others), *late_unknown_levels(message, known)]
 
 
 def row_advice(
@@ -101,11 +106,16 @@ def row_advice(
     if scale is None and schema.scaling != "agreed":
         return
     usual = agreed_scale(schema) if scale is None else scale
+    compared = []
     for name, feature in _numbers(schema, ("number",)):
         known, own = (values[:, feature][~np.isnan(values[:, feature])] for values in (centers, rows))
         if scale is None:
             known, own = (values * usual.scale[feature] + usual.shift[feature] for values in (known, own))
-        if len(known) and len(own) and _is_foreign(_range_of(own), _range_about(known, usual, feature)):
+        if len(known) and len(own):
+            compared.append((name, _range_of(own), _range_about(known, usual, feature)))
+    if compared:
+        names, of_rows, of_clusters = zip(*compared, strict=True)
+        for name in compress(names, are_foreign(np.array(of_rows), np.array([of_clusters]))):
             yield Notice(
                 "other unit",
                 f"column {name!r} of the new rows lies far from that of the rows behind the clusters: is it in the "
@@ -116,14 +126,15 @@ def row_advice(
 def _range_of(cells: Array) -> Array:
     """As in `_ranges`, of cells."""
     mean, spread = float(cells.mean(dtype=np.float64)), float(cells.std(dtype=np.float64))
-    return np.array([mean - 2 * spread, mean + 2 * spread, mean, spread if len(cells) >= FEWEST_CELLS else np.nan])
+    known = spread if len(cells) >= FEWEST_CELLS else np.nan
+    return np.array([mean - 2 * spread, mean + 2 * spread, mean, known, len(cells)])
 
 
 def _range_about(centers: Array, scale: CommonScale, feature: int) -> Array:
-    """As in `_ranges`, of all rows behind some clusters; no cluster lies outside."""
+    """As in `_ranges`, of all rows behind some clusters, whose number is not known; no cluster lies outside."""
     mean, spread = float(scale.shift[feature]), float(scale.scale[feature])
     lowest, highest = min(mean - 2 * spread, centers.min()), max(mean + 2 * spread, centers.max())
-    return np.array([[lowest, highest, mean, spread]])
+    return np.array([lowest, highest, mean, spread, np.nan])
 
 
 def unit_advice(ranges: Mapping[str, Mapping[str, Array]]) -> Iterator[Notice]:
@@ -131,8 +142,8 @@ def unit_advice(ranges: Mapping[str, Mapping[str, Array]]) -> Iterator[Notice]:
 
     Parameters
     ----------
-    ranges : mapping from the name of a device and a column to an array of shape (4,)
-        Lowest and highest value, more or less, mean and spread.
+    ranges : mapping from the name of a device and a column to an array of shape (5,)
+        Lowest and highest value, more or less, mean, spread and number of cells.
     """
     names = list(ranges)
     some = names[:: max(1, len(names) // MOST_COMPARED)]
@@ -152,13 +163,10 @@ def _foreign(
     device_id: str, own_ranges: Mapping[str, Array], ranges: Sequence[Mapping[str, Array]]
 ) -> Iterator[Notice]:
     whose = "the other devices" if len(ranges) > 1 else "the other device"
-    for name, own in own_ranges.items():
-        theirs = np.array([found[name] for found in ranges if name in found])
-        if len(theirs) and _is_foreign(own, theirs):
-            yield Notice(
-                "other unit",
-                f"column {name!r} of {device_id!r} lies far from that of {whose}: is it in the same unit?",
-            )
+    for name in foreign_names(own_ranges, ranges):
+        yield Notice(
+            "other unit", f"column {name!r} of {device_id!r} lies far from that of {whose}: is it in the same unit?"
+        )
 
 
 def _flags_beside_numbers(messages: list[DeviceMessage], others: list[DeviceMessage]) -> Iterator[Notice]:
@@ -190,21 +198,32 @@ def _says_columns(message: DeviceMessage) -> bool:
 
 
 def _ranges(message: DeviceMessage) -> dict[str, Array]:
-    """Range (center plus and minus two standard deviations), mean and spread of each column of numbers."""
+    """Range (center plus and minus two standard deviations), mean, spread and cells of each column of numbers."""
     assert message.details is not None
     assert message.details.observed is not None
     assert message.details.squares is not None
+    scale = _scale_of(message.schema)
     found = {}
     for name, feature in _numbers(message.schema):
         observed = message.details.observed[:, feature]
         known = observed > 0
         if known.any():
-            centers, cells = message.centers[known, feature].astype(np.float64), observed[known]
-            within = np.sqrt(message.details.squares[known, feature] / cells)
+            cells, width = observed[known], scale.scale[feature]
+            centers = message.centers[known, feature] * width + scale.shift[feature]
+            within = np.sqrt(message.details.squares[known, feature] / cells) * width
             mean = float(cells @ centers / cells.sum())
             spread = float(np.sqrt(cells @ (within**2 + (centers - mean) ** 2) / cells.sum()))
-            found[name] = np.array([(centers - 2 * within).min(), (centers + 2 * within).max(), mean, spread])
+            found[name] = np.array(
+                [(centers - 2 * within).min(), (centers + 2 * within).max(), mean, spread, cells.sum()]
+            )
     return found
+
+
+def _scale_of(schema: FeatureSchema) -> CommonScale:
+    """What puts centers that were sent in the units of the table."""
+    if schema.scaling == "agreed":
+        return agreed_scale(schema)
+    return CommonScale(np.zeros(schema.n_features), np.ones(schema.n_features))
 
 
 def _constant_columns(ranges: list[dict[str, Array]]) -> list[str]:
@@ -226,19 +245,6 @@ def _numbers(schema: FeatureSchema, kinds: tuple[str, ...] = ("number", "date"))
     for column in schema.columns or ():
         if column.kind in kinds:
             yield column.name, features.index(column.name)
-
-
-def _is_foreign(own: Array, theirs: Array) -> bool:
-    gap = max(own[0] - theirs[:, 1].max(), theirs[:, 0].min() - own[1])
-    if gap <= 0:
-        return False
-    usual = np.median(np.abs(theirs[:, 2:]), axis=0)
-    spread = np.fmax(own[3], usual[1])
-    with np.errstate(over="ignore"):  # infinite, where most are 0
-        logs = np.log(np.maximum(np.abs(own[2:]), 1e-300) / np.maximum(usual, 1e-300))
-    sizes = np.abs(logs)
-    is_factor = sizes.min() >= np.log(FOREIGN_BOTH) and np.ptp(logs) <= np.log(ALIKE)
-    return bool((sizes >= np.log(FOREIGN)).any() or is_factor or gap > FAR_APART * spread)
 
 
 def _dominant(batch: MessageBatch, center_labels: Array) -> Iterator[Notice]:

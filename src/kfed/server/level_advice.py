@@ -10,7 +10,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.text import folded, plural, quoted
-from kfed.wire import OTHER, Column, DeviceMessage, Notice, agreed_scale, features_by_column, respelled
+from kfed.wire import OTHER, Column, DeviceMessage, FeatureSchema, Notice, agreed_scale, features_by_column, respelled
 
 MOST_SPELLINGS = 3
 """Of more levels that differ in spelling alone, the others are not shown."""
@@ -59,6 +59,36 @@ def late_level_advice(message: DeviceMessage, others: Iterable[DeviceMessage]) -
                 f"{message.device_id!r} has no level of column {name!r} in common with the other devices; if it is the "
                 "same column, write its levels as the others do",
             )
+
+
+def late_unknown_levels(message: DeviceMessage, known: FeatureSchema) -> Iterator[Notice]:
+    """Say how many cells of a late device hold a level that no device of an aggregation has, unless all do.
+
+    Levels that differ from known ones in spelling alone are named by `late_level_advice`. Others are not shown.
+    """
+    schema, levels_of = message.schema, {column.name: column.levels for column in known.columns or ()}
+    for column, features in zip(schema.columns or (), features_by_column(schema), strict=True):
+        others = set(levels_of.get(column.name, ()))
+        again = respelled(sorted(column.levels), others)
+        is_new = np.array([level not in others and level not in again for level in column.levels], bool)
+        if is_new.any() and others.intersection(column.levels) - {OTHER}:
+            n_cells = round(float(_cells_of_levels(message, features)[is_new].sum()))
+            hold, count = ("holds", "counts") if n_cells == 1 else ("hold", "count")
+            yield Notice(
+                "unknown level",
+                f"{plural(n_cells, 'cell')} of column {column.name!r} of {message.device_id!r} {hold} a level that the "
+                f"other devices do not have, and {count} as none of theirs",
+            )
+
+
+def _cells_of_levels(message: DeviceMessage, features: slice) -> Array:
+    """How many cells of a category hold each level, in the groups that were sent."""
+    details = message.details
+    cells = message.counts[:, None] if details is None or details.observed is None else details.observed[:, features]
+    centers = (
+        message.centers if message.schema.scaling != "agreed" else agreed_scale(message.schema).undo(message.centers)
+    )
+    return np.asarray((cells * np.nan_to_num(centers[:, features])).sum(axis=0))
 
 
 def new_level_advice(column: Column, words: Sequence[str], codes: Array) -> Iterator[Notice]:

@@ -22,10 +22,12 @@ from kfed.server import Aggregation
 from kfed.site import kept_file
 from kfed.site.clustered import clustered
 from kfed.site.notices import about_clustering
-from kfed.site.read import is_plain, is_table_name, read_columns, read_table
+from kfed.site.read import is_table_name, read_columns, read_table
 from kfed.site.rows_behind import check_same_rows
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
+from kfed.site.warning import OF_DEVICE, warn_of_table
+from kfed.site.wide import taken_as_is
 from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice
 
 _READING = ("columns", "exclude", "id_column", "weight_column", "header", "sheet")
@@ -65,11 +67,13 @@ def cluster_file(
         Send centers rounded to so many bits a number.
     **options
         columns, exclude, id_column, weight_column, header and sheet as in `read_table`; random_state, small_clusters,
-        privacy, moments and max_bytes as in `cluster_table`.
+        privacy, moments, max_bytes and warn as in `cluster_table`.
     """
     reading = {name: options.pop(name) for name in _READING if name in options}
-    if as_is is None:
-        as_is = scale is not None or (schema is None and is_plain(path, reading.get("header"), reading.get("sheet")))
+    said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}
+    is_open = as_is is None and scale is None and schema is None
+    is_plain, wide = taken_as_is(path, said["header"], said["sheet"]) if is_open else (scale is not None, [])
+    as_is = is_plain if as_is is None else as_is
     if as_is and kinds:
         raise InvalidInputError("--kinds cannot be used with --as-is or --scale, which take numbers as they are")
     if as_is:
@@ -80,8 +84,8 @@ def cluster_file(
         agreed = schema if schema is None or isinstance(schema, FeatureSchema) else read_schema(schema)
         reading |= {"schema": agreed, "kinds": kinds, "missing": missing}
         table = read_columns(path, min_cluster_size=min_cluster_size, **reading)
+    table = replace(table, notices=(*wide, *table.notices))
     kept = cluster_table(table, n_local_clusters, device_id, min_cluster_size=min_cluster_size, bits=bits, **options)
-    said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}
     return replace(kept, **said)
 
 
@@ -97,6 +101,7 @@ def cluster_table(
     moments: bool = False,
     max_bytes: int | None = None,
     bits: int | None = None,
+    warn: bool = True,
 ) -> LocalFile:
     """Cluster the rows of a site, and keep what labels them later.
 
@@ -107,10 +112,8 @@ def cluster_table(
         a cluster holds.
     n_local_clusters : int or "auto" or None
         How many clusters to look for; "auto" finds how many there are, and None makes a fine summary.
-    device_id : str
-        The name of the site.
-    random_state : int
-        Decides every random choice, together with the name of the site.
+    device_id, random_state : str and int
+        The name of the site, and the seed that decides every random choice together with it.
     min_cluster_size : int
         Clusters of fewer different rows (or ids, if there are any), or whose center could reveal a row, are not sent;
         see `kfed.cluster_device`.
@@ -122,6 +125,8 @@ def cluster_table(
         Whether the message also holds the scatter of all rows, see `with_moments`.
     max_bytes : int, optional
         The most bytes that the message of a summary may take, with centers of so many `bits` if they are given.
+    warn : bool
+        Whether a `TableWarning` has each notice that may be a mistake.
 
     Returns
     -------
@@ -140,6 +145,8 @@ def cluster_table(
     how |= {"small_clusters": small_clusters, "moments": moments, "max_bytes": max_bytes, "bits": bits}
     clustering = clustered(table, n_local_clusters, **how)
     said = (*table.notices, *about_clustering(table, clustering, n_local_clusters, min_cluster_size))
+    if warn:
+        warn_of_table(said, OF_DEVICE if table.schema is None and min_cluster_size > 1 else ())
     about: dict[str, Any] = {"notices": said, "min_cluster_size": min_cluster_size, "bits": bits}
     return LocalFile(device_id, replace(clustering, index=table.index), table.row_ids, table.id_column, **about)
 
@@ -150,20 +157,16 @@ class LocalFile(KfedFile):
 
     Parameters
     ----------
-    device_id : str
-        The name of the device.
-    clustering : LocalClustering
-        Its local clustering.
+    device_id, clustering : str and LocalClustering
+        The name of the device, and its local clustering.
     row_ids, id_column : sequence of str, and str, optional
         An id for each row, and the name of the column that the ids came from.
     notices : sequence of Notice
         What to look at in the table; they are not kept in the file.
     weight_column : str, optional
         The name of the column that says how much a row counts.
-    min_cluster_size : int, optional
-        The floor that the rows were clustered with.
-    bits : int, optional
-        How many bits a number of a center has in the message, if centers are rounded.
+    min_cluster_size, bits : int, optional
+        The floor that the rows were clustered with; bits of a number in the message, if centers are rounded.
     refined : str, optional
         The fingerprint of the global clusters that a second message was made about.
     header, sheet : bool and str, optional

@@ -15,6 +15,7 @@ from kfed._base.files import about
 from kfed.errors import OutputExistsError
 from kfed.server import HasCenters, distances
 from kfed.site.read import open_table, read_columns, read_table
+from kfed.site.warning import warn_of_table
 from kfed.wire import FeatureSchema, Notice, agreed_scale
 
 
@@ -105,6 +106,11 @@ def label_rows(
         The scale that the devices agreed on, if their rows were on one.
     header, sheet
         As in `read_table`.
+
+    Returns
+    -------
+    LabelledRows
+        A `TableWarning` has each of its `notices` that may be a mistake.
     """
     schema = clusters.schema
     if schema is not None and schema.columns is not None:
@@ -117,6 +123,7 @@ def label_rows(
     notices = list(rows.notices)
     with about(path):
         found = distances(clusters, values, notices.append)
+    warn_of_table(notices)
     found[np.isnan(values).all(axis=1)] = np.nan
     labels = np.nan_to_num(found).argmin(axis=1)
     return LabelledRows(

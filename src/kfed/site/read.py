@@ -6,6 +6,7 @@ Columns are chosen by name, or by position ("0", "1", ...) in a file without nam
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,8 +35,6 @@ from kfed.wire import FeatureSchema, Notice
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
-MOST_SPREADS = 256
-"""A table of more columns is sent without the spread of each."""
 
 WHAT = {
     "number": "a number",
@@ -196,12 +195,6 @@ def open_table(path: Any, header: bool | None = None, sheet: str | None = None) 
     )
 
 
-def is_plain(path: Any, header: bool | None, sheet: str | None) -> bool:
-    """Whether the numbers of a table are taken as they are, unless something else is said."""
-    reader = open_table(path, header, sheet)
-    return isinstance(reader, NpyReader) or len(reader.names) > MOST_SPREADS
-
-
 def is_table_name(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a table by the ending of its name."""
     name = os.fspath(path).lower()
@@ -289,9 +282,9 @@ def _with_rows(table: Table, cells: Mapping[str, Cells], choice: ColumnChoice) -
 
 
 def _repeated(cells: Mapping[str, Cells], id_column: str | None) -> list[Notice]:
-    ids = [] if id_column is None else cells[id_column].as_texts()
-    n_repeated = len(ids) - len(set(ids))
-    text = f"{plural(n_repeated, 'row')} {'has' if n_repeated == 1 else 'have'} an id that another row has, too"
+    counts = Counter([] if id_column is None else cells[id_column].as_texts())
+    n_repeated = sum(count for count in counts.values() if count > 1)
+    text = f"{plural(n_repeated, 'row')} have an id that another row has, too"
     return [Notice("repeated id", text)] if n_repeated else []
 
 

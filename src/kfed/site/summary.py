@@ -112,12 +112,12 @@ def units_that_differ(summaries: Mapping[str, TableSummary]) -> list[Notice]:
 
 
 def _ranges(summary: TableSummary) -> dict[str, Array]:
-    """Mean plus and minus two standard deviations, mean and spread of each column of numbers that is told."""
+    """Mean plus and minus two standard deviations, mean, spread and cells of each column of numbers that is told."""
     found = {}
     for one in summary.columns:
         if one.column.kind in ("number", "date") and one.count > 0:
             mean, spread = one.means[0], math.sqrt(one.variances[0])
-            found[one.column.name] = np.array([mean - 2 * spread, mean + 2 * spread, mean, spread])
+            found[one.column.name] = np.array([mean - 2 * spread, mean + 2 * spread, mean, spread, one.count])
     return found
 
 

@@ -6,13 +6,13 @@ Who runs on which thread::
       │ asks     ▲ gets back
       ├──────────┼─ Receipt  ─ kfed-committer    Committer ──> Store    changes to devices and federations, in batches
       ├──────────┼─ Clusters ─ kfed-aggregator   Aggregator ─> Store    reads messages, Algorithm 2, saves clusterings
-      ├──────────┼─ Device   ─ kfed-reader       Readers ──> Store      single reads
-      └──────────┴─ Clusters ─ asyncio           Aggregator ─> Store    loads saved clusterings at the start, and after
-                                                                        reading back; saves those of older versions anew
+      └──────────┴─ Device   ─ kfed-reader       Readers ──> Store      single reads
 
 Threads get frozen values and return frozen values; what changes, changes on the event loop. `Store` guards its writes
 with a lock; the totals that the event loop reads from it are replaced whole, whenever the store is read back or the
-committer has written. The event loop itself neither reads the database nor writes it.
+committer has written. At the start, and when the store is read back after a doubtful write, the event loop loads
+saved clusters itself, in one step, so that nobody sees half of them; those of older versions it completes from the
+stored messages, and saves once more.
 """
 
 from kfed.coordinator.core.administration import Administration

@@ -93,20 +93,8 @@ class Aggregator:
         second = self._store.second.of(federation.id, clusters.version - 1) if clusters.rounds > 1 else []
         return refined_aggregation(first, second) if second else first
 
-    def load(self, saved: Iterable[SavedClustering]) -> dict[int, Clusters | Exception | None]:
-        """Read saved clusters, by federation; an error stands for those that cannot be read. Slow, like `messages`."""
-        return {one.federation_id: self._loaded(one) for one in saved}
-
-    def _loaded(self, saved: SavedClustering) -> Clusters | Exception | None:
-        try:
-            return None if saved.payload is None else self._retraced(saved.federation_id, saved.payload)
-        except ProblemError:
-            raise
-        except Exception as error:  # whatever is wrong with these clusters, other federations are served
-            return error
-
-    def _retraced(self, federation_id: int, payload: bytes) -> Clusters:
-        """The clusters; in those of older versions, find out which of the stored messages they were made of."""
+    def load(self, federation_id: int, payload: bytes) -> Clusters:
+        """Read saved clusters; in those of older versions, find out which of the stored messages they were made of."""
         clusters = Clusters.from_bytes(payload)
         if clusters.sequences.any():
             return clusters

@@ -85,14 +85,12 @@ class Latecomers:
         clusters = live.clusters
         if clusters is None or message.device_id in clusters:
             return ()
-        if clusters.columns is None:
+        if clusters.columns is None or len(clusters.columns.columns or ()) > MAX_COLUMNS:
             return self._shown(live, message.device_id, tuple(late_advice(clusters, None, message)))
-        if len(clusters.columns.columns or ()) > MAX_COLUMNS:
-            return ()
         key = (live.federation.id, live.version, message.device_id, message.digest())
         if key not in self._said:
             batch = await self._compared_with(live.federation.id, clusters)
-            found = await self._read(late_advice, clusters, batch, message)
+            found = await self._read(late_advice, clusters, batch, message, clusters.columns)
             self._said[key] = tuple(found[:MAX_OF_DEVICE])
         while len(self._said) > MAX_REMEMBERED:
             del self._said[next(iter(self._said))]

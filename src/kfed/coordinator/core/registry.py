@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from kfed.coordinator.core.clusters import Clusters, in_words
 from kfed.coordinator.core.live import Live, unreadable
 from kfed.coordinator.federation import Federation
+from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.store import Contents, SavedClustering
 
 
 class Registry:
-    """Federations by name."""
+    """Federations by name. `load` reads the clusters of a federation from what was saved of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[int, bytes], Clusters]) -> None:
+        self._load = load
         self._lives: dict[str, Live] = {}
         self._n_restored = 0
 
@@ -34,17 +36,9 @@ class Registry:
         """Show a federation no longer."""
         self._lives.pop(live.federation.name, None)
 
-    def unread(self, contents: Contents) -> list[SavedClustering]:
-        """The clusterings that are not shown yet, which have to be read before `show`."""
-        versions = {live.federation.id: live.version for live in self._known(contents).values()}
-        return [saved for saved in contents.clusterings if versions.get(saved.federation_id) != saved.version]
-
-    def show(self, contents: Contents, clusters: Mapping[int, Clusters | Exception | None]) -> None:
-        """Show what the store holds, and nothing else; devices may have gone since its clusters were made.
-
-        `clusters` are those of `unread`, by federation, or why they cannot be read.
-        """
-        before = self._known(contents)
+    def show(self, contents: Contents) -> None:
+        """Show what the store holds, and nothing else; devices may have gone since its clusters were made."""
+        before = self._lives if contents.n_restored == self._n_restored else {}
         self._lives, self._n_restored = {}, contents.n_restored
         for federation in contents.federations:
             live = before.get(federation.name)
@@ -55,26 +49,25 @@ class Registry:
         by_id = {live.federation.id: live for live in self.all()}
         for saved in contents.clusterings:
             if saved.federation_id in by_id:
-                live = by_id[saved.federation_id]
-                live.is_unsettled = True
-                if saved.version != live.version:
-                    _show_clusters(live, saved, clusters[saved.federation_id])
+                self._show_clusters(by_id[saved.federation_id], saved)
         for damaged in contents.damaged:
             live = unreadable(damaged)
             self._lives[live.federation.name] = live
 
-    def _known(self, contents: Contents) -> dict[str, Live]:
-        """What is shown now, unless a backup was restored since."""
-        return self._lives if contents.n_restored == self._n_restored else {}
-
-
-def _show_clusters(live: Live, saved: SavedClustering, clusters: Clusters | Exception | None) -> None:
-    if isinstance(clusters, Exception):
-        live.version = saved.version
-        live.disable(
-            f"its clusters cannot be read ({clusters}); the administrator can aggregate anew", can_be_mended=True
-        )
-    else:
+    def _show_clusters(self, live: Live, saved: SavedClustering) -> None:
+        live.is_unsettled = True
+        if saved.version == live.version:
+            return
+        try:
+            clusters = None if saved.payload is None else self._load(saved.federation_id, saved.payload)
+        except ProblemError:
+            raise
+        except Exception as error:  # whatever is wrong with these clusters, other federations are served
+            live.version = saved.version
+            live.disable(
+                f"its clusters cannot be read ({error}); the administrator can aggregate anew", can_be_mended=True
+            )
+            return
         live.publish(clusters, saved.version, saved.remark or "")
         if clusters is not None:
             how = "refined by second messages" if clusters.rounds > 1 else "aggregated"

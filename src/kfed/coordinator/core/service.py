@@ -1,8 +1,7 @@
 """`Coordinator`: federations, the devices that join, leave or come late, and the clusters made of them.
 
 Everything in this file runs on the event loop. `Committer` and `Aggregator` do what takes long on threads of their own
-and return a result, and what is read back is read on another; what a federation shows changes on the event loop alone.
-`kfed.coordinator.core` draws the threads.
+and return a result; what a federation shows changes here, and only here. `kfed.coordinator.core` draws the threads.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.federation import Admission, Tally, is_due
 from kfed.coordinator.problems import DamagedMessagesError, ProblemError, StoreUnavailableError
 from kfed.coordinator.security import matches
-from kfed.coordinator.store import Contents, Departure, Device, Receipt, Store
+from kfed.coordinator.store import Departure, Device, Receipt, Store
 from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
@@ -61,7 +60,7 @@ class Coordinator:
         self._turns_of_reading = Turns()  # an aggregation under way must not keep devices waiting
         self._epoch = 0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._registry = Registry()
+        self._registry = Registry(self._aggregator.load)
         self.administration = Administration(
             store, self._registry, self.clock, self._read_back_if_in_doubt, self._write, self._changed
         )
@@ -75,7 +74,8 @@ class Coordinator:
     async def start(self) -> None:
         """Load what the store holds, and begin to look for deadlines."""
         self._committer = Committer(self.store, self.measures.batch.observe)
-        await self._show(await asyncio.to_thread(self.store.read_back))
+        self._registry.show(self.store.read_back())
+        self._epoch = self.store.epoch
         self._in_background(self._tick())
 
     async def stop(self) -> None:
@@ -115,13 +115,8 @@ class Coordinator:
 
     async def _read_back(self) -> None:
         if self._is_behind():
-            await self._show(await self._committer.change(self.store.read_back))
-
-    async def _show(self, contents: Contents) -> None:
-        """Show what was read back. Until then the epoch is another, so that nobody else writes meanwhile."""
-        clusters = await asyncio.to_thread(self._aggregator.load, self._registry.unread(contents))
-        self._registry.show(contents, clusters)
-        self._epoch = self.store.epoch
+            self._registry.show(await self._committer.change(self.store.read_back))
+            self._epoch = self.store.epoch
 
     def _is_behind(self) -> bool:
         return self.store.is_in_doubt or self._epoch != self.store.epoch
