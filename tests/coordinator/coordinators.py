@@ -50,6 +50,14 @@ def messages(n_devices, seed=0, **options):
     ]
 
 
+def is_on_event_loop():
+    """Whether the thread that asks is one that runs an event loop."""
+    try:
+        return asyncio.get_running_loop().is_running()
+    except RuntimeError:
+        return False
+
+
 class Caller:
     """Calls a coordinator over an HTTP client: as its administrator, and as devices of its federations."""
 
