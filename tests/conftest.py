@@ -35,9 +35,21 @@ def full_dpi(monkeypatch):
 @pytest.fixture
 def few_compared(monkeypatch):
     """Where nobody says how many clusters there are, compare few numbers, by few resamplings."""
-    monkeypatch.setattr("kfed.server.finding_k.COMPARED", range(2, 7))
-    monkeypatch.setattr("kfed.server.finding_k.MORE", range(7, 9))
-    monkeypatch.setattr("kfed.server.finding_k.compare_k", partial(kfed.compare_k, n_resamplings=6))
+    _compare_few(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def few_compared_in_module():
+    """What `few_compared` does, for all tests of a module."""
+    with pytest.MonkeyPatch.context() as patched:
+        _compare_few(patched)
+        yield
+
+
+def _compare_few(patched):
+    patched.setattr("kfed.server.finding_k.COMPARED", range(2, 7))
+    patched.setattr("kfed.server.finding_k.MORE", range(7, 9))
+    patched.setattr("kfed.server.finding_k.compare_k", partial(kfed.compare_k, n_resamplings=6))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -30,18 +31,23 @@ def shaky(compare):
 
 
 @pytest.fixture(params=SAID)
-def level(request, monkeypatch):
+def level(request):
     """A level, and clusters whose number is as sure as that."""
-    if request.param == "stands out":
-        monkeypatch.setattr("kfed.server.finding_k.compare_k", shaky(kfed.compare_k))
+    return request.param, clusters_of(request.param)
+
+
+@cache
+def clusters_of(level):
     sent = sites_of_four_groups(3, 60)
-    if request.param == "none stands out":
+    if level == "none stands out":
         rng = np.random.default_rng(0)
         local = kfed.cluster_fleet([rng.normal(size=(200, 4)) for _ in range(5)], random_state=0)
         sent = [own.to_message(f"g{i}") for i, own in enumerate(local)]
-    with warnings.catch_warnings():
+    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         warnings.simplefilter("ignore", kfed.AggregationWarning)
-        return request.param, kfed.aggregate(sent)
+        if level == "stands out":
+            patched.setattr("kfed.server.finding_k.compare_k", shaky(kfed.compare_k))
+        return kfed.aggregate(sent)
 
 
 def test_each_level_has_its_words_and_no_other(level):
@@ -91,7 +97,7 @@ def test_a_file_without_the_comparison_is_still_read(level):
 
 @pytest.mark.parametrize("damage", ["lengths", "order", "facts", "number"])
 def test_a_comparison_that_does_not_fit_is_refused(damage):
-    tensors, facts = to_parts(kfed.aggregate(sites_of_four_groups(3, 60)))
+    tensors, facts = to_parts(clusters_of("reliable"))
     values = tensors["k_comparison_n_clusters"]
     if damage == "lengths":
         tensors["k_comparison_weakest"] = tensors["k_comparison_weakest"][1:].copy()
@@ -117,11 +123,7 @@ def test_the_picture_is_of_what_the_number_was_found_by(level):
 
 
 def test_where_no_number_stands_out_there_is_advice_and_not_every_device_is_named():
-    rng = np.random.default_rng(0)
-    local = kfed.cluster_fleet([rng.normal(size=(200, 4)) for _ in range(5)], random_state=0)
-    with pytest.warns(kfed.AggregationWarning):
-        found = kfed.aggregate([own.to_message(f"g{i}") for i, own in enumerate(local)])
-    assessment = diagnose(found).assessment
+    assessment = diagnose(clusters_of("none stands out")).assessment
     assert assessment.conclusion().answer == "unstable"
     assert "standard deviations apart." in assessment.conclusion().meaning[0]
     advice = list(assessment.advice())

@@ -162,8 +162,8 @@ def test_with_a_coordinator_one_kind_of_patient_gets_one_cluster_at_all_clinics(
                 found.setdefault(kinds[row["patient"]], Counter())[row["cluster"]] += 1
     clusters = {kind: counts.most_common(1)[0] for kind, counts in found.items()}
     assert len({cluster for cluster, _ in clusters.values()}) == 4
-    # The center of five young patients in rare wards is sent without their age, which one of them lacks, and goes to the
-    # frail; and clinics see no center of fewer than three clinics, by which they could tell these patients otherwise.
+    # The center of five young patients in rare wards is sent without their age, which one of them lacks, and goes to
+    # the frail. Clinics see no center of fewer than three clinics, by which they could tell these patients otherwise.
     assert sum(n_agreed for _, n_agreed in clusters.values()) >= 0.99 * sum(
         sum(counts.values()) for counts in found.values()
     )

@@ -11,6 +11,8 @@ from k_worlds import sent_by, square_of_places
 from kfed.coordinator.names import FOUND_HEADER
 from kfed.insight import diagnose
 
+pytestmark = pytest.mark.usefixtures("few_compared_in_module")
+
 
 def summaries():
     """What six devices that are alike send of sixteen clusters, without a number."""
@@ -25,7 +27,7 @@ def sent():
 
 
 @pytest.fixture(scope="module")
-def expected(sent):
+def expected(sent, few_compared_in_module):
     return kfed.aggregate(sent)
 
 
