@@ -21,7 +21,7 @@ SKLEARN_SUFFIXES = (".joblib", ".pkl")
 @app.command(
     epilog="`kfed export clusters.kfed -o model.kfed`   for `kfed label new.csv --clusters model.kfed`\n\n"
     "`kfed export clusters.kfed -o model.joblib`   a fitted scikit-learn estimator: "
-    "joblib.load(...).predict(X), where X is a data frame with the columns of the tables, without missing cells"
+    "joblib.load(...).predict(X), where X is a data frame with the columns of the tables"
 )
 def export(
     clusters: Annotated[Path, typer.Argument(metavar="CLUSTERS", help="An aggregation, from `kfed aggregate`.")],

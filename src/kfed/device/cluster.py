@@ -42,12 +42,12 @@ def cluster_device(
     random_state: RandomState = None,
     device_id: str = "",
     min_cluster_size: int = MIN_CLUSTER_SIZE,
+    max_bytes: int | None = None,
     small_clusters: Literal["withhold", "borrow"] = "withhold",
     max_iterations: int = MAX_ITERATIONS,
     measure_deviation: bool = True,
     n_jobs: int | None = None,
     privacy: Privacy | None = None,
-    max_bytes: int | None = None,
 ) -> LocalClustering:
     """Cluster the points of one device (Algorithm 1 of the paper), or summarise them.
 

@@ -41,6 +41,7 @@ def cluster_fleet(
     n_local_clusters: int | Literal["auto"] | Sequence[int | Literal["auto"]] | None = None,
     *,
     max_local_clusters: int = MAX_LOCAL_CLUSTERS,
+    max_bytes: int | None = None,
     device_ids: Sequence[str] | None = None,
     sample_weights: Sequence[Any] | None = None,
     random_state: RandomState = None,
@@ -51,7 +52,6 @@ def cluster_fleet(
     n_jobs: int | None = None,
     progress: bool | None = None,
     privacy: Privacy | None = None,
-    max_bytes: int | None = None,
 ) -> list[LocalClustering]:
     """Run Algorithm 1 on every device of a simulated fleet.
 

@@ -35,6 +35,9 @@ PAPER = {
 N_STARTS, START_ROUNDS = 3, 20
 """IFCA's starts from other first parameters, and how many rounds each runs before the best is chosen."""
 
+ON_MNIST: dict[str, Any] = {"requires": ("mnist",), "package": "torch", "side_by_side": 2}
+"""How such experiments are run: two networks at a time, with a thread each."""
+
 Fitted = tuple["Evaluation", "Communication", dict[str, Any]]
 
 
