@@ -1,6 +1,7 @@
 """How many clusters, by which rule and why: a coordinator says the same on its page, to devices and in its files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -109,3 +110,14 @@ def test_after_a_restart_it_is_said_again_and_the_last_change_is_no_creation(run
     assert after["last_change"] == "aggregated: 16 clusters of 6 devices"
     assert after["changed_at"] == pytest.approx(before["changed_at"], abs=5)
     assert get(caller, "comparison").json() == compared
+
+
+@pytest.mark.parametrize(("weakest", "certainty"), [(1.0, "reliable"), (0.87, "stands out")])
+def test_a_number_that_stands_out_is_taken_with_auto_as_in_files(caller, sent, weakest, certainty, monkeypatch):
+    def shaky(*args, **options):
+        found = kfed.compare_k(*args, n_resamplings=6, **options)
+        return replace(found, weakest=np.minimum(found.weakest, weakest))
+
+    monkeypatch.setattr("kfed.server.finding_k.compare_k", shaky)
+    shown = caller.create_aggregated(sent, n_clusters="auto")
+    assert (shown["n_clusters_found"], shown["certainty"]) == (16, certainty)

@@ -180,8 +180,8 @@ class Aggregator:
 
 
 def _check_sure(found: Aggregation, federation: Federation) -> None:
-    """Raise if the number of clusters is a guess: people choose one instead."""
-    if found.k_choice is not None and not found.k_choice.is_reliable:
+    """Raise if no number of clusters stands out, as `kfed aggregate -k auto` does: people choose one instead."""
+    if found.k_choice is not None and not found.k_choice.stands_out:
         raise NoReliableKError(
             f"{found.k_choice}; the administrator has to choose a number: kfed federation aggregate "
             f"{federation.name} -k N"
