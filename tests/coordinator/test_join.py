@@ -546,11 +546,12 @@ def test_where_only_a_clear_number_is_taken_a_site_says_once_who_has_to_choose_i
     run_server, folder, few_compared
 ):
     url = one_cloud(run_server, "-k", "auto")
-    for site in ("north", "south"):
+    for site in ("north", "south", "east"):
         run(*join_cloud(url, site, "--no-wait"))
-    said = run(*join_cloud(url, "east", "-o", "labels.csv", "--timeout", 4), code=1)
     told = "the administrator has to choose a number: kfed federation aggregate sites -k N"
-    said = " ".join(said.split())
+    with httpx.Client(base_url=url) as administrator:
+        Caller(administrator).wait_for(lambda shown: told in shown["remark"], "sites", seconds=60)
+    said = " ".join(run(*join_cloud(url, "east", "-o", "labels.csv", "--timeout", 1), code=1).split())
     assert said.count("sent; 3 devices joined (quorum 3); the clusters are not ready yet; no number of") == 1
     assert told in said
     assert "run the same command again later" in said
