@@ -5,6 +5,7 @@ import pytest
 
 import kfed
 from k_worlds import changed, sent_by, shared_digits, square_of_places
+from kfed.server import ComparisonWords
 from worlds import mixture_world, rotation
 
 # Unsure ---------------------------------------------------------------------------------------------------------
@@ -30,7 +31,7 @@ def test_where_no_k_is_reliable_the_best_of_those_compared_is_taken_and_it_is_sa
     assert result.k_choice.comparison is not None
     assert result.n_clusters == result.k_choice.n_clusters == result.k_choice.comparison.best
     assert not result.k_choice.is_reliable
-    assert result.k_choice.comparison.taken_by in result.k_choice.reason
+    assert ComparisonWords(result.k_choice.comparison).taken_by in result.k_choice.reason
     assert kfed.Aggregation.from_bytes(result.to_bytes()).k_choice.reason == result.k_choice.reason
 
 

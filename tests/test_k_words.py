@@ -10,6 +10,7 @@ import pytest
 import kfed
 from kfed._base import figures, files
 from kfed.insight import cluster_report, diagnose
+from kfed.server import ComparisonWords
 from kfed.wire import to_parts
 from test_compare_k import sites_of_four_groups
 
@@ -56,7 +57,7 @@ def test_each_level_has_its_words_and_no_other(level):
     assert str(found.k_choice).startswith(SAID[certainty])
     unsure = [notice.text for notice in found.notices if notice.code == "unsure k"]
     assert unsure == ([] if certainty == "reliable" else [str(found.k_choice)])
-    compared = found.k_choice.comparison
+    compared = ComparisonWords(found.k_choice.comparison)
     assert compared.conclusion().text.startswith(SAID[certainty])
     assert compared.conclusion().is_good == (True if certainty == "reliable" else None)
     assert compared.finding == found.k_choice.finding

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from kfed.cli._report import on_terminal
 from kfed.cli._terminal import claim, note, print_json, say
-from kfed.server import Aggregation, KComparison, aggregate, compare_k
+from kfed.server import Aggregation, ComparisonWords, KComparison, aggregate, compare_k
 from kfed.wire import DeviceMessage
 
 ABOUT_CLUSTERS = ("set aside", "empty clusters", "single center", "mixtures", "alike", "unsure k")
@@ -25,7 +25,7 @@ def show_comparison(found: KComparison, result: Aggregation, plot: Path | None, 
         facts = {"plot": None if plot is None else str(plot), "warnings": [notice._asdict() for notice in notices]}
         print_json(found.to_dict() | facts)
     else:
-        say(*on_terminal(found.blocks()))
+        say(*on_terminal(ComparisonWords(found).blocks()))
         if plot is not None:
             say(f"  [green]wrote[/]  {escape(str(plot))}")
     for notice in notices:

@@ -32,7 +32,7 @@ from kfed.cli._terminal import (
     say,
 )
 from kfed.errors import InvalidInputError
-from kfed.server import DEFAULT, Aggregation, Inbox, aggregate_refined, read_messages
+from kfed.server import DEFAULT, Aggregation, ComparisonWords, Inbox, aggregate_refined, read_messages
 from kfed.server import aggregate as aggregate_messages
 from kfed.wire import DeviceMessage, load
 
@@ -178,7 +178,8 @@ def _aggregate_auto(
         note("no clusters were written; choose a number from the table, and pass it with -k")
         raise typer.Exit(1)
     if not as_json:
-        say(*on_terminal([found.table(), Notes(tuple(found.notes()))]))  # the reason is said with the clusters
+        words = ComparisonWords(found)
+        say(*on_terminal([words.table(), Notes(tuple(words.notes()))]))  # the reason is said with the clusters
     return result
 
 

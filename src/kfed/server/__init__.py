@@ -14,6 +14,7 @@ from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, withou
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
+from kfed.server.k_words import ComparisonWords
 from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
@@ -36,6 +37,7 @@ __all__ = [
     "AggregationSettings",
     "ClusterModel",
     "Clustered",
+    "ComparisonWords",
     "Grouping",
     "HasCenters",
     "Inbox",

@@ -20,6 +20,8 @@ from kfed.server.auto_k import LACKING, choose_k
 from kfed.server.comparing import compare_k
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
+from kfed.server.k_standards import rises_at_the_end
+from kfed.server.k_words import ComparisonWords
 from kfed.wire import MessageBatch
 
 COMPARED, MORE = range(2, 13), range(13, 31)
@@ -50,7 +52,7 @@ def find_k(batch: MessageBatch, rule: str, n_jobs: int | None = None, min_device
         n_clusters=found.best,
         is_reliable=found.recommended is not None and not doubts,
         agreement=agreement,
-        reason="; ".join([*doubts, found.reason, found.taken_by]),
+        reason="; ".join([*doubts, found.reason, ComparisonWords(found).taken_by]),
         comparison=found,
     )
 
@@ -81,7 +83,7 @@ def _compared(
     values = {k for k in (*COMPARED, *around, also) if most is None or k <= most}
     more = {k for k in MORE if most is None or k <= most} - values
     found = compare_k(batch, values, rule=by, min_devices=min_devices, n_jobs=n_jobs)
-    if not (more and found.rises_at_the_end):
+    if not (more and rises_at_the_end(found)):
         return found
     try:
         return _together(found, compare_k(batch, more, rule=by, min_devices=min_devices, n_jobs=n_jobs))
@@ -105,8 +107,8 @@ def _doubts(
     """Say what speaks against a number that stands out."""
     if found.recommended is None:
         return
-    if found.doubt:
-        yield found.doubt
+    if not found.is_sure:
+        yield ComparisonWords(found).doubt
     if found.best != choice.n_clusters:
         yield f"distances and cost of all centers name {choice.n_clusters}"
     elif found.is_sure:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kfed._base.figures import axes_for, saved
+from kfed.server.k_words import ComparisonWords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def plot_comparison(
     ax.set_ylim(min(0.0, float(found.silhouettes.min()) - 0.05), 1.05)
     ax.locator_params(axis="x", integer=True)
     ax.set_xlabel("number of clusters, k")
-    ax.set_title(title or found.finding, loc="left")
+    ax.set_title(title or ComparisonWords(found).finding, loc="left")
     ax.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return saved(ax, path)

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kfed._base import text
 from kfed._base.array import Array
+from kfed._base.report import Block, Conclusion, Notes, TextTable
+from kfed.server.k_standards import (
+    ABOVE_ONE_CLOUD,
+    MOST_HELD,
+    STABLE,
+    SURE,
+    above_one_cloud,
+    are_clearer,
+    place_of,
+    rises_at_the_end,
+)
+from kfed.server.quality import LEAST_KNOWN
 
 if TYPE_CHECKING:
     from kfed.server.k_comparison import KComparison
+
+HEADINGS = ("k", "cost", "expl.", "silh.", "cloud", "C-H", "stability", "weakest")
+"""Short enough for a table on a terminal of 80 columns; `ComparisonWords.notes` says what they mean."""
 
 
 def finding(n_clusters: int, *, stands_out: bool, is_reliable: bool) -> str:
@@ -44,16 +60,117 @@ def ranges(values: Array) -> str:
     return " and ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
-def mean_and_range(agreements: Array) -> tuple[float, float, float]:
-    """The mean of those that are known, and the interval that holds nine in ten of them."""
-    known = agreements[np.isfinite(agreements)]
-    if len(known) == 0:
-        return (float("nan"),) * 3
-    low, high = np.quantile(known, [0.05, 0.95])
-    return float(known.mean()), float(low), float(high)
+@dataclass(frozen=True)
+class ComparisonWords:
+    """What is said of a comparison: the recommendation, the table and the notes."""
+
+    found: KComparison
+
+    @property
+    def finding(self) -> str:
+        """The number and how sure it is, without the reason."""
+        found = self.found
+        return finding(found.best, stands_out=found.recommended is not None, is_reliable=found.is_sure)
+
+    @property
+    def reason(self) -> str:
+        """Why this k is recommended, or why none is."""
+        found = self.found
+        if found.recommended is None:
+            return _why_none(found)
+        at = place_of(found.recommended, found)
+        return (
+            f"stable when devices are resampled (agreement {found.stability[at, 0]:.2f}, weakest cluster "
+            f"{found.weakest[at]:.2f}), and clearer than one cloud without clusters (silhouette "
+            f"{found.silhouettes[at]:.2f} against {found.silhouettes_of_one_cloud[at]:.2f})"
+        )
+
+    @property
+    def doubt(self) -> str:
+        """Why the number that stands out is not certain; nothing if it is, or if none stands out."""
+        found = self.found
+        if found.recommended is None or found.is_sure:
+            return ""
+        at = place_of(found.recommended, found)
+        agreement, weakest = float(found.stability[at, 0]), float(found.weakest[at])
+        below = f"weakest cluster {weakest:.2f}" if weakest < agreement else f"agreement {agreement:.2f}"
+        return f"{below} is below {SURE:g}"
+
+    @property
+    def taken_by(self) -> str:
+        """By what `best` was taken."""
+        best, compared = self.found.best, ranges(self.found.n_clusters)
+        if self.found.recommended is not None:
+            return f"k = {best} stands out among {compared}"
+        if not are_clearer(self.found).any():
+            return f"k = {best} is the smallest of {compared}, and others are clearer by chance alone"
+        return f"k = {best} is the best of {compared} by silhouette and stability"
+
+    def blocks(self) -> Iterator[Block]:
+        """Describe the comparison: the recommendation, the table and notes."""
+        yield self.conclusion()
+        yield self.table()
+        yield Notes(tuple(self.notes()))
+
+    def conclusion(self) -> Conclusion:
+        """The recommendation and its reason."""
+        reasons = "; ".join(filter(None, [self.doubt, self.reason, self.taken_by]))
+        return Conclusion(f"{self.finding}: {reasons}", True if self.found.is_sure else None)
+
+    def table(self) -> TextTable:
+        """A row for each k."""
+        return TextTable("", HEADINGS, tuple(_table_rows(self.found)), n_words=1)
+
+    def notes(self) -> Iterator[str]:
+        """What to know when reading the table."""
+        found = self.found
+        if found.share_known < 1:
+            silent = f"devices did not say how far {1 - found.share_known:.0%} of the rows spread"
+            consequence = (
+                "they are taken to spread as the others"
+                if found.share_known >= LEAST_KNOWN
+                else "costs, explained variance and silhouettes are those of the device centers"
+            )
+            yield f"{silent}; {consequence}"
+        elif found.inexact:
+            yield f"costs and explained variance are approximate: {found.inexact}"
+        few = found.n_clusters[2 * found.n_clusters > found.n_device_centers]
+        if len(few):
+            centers = text.plural(found.n_device_centers, "center")
+            yield f"{centers} say little from k = {few[0]} on: a cluster of a single center is always stable"
+        last = int(found.n_clusters[-1])
+        if rises_at_the_end(found):
+            yield f"the silhouette still rises at k = {last}, the largest that was compared; compare larger ones, too"
+        resamplings = text.plural(found.agreements.shape[1], "resampling")
+        yield (
+            "expl. is the share of the variance that clusters explain, silh. the silhouette, cloud the silhouette of "
+            "one cloud without clusters, C-H the Calinski-Harabasz index"
+        )
+        yield (
+            f"stability is the agreement (adjusted Rand index) with {resamplings} of the devices, with the range of "
+            "nine in ten of them; weakest is that of the least stable cluster"
+        )
 
 
-def table_rows(found: KComparison) -> Iterator[tuple[str, ...]]:
+def _why_none(found: KComparison) -> str:
+    if not np.isfinite(found.agreements).any():
+        return "all centers are from one device, so stability across devices is unknown"
+    if found.largest_share > MOST_HELD:
+        return f"one device has {found.largest_share:.0%} of the rows, so resampling the others says little"
+    if not are_clearer(found).any():
+        return (
+            "no k is clearly better than one cloud without clusters: the silhouette is at most "
+            f"{max(above_one_cloud(found).max(), 0):.3f} higher, and {ABOVE_ONE_CLOUD:g} would be clear"
+        )
+    at = place_of(found.best, found)
+    return (
+        "no k that is clearer than one cloud has stable clusters when devices are resampled; best is "
+        f"k = {found.best} (agreement {found.stability[at, 0]:.2f}, weakest cluster {found.weakest[at]:.2f}; "
+        f"{STABLE:g} would be stable)"
+    )
+
+
+def _table_rows(found: KComparison) -> Iterator[tuple[str, ...]]:
     """A row of cells for each k; the one that stands out has a star."""
     for at, k in enumerate(found.n_clusters.tolist()):
         mean, low, high = found.stability[at]

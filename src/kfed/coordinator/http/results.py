@@ -17,7 +17,7 @@ from kfed.coordinator.http.result_schemas import ComparisonAnswer
 from kfed.coordinator.problems import ProblemError
 from kfed.errors import KFedError
 from kfed.insight import cluster_report, profile_csv, to_html
-from kfed.server import Aggregation, KChoice, KComparison, compare_k, compare_usual, rule_for
+from kfed.server import Aggregation, ComparisonWords, KChoice, KComparison, compare_k, compare_usual, rule_for
 
 MAX_KEPT = 8
 MAX_CENTERS = 20_000
@@ -146,7 +146,8 @@ def _compared(found: KComparison, choice: KChoice | None = None) -> bytes:
     shown = set(ComparisonAnswer.model_fields)
     facts = {name: value for name, value in found.to_dict().items() if name in shown}
     certainty = "reliable" if found.is_sure else "none stands out" if found.recommended is None else "stands out"
-    facts |= {"notes": list(found.notes()), "conclusion": found.conclusion().text, "certainty": certainty}
+    words = ComparisonWords(found)
+    facts |= {"notes": list(words.notes()), "conclusion": words.conclusion().text, "certainty": certainty}
     if choice is not None:
         facts |= {"conclusion": str(choice), "certainty": choice.certainty}
     return json.dumps(facts).encode()
