@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kfed._base.identifier_names import names_rows
 from kfed.site import read_columns
 
 MEASURED = [
@@ -98,7 +97,6 @@ def test_whole_numbers_that_are_too_large_to_be_told_apart_are_an_identifier():
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_a_measurement_is_kept_though_all_of_its_values_differ(name):
-    assert not names_rows(name)
     assert left_out(table(**{name: shuffled(60)})) == []
 
 

@@ -14,7 +14,6 @@ from scipy import sparse
 import kfed
 from consoles import invoked as run
 from kfed.estimator import to_sklearn
-from kfed.estimator.table_encoder import TableEncoder
 from kfed.server import Aggregation
 from kfed.site import label_rows
 from kfed.wire import Column, Details
@@ -228,7 +227,7 @@ def test_scikit_learn_takes_the_table_that_was_clustered(folder):
         assert model.predict(rows).tolist() == expected.tolist()
         assert len(set(expected)) == 2
     with pytest.raises(kfed.InvalidInputError, match=r"takes no missing cells.* label such rows with `kfed label`"):
-        TableEncoder(clusters.schema).transform(frame.assign(age=np.nan))
+        model[0].set_params(clusters=None).transform(frame.assign(age=np.nan))
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import pytest
 
 import kfed
 from consoles import invoked as run
-from kfed._base.heavy_column import HeavyColumn
-from kfed.estimator.table_encoder import TableEncoder
+from kfed.estimator import to_sklearn
 from kfed.wire import Column, Details
 
 SCHEMA = kfed.FeatureSchema.of_columns([Column("age"), Column("dose")])
@@ -100,8 +99,10 @@ def test_a_summary_of_few_rows_says_that_nothing_is_told(folder):
     assert "counts, means and spreads of 1, no row; 1 other by names" in run("summarize", "part.csv").stdout
 
 
-def test_a_dominant_column_is_mended_by_an_option_that_every_table_takes():
-    assert "`kfed device --by-column`" in HeavyColumn(0, 0.999).text(["income"])
+def test_a_dominant_column_is_mended_by_an_option_that_every_table_takes(folder):
+    pd.read_csv("north.csv").eval("income = 10_000 * dose").to_csv("pay.csv", index=False)
+    assert "`kfed device --by-column`" in run("device", "pay.csv", "--as-is").stdout
+    assert "makes up" not in run("device", "pay.csv", "--by-column", "--force").stdout
 
 
 def test_before_a_number_is_chosen_the_data_is_warned_of_and_the_next_command_can_be_typed(folder):
@@ -141,8 +142,11 @@ def test_two_scales_are_refused_with_what_to_do(folder):
 def test_a_frame_that_mixes_types_is_refused_by_the_name_of_the_column_and_no_cell_is_shown():
     frame = pd.DataFrame({"age": [31.0, "about Mueller"], "dose": [1.0, 2.0], "note": ["x", "y"]})
     schema = kfed.FeatureSchema.of_columns([Column("age"), Column("dose"), Column("ward", "category", ("A", "B"))])
+    cells = Details(observed=np.full((2, 4), 9.0), squares=np.zeros((2, 4)))
+    message = kfed.DeviceMessage("a", np.eye(4)[2:], [9, 9], [0.0, 0.0], schema=schema, details=cells)
+    model = to_sklearn(kfed.aggregate([message], 2))
     with pytest.raises(kfed.InvalidInputError, match="column 'age' must hold cells of one type") as caught:
-        TableEncoder(schema).transform(frame.assign(ward="A"))
+        model.predict(frame.assign(ward="A"))
     assert "Mueller" not in str(caught.value)
     assert caught.value.__suppress_context__
 

@@ -21,7 +21,6 @@ from coordinators import ADMIN, MEANS, NO_TLS, SECRET, Caller, message, messages
 import kfed
 from consoles import SITES, exit_code, run, write_sites
 from kfed.coordinator.client import CoordinatorError, DeviceClient, Line, StillGathering
-from kfed.coordinator.client.line import _trusted
 
 
 @pytest.fixture
@@ -335,11 +334,12 @@ def test_the_command_for_later_can_be_pasted(url):
 
 
 def test_without_tls_no_certificates_are_read_and_none_would_be_trusted(monkeypatch, certificate):
-    read = []
+    read, verified_by, client = [], [], httpx.Client
     monkeypatch.setattr(ssl, "create_default_context", lambda *args, **options: read.append(options))
+    monkeypatch.setattr(httpx, "Client", lambda **options: verified_by.append(options["verify"]) or client(**options))
     Line("http://127.0.0.1:9").close()
     assert not read
-    empty = _trusted("http://127.0.0.1:9", None)
+    [empty] = verified_by
     assert (empty.verify_mode, empty.check_hostname, empty.get_ca_certs()) == (ssl.CERT_REQUIRED, True, [])
     Line("https://127.0.0.1:9", cafile=certificate / "cert.pem").close()
     assert read == [{"cafile": certificate / "cert.pem"}]
