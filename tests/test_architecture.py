@@ -1,5 +1,6 @@
-"""The page on the architecture is true: its picture is that of the contract, and its files exist."""
+"""The page on the architecture is true, as are its picture and its files; tests use rooms by their doors."""
 
+import ast
 import re
 import runpy
 import sys
@@ -11,6 +12,7 @@ from kfed.cli import app
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROOMS = [path.parent.relative_to(ROOT / "src").as_posix() for path in ROOT.glob("src/kfed/*/**/__init__.py")]
 FILE = re.compile(r"`([\w./]+\.(?:py|md|toml))`")
 
 
@@ -91,3 +93,27 @@ def test_a_row_takes_the_way_that_the_page_describes_and_no_other(tmp_path, monk
 
 def test_every_helper_is_on_the_way_without_a_number(tmp_path, monkeypatch):
     assert HELPERS - walked(monkeypatch, tmp_path, "") == set()
+
+
+def imports_from(path):
+    """Pairs of a module and a name that a file imports from it."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    return {(node.module, alias.name) for node in nodes for alias in node.names}
+
+
+def exported_by(room):
+    """The names that the `__init__` of a room imports from its files."""
+    return {name for module, name in imports_from(ROOT / "src" / room / "__init__.py") if module.startswith("kfed.")}
+
+
+def test_tests_import_from_inside_a_room_only_what_the_room_does_not_export():
+    exported = {room: exported_by(room) for room in ROOMS}
+    found = {
+        (path.relative_to(ROOT).as_posix(), module, name)
+        for path in (ROOT / "tests").rglob("*.py")
+        for module, name in imports_from(path)
+        for room in ROOMS
+        if module.replace(".", "/").startswith(f"{room}/") and name in exported[room]
+    }
+    assert found == set()

@@ -15,7 +15,7 @@ import pytest
 
 import kfed
 from consoles import SITES, run, said
-from kfed.experiments.demo import run_demo
+from kfed.experiments import run_demo
 from kfed.site import LocalFile, read_scale, read_table
 from kfed.wire import Column, Details
 from three_sites import (

@@ -9,8 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import kfed
 from clinics import SCHEMA, SECRET, clinics
-from kfed.device import cluster_columns
-from kfed.device.columns import own_scale
+from kfed.device import cluster_columns, own_scale
 from kfed.site import (
     cluster_file,
     cluster_table,

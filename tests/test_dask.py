@@ -15,8 +15,8 @@ pd = pytest.importorskip("pandas")
 import dask.dataframe as dd  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
-from kfed.adapters import cluster_frame  # noqa: E402
-from kfed.adapters.dask import PartitionWarning, cluster_partitions  # noqa: E402
+from kfed.adapters import PartitionWarning, cluster_frame  # noqa: E402
+from kfed.adapters.dask import cluster_partitions  # noqa: E402
 from killed_workers import kill_when_busy, slowly  # noqa: E402
 
 COLUMNS = [f"x{i}" for i in range(6)]

@@ -17,7 +17,8 @@ import dask  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
-from kfed.adapters.dask import PartitionWarning, cluster_partitions  # noqa: E402
+from kfed.adapters import PartitionWarning  # noqa: E402
+from kfed.adapters.dask import cluster_partitions  # noqa: E402
 from killed_workers import kill_when_busy, slowly  # noqa: E402
 
 MEANS = np.array([[0, 0], [6, 0], [0, 6], [6, 6.0]])

@@ -15,10 +15,10 @@ from hypothesis.extra import numpy as hnp
 import kfed
 from data_files import ROWS, leaf_json, lines_csv, put, write_leaf
 from kfed import datasets
-from kfed.datasets import sources
+from kfed.datasets import locate, sources
 from kfed.datasets.images import read_idx
 from kfed.datasets.shakespeare import read_roles
-from kfed.datasets.sources import File, fetch, locate
+from kfed.datasets.sources import File, fetch
 
 needs_data = pytest.mark.skipif(not os.environ.get("KFED_DATA"), reason="KFED_DATA does not name a folder of data sets")
 

@@ -11,10 +11,8 @@ import kfed.device.batches
 import kfed.device.blocked_rows
 from device_rows import lifted, rows_of
 from kfed._base import random, seeding
-from kfed.device import algorithm1, projection
-from kfed.device.blocked_rows import BlockedRows
+from kfed.device import BlockedRows, SparseRows, algorithm1, projection
 from kfed.device.dense_rows import DenseRows
-from kfed.device.sparse_rows import SparseRows
 from worlds import blobs
 
 # Step 2: the projection -----------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import pytest
 import kfed
 from kfed._base.figures import new_figure, save_figure
 from kfed._base.html import png_of
-from kfed.experiments.demo import N_CLUSTERS, N_DEVICES, run_demo
+from kfed.experiments import run_demo
+from kfed.experiments.demo import N_CLUSTERS, N_DEVICES
 from kfed.insight import cluster_colors, dot_areas, plot_centers
 from kfed.wire import Column, Details, FeatureSchema
 

@@ -8,9 +8,8 @@ import pytest
 
 import kfed
 from kfed._base import figures
+from kfed.experiments import Result, reproduce
 from kfed.experiments import _public_sets as sets
-from kfed.experiments import reproduce
-from kfed.experiments.experiment import Result
 from kfed.experiments.pooled_quality import CENTERS, EXPERIMENT, HELD
 
 FOLDER = Path(os.environ.get("KFED_DATA", "data")) / sets.FOLDER

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import kfed
 import kfed.device.batches
 import kfed.device.blocked_rows
+from kfed.device import BlockedRows
 from kfed.device.algorithm1 import lloyd
-from kfed.device.blocked_rows import BlockedRows
 from kfed.device.dense_rows import DenseRows
 from kfed.device.lloyd import Solution
 from kfed.device.settings import DeviceSettings

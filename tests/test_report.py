@@ -6,8 +6,16 @@ from html.parser import HTMLParser
 
 import pytest
 
-from kfed.experiments import ExperimentOutcome, ExperimentSummary, Finding, TextTable, reproduce
-from kfed.experiments.pages import verdict_counts, write_documentation, write_html
+from kfed.experiments import (
+    ExperimentOutcome,
+    ExperimentSummary,
+    Finding,
+    TextTable,
+    reproduce,
+    write_documentation,
+    write_html,
+)
+from kfed.experiments.pages import verdict_counts
 from test_experiments import Toy
 
 

@@ -12,7 +12,8 @@ from sklearn.preprocessing import scale
 import kfed
 from kfed.baselines import centralized
 from kfed.datasets import mixture
-from kfed.device.pooled_sums import POOLED, sent_sums
+from kfed.device import POOLED
+from kfed.device.pooled_sums import sent_sums
 from kfed.device.shares import labels_by_share
 from kfed.metrics import kmeans_cost
 from kfed.simulate import Round

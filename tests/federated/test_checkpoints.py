@@ -13,11 +13,11 @@ from kfed._base import files  # noqa: E402
 from kfed.federated import (  # noqa: E402
     PowerOfChoice,
     RandomSelection,
+    cross_entropy,
     fit_global,
     fit_ifca,
     fit_personalized,
 )
-from kfed.federated._stack import cross_entropy  # noqa: E402
 
 
 # Checkpoints --------------------

@@ -17,17 +17,19 @@ from trainings import SETTINGS, assert_same, linear, parameters, perceptron  # n
 import kfed  # noqa: E402
 from kfed.federated import (  # noqa: E402
     FedAvg,
+    Fleet,
     KFedPowerOfChoice,
     PowerOfChoice,
     RandomSelection,
+    Stack,
     _speed,
+    cross_entropy,
     fit_global,
     fit_ifca,
     fit_personalized,
 )
-from kfed.federated._fleet import Fleet  # noqa: E402
 from kfed.federated._local import LocalSteps, Share, train_locally  # noqa: E402
-from kfed.federated._stack import Stack, average, cross_entropy  # noqa: E402
+from kfed.federated._stack import average  # noqa: E402
 
 
 class Recurrent(torch.nn.Module):

@@ -11,9 +11,7 @@ from federated_worlds import fleet  # noqa: E402
 from trainings import linear  # noqa: E402
 
 import kfed  # noqa: E402
-from kfed.federated import FedAvg, fit_global, fit_ifca, fit_personalized  # noqa: E402
-from kfed.federated._fleet import Fleet  # noqa: E402
-from kfed.federated._plans import ByLabel  # noqa: E402
+from kfed.federated import ByLabel, FedAvg, Fleet, fit_global, fit_ifca, fit_personalized  # noqa: E402
 from kfed.federated.groups import cluster_once  # noqa: E402
 
 TRAINING = FedAvg(rounds=80, clients_per_round=5, batch_size=20, learning_rate=0.3, batched=True)
