@@ -43,7 +43,7 @@ def mixture_report(
     *,
     sigma_max: float = 1.0,
     weights: Any = None,
-    size_imbalance: float = 1.0,
+    size_imbalance: float | None = None,
     required_ratio: float = LEAST_RATIO,
     polylog: float = 1.0,
 ) -> MixtureReport:
@@ -59,8 +59,9 @@ def mixture_report(
         Largest standard deviation of a component in any direction.
     weights : array of shape (n_clusters,), optional
         w_r; by default all are equal.
-    size_imbalance : float
-        m0: every device that has a component has at least one part in m0 of its points.
+    size_imbalance : float, optional
+        m0: every device that has a component has at least one part in m0 of its points. By default the most devices
+        that hold one component, which is the least that is possible.
     required_ratio : float
         c of the main theorem. Below 100 nothing is proved.
     polylog : float
@@ -86,11 +87,11 @@ def mixture_report(
     """
     centers = checks.finite_table(means, "means").astype(np.float64)
     shares = _weights(weights, len(centers))
-    numbers = {"sigma_max": sigma_max, "size_imbalance": size_imbalance, "required_ratio": required_ratio}
-    for name, value in {**numbers, "polylog": polylog}.items():
+    for name, value in {"sigma_max": sigma_max, "required_ratio": required_ratio, "polylog": polylog}.items():
         checks.positive_number(value, name)
     presence = _presence(held, shares)
-    unit = np.sqrt(size_imbalance / shares.min()) * sigma_max * polylog
+    m0 = _size_imbalance(size_imbalance, presence)
+    unit = np.sqrt(m0 / shares.min()) * sigma_max * polylog
     n_clusters = len(centers)
     active = 4 * required_ratio * n_clusters**0.5 * unit
     required = np.where(presence.is_active, active, 2 * INACTIVE_FACTOR * n_clusters**0.25 * unit)
@@ -104,7 +105,7 @@ def mixture_report(
         active_pairs=frozen(presence.active_pairs),
         cluster_sizes=frozen(shares),
         smallest_size=float(shares.min()),
-        size_imbalance=float(size_imbalance),
+        size_imbalance=m0,
         max_local_clusters=presence.max_local_clusters,
         sigma_max=float(sigma_max),
         n_features=centers.shape[1],
@@ -127,6 +128,20 @@ def _presence(held: Sequence[Any], weights: Array) -> Presence:
         raise InvalidInputError(f"held must name components from 0 to {len(weights) - 1}, some on every device")
     devices = np.repeat(np.arange(len(own)), list(map(len, own)))
     return Presence.of(devices, every, weights[every], n_clusters=len(weights))
+
+
+def _size_imbalance(given: float | None, presence: Presence) -> float:
+    """m0, which is at least the number of devices that share a component: one of them has no more than its part."""
+    n_holders = np.bincount(presence.clusters, minlength=presence.n_clusters)
+    least = float(n_holders.max())
+    if given is None:
+        return least
+    if checks.positive_number(given, "size_imbalance") < least:
+        raise InvalidInputError(
+            f"size_imbalance must be at least {least:g}, as component {n_holders.argmax()} is on {least:g} devices; "
+            f"got {given:g}"
+        )
+    return float(given)
 
 
 def _conditions(presence: Presence, distances: Array, required: Array, c: float) -> tuple[Condition, ...]:
