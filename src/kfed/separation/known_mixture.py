@@ -3,6 +3,8 @@
 The theorem of section 4.1 asks active pairs of means to be c sqrt(k m0) sigma_max / sqrt(w_min) polylog(d / w_min)
 apart, and inactive ones c sqrt(m0) k^(1/4) sigma_max / sqrt(w_min) polylog(d / w_min). The constants here are those
 with which its proof ends in the corollary's conditions: 4c for active pairs, with its c, and 20 for inactive ones.
+The corollary has no n_min; the main theorem asks for 10 sqrt(m0) lambda, and the smallest device counts in it. What a
+device holds of its components is at least one part in m0, so that is asked of every pair as well (decision 0016).
 """
 
 from __future__ import annotations
@@ -91,11 +93,7 @@ def mixture_report(
         checks.positive_number(value, name)
     presence = _presence(held, shares)
     m0 = _size_imbalance(size_imbalance, presence)
-    unit = np.sqrt(m0 / shares.min()) * sigma_max * polylog
-    n_clusters = len(centers)
-    active = 4 * required_ratio * n_clusters**0.5 * unit
-    required = np.where(presence.is_active, active, 2 * INACTIVE_FACTOR * n_clusters**0.25 * unit)
-    np.fill_diagonal(required, np.nan)
+    required = sigma_max * polylog * _separations(presence, shares, m0, required_ratio)
     distances = distances_of(centers)
     return MixtureReport(
         required_ratio=required_ratio,
@@ -142,6 +140,17 @@ def _size_imbalance(given: float | None, presence: Presence) -> float:
             f"got {given:g}"
         )
     return float(given)
+
+
+def _separations(presence: Presence, weights: Array, m0: float, c: float) -> Array:
+    """The distance that each pair needs, in sigma_max, as norm(A - C) is about sigma_max sqrt(n)."""
+    unit, n_clusters = np.sqrt(m0 / weights.min()), len(weights)
+    active, inactive = 4 * c * n_clusters**0.5 * unit, 2 * INACTIVE_FACTOR * n_clusters**0.25 * unit
+    least_device = presence.smallest_device / m0  # its share of all points, at least
+    on_server = INACTIVE_FACTOR * np.sqrt(m0 * presence.max_local_clusters / least_device)  # 10 sqrt(m0) lambda
+    required = np.maximum(np.where(presence.is_active, active, inactive), on_server)
+    np.fill_diagonal(required, np.nan)
+    return required
 
 
 def _conditions(presence: Presence, distances: Array, required: Array, c: float) -> tuple[Condition, ...]:
@@ -193,7 +202,8 @@ class MixtureReport(SeparationJudgement):
     n_features : int
         d.
     required_separations : array of shape (n_clusters, n_clusters)
-        The distance that the theorem asks of each pair; NaN on the diagonal.
+        The distance that the theorem asks of each pair, and the main theorem with the smallest device that m0
+        allows, whichever is larger; NaN on the diagonal.
     """
 
     sigma_max: float
