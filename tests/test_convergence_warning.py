@@ -1,5 +1,6 @@
 """Clustering that ends before it converged says so: once, wherever it was started."""
 
+import pickle
 import sys
 import warnings
 from functools import partial
@@ -29,6 +30,7 @@ def test_a_device_that_is_cut_short_warns_where_it_was_called():
     with pytest.warns(kfed.KFedWarning, match=r"this device stopped at max_iterations=1 before converging") as caught:
         kfed.cluster_device(NOISE, 16, random_state=0, max_iterations=1)
     assert [own.message.code for own in caught] == ["not converged"]
+    assert isinstance(caught[0].message, ConvergenceWarning)
     assert caught[0].filename == __file__
 
 
@@ -36,7 +38,14 @@ def test_a_fleet_warns_once_with_the_number_of_devices():
     with pytest.warns(kfed.KFedWarning, match=r"2 of 3 devices stopped at max_iterations=2") as caught:
         kfed.cluster_fleet([NOISE, CALM, NOISE[::-1]], 2, random_state=0, max_iterations=2)
     assert len(caught) == 1
+    assert isinstance(caught[0].message, ConvergenceWarning)
     assert caught[0].filename == __file__
+
+
+def test_the_warning_survives_a_process_boundary():
+    (warning,) = told(lambda: kfed.cluster_device(NOISE, 16, random_state=0, max_iterations=1))
+    again = pickle.loads(pickle.dumps(warning))
+    assert (type(again), str(again), again.code) == (type(warning), str(warning), "not converged")
 
 
 @pytest.mark.parametrize(

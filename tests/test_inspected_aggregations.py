@@ -1,5 +1,7 @@
 """`kfed inspect` of an aggregation names all that it holds of what devices sent."""
 
+from importlib.resources import files
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,17 @@ def test_spreads_filled_cells_levels_and_rows_that_were_left_out_are_named(tmp_p
     assert "the levels of categories that devices named: ward (A, B)" in text
     assert "of devices that sent it (--moments), how all rows together spread" in text
     assert "how far its rows are from it: a sum of squares" in text
+
+
+def test_the_deviation_is_called_an_upper_estimate_everywhere(tmp_path):
+    words = "one number, the largest singular value or up to 4 % above it"
+    points = np.random.default_rng(0).normal(size=(80, 40))
+    sent = [kfed.cluster_device(points, 2, random_state=0).to_message(name) for name in "ab"]
+    assert words in inspected(tmp_path, sent)
+    sent[0].save(tmp_path / "a.kfed")
+    assert words in " ".join(run("inspect", tmp_path / "a.kfed").split())
+    in_browsers = files("kfed.coordinator") / "browser" / "words.js"
+    assert words in in_browsers.read_text(encoding="utf-8")
 
 
 def test_what_no_device_sent_is_not_named(tmp_path):

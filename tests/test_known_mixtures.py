@@ -52,6 +52,30 @@ def test_each_condition_of_the_theorem_on_mixtures_can_fail_alone(options, unmet
     assert report.to_dict()["required_separations"][0][0] is None
 
 
+def test_the_size_imbalance_is_at_least_the_number_of_devices_that_hold_a_component():
+    means = 6_400 * np.sqrt(0.5) * np.eye(16) * 1.0001
+    assert mixture_report(means, GROUPS).size_imbalance == 1
+    report = mixture_report(means, GROUPS * 5)
+    assert report.size_imbalance == 5
+    assert report.verdict.startswith("not guaranteed: 24 of 120 pairs of clusters are nearer")
+
+
+@pytest.mark.parametrize("far", [1.001, 0.999])
+def test_what_is_guaranteed_of_a_mixture_is_guaranteed_of_its_points_on_small_devices_too(far):
+    """With one component on each of very many devices it is the smallest device that decides."""
+    m0, n_points = 100, 3000
+    about = {"held": [[r] for r in range(16) for _ in range(m0)], "polylog": 1.05}
+    means = np.eye(16) / np.sqrt(2) * mixture_report(np.eye(16), **about).required_separations[0, 1] * far
+    report = mixture_report(means, **about)
+    assert report.is_guaranteed is (far > 1)
+    labels, devices = np.repeat(np.arange(16), n_points), np.repeat(np.arange(16 * m0), n_points // m0)
+    points = means[labels] + np.random.default_rng(0).normal(size=(len(labels), 16))
+    measured = separation_report(points, labels, devices)
+    assert measured.size_imbalance == report.size_imbalance == m0
+    assert measured.is_guaranteed
+    assert np.nanmin(measured.attained) < 1.1  # it asks for hardly more than is needed
+
+
 def test_the_report_on_a_mixture_is_drawn_and_reads_well(tmp_path):
     report = mixture_report(100 * np.eye(16), GROUPS)
     report.plot(tmp_path / "pairs.png")
@@ -66,6 +90,7 @@ def test_the_report_on_a_mixture_is_drawn_and_reads_well(tmp_path):
         ([], {}, "held must name components"),
         ([[0, 1]], {"weights": [1, 0]}, "weights must be 2 positive numbers"),
         ([[0, 1]], {"sigma_max": -1}, "sigma_max must be"),
+        ([[0, 1], [1]], {"size_imbalance": 1.9}, "at least 2, as component 1 is on 2 devices; got 1.9"),
     ],
 )
 def test_a_mixture_that_is_none_is_an_error(held, options, words):

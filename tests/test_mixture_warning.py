@@ -24,12 +24,20 @@ def devices_of(held, rng):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("rule", ["paper", "robust"])
+@pytest.mark.parametrize("rule", ["paper", "robust", "pooled"])
 def test_devices_that_are_alike_with_too_few_local_clusters_are_told_of(rule):
     devices = devices_of([range(16)] * 12, np.random.default_rng(0))
     (warning,) = said(aggregated(devices, 4, rule=rule))
-    assert "let devices look for more local clusters" in warning
-    assert ("robust rule" in warning) == (rule == "paper")
+    assert warning.endswith("let devices look for more local clusters, or send summaries, without a number of them")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("rule", ["paper", "pooled"])
+def test_summaries_of_few_rows_are_not_told_to_look_for_more_local_clusters(rule):
+    rng = np.random.default_rng(0)
+    devices = [MEANS[rng.integers(0, 16, 10)] + rng.normal(size=(10, 2)) for _ in range(30)]
+    (warning,) = said(aggregated(devices, None, rule=rule))
+    assert warning.endswith("devices have too few rows to tell so many clusters apart: ask for fewer clusters")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

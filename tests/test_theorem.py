@@ -129,6 +129,15 @@ def test_where_the_first_device_decides_nothing_is_guaranteed(n_points):
     assert merged.certificate().is_guaranteed is False
 
 
+def test_of_a_pair_that_is_too_near_for_device_and_server_the_verdict_names_the_worse_share():
+    certificate = starting_world(10**6).certificate()
+    assert unmet(certificate) == [ACTIVE, START]
+    share = f"{certificate.attained.upper[2, 3]:.2g}"
+    assert share == "0.053"
+    assert f"2 and 3 (at most {share} of the distance)" in certificate.verdict
+    assert share in certificate.pair_table().rows[0][3]
+
+
 def test_a_cluster_smaller_than_every_device_counts():
     n_points = 10**6  # on every device; the words of the theorem ask for 0.05 between clusters 0 and 1
     world = sent(

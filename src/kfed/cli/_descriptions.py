@@ -12,7 +12,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.text import listed
 from kfed.cli._privacy import NOT_PROMISED, cost_of, cost_text, in_a_sentence
-from kfed.cli._sent_in_words import sent_in_words
+from kfed.cli._sent_in_words import DEVIATION, sent_in_words
 from kfed.cli._terminal import plural, printable
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile
@@ -54,7 +54,7 @@ def _(message: DeviceMessage) -> Description:
     if message.sums_of_squares is not None:
         holds.append("how far the rows of each group are from its center: a sum of squares, which small groups share")
     if message.spectral_deviation is not None:
-        holds.append("how far all rows are from their centers: one number, the largest singular value")
+        holds.append(f"how far all rows are from their centers: {DEVIATION}")
     holds += _columns_in_words(message)
     lacks = [
         "any row as such; the mean of a few rows does say something about each of them",

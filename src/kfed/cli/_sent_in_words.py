@@ -10,13 +10,15 @@ from kfed._base.text import listed
 from kfed.cli._terminal import plural, printable
 from kfed.wire import Column, Details, MessageBatch
 
+DEVIATION = "one number, the largest singular value or up to 4 % above it"
+
 
 def sent_in_words(messages: MessageBatch) -> Iterator[str]:
     """What the messages say beside centers and counts, each only if one of them does."""
     if not np.isnan(messages.sums_of_squares).all():
         yield "of each of these centers, how far its rows are from it: a sum of squares"
     if not np.isnan(messages.spectral_deviations).all():
-        yield "of devices, how far all rows are from their centers: one number, the largest singular value"
+        yield f"of devices, how far all rows are from their centers: {DEVIATION}"
     levels = [_levels(column) for column in messages.schema.columns or () if column.levels]
     if levels:
         yield f"the levels of categories that devices named: {listed(levels, limit=20)}"

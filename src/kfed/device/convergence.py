@@ -9,7 +9,6 @@ from contextvars import ContextVar
 
 from kfed._base.text import plural
 from kfed.device.clustering import LocalClustering
-from kfed.errors import KFedWarning
 
 _CALLER_TELLS: ContextVar[bool] = ContextVar("caller_tells", default=False)
 
@@ -31,6 +30,8 @@ def warn_unless_converged(found: Sequence[LocalClustering], max_iterations: int)
     """
     n_unsettled = sum(not own.converged and not own.is_summary for own in found)
     if n_unsettled and not _CALLER_TELLS.get():
+        from kfed.device.not_converged import NotConvergedWarning
+
         who = "this device" if len(found) == 1 else f"{n_unsettled:,} of {plural(len(found), 'device')}"
         words = f"{who} stopped at max_iterations={max_iterations} before converging: increase max_iterations"
-        warnings.warn(KFedWarning(words, "not converged"), stacklevel=3)
+        warnings.warn(NotConvergedWarning(words, "not converged"), stacklevel=3)

@@ -3,6 +3,8 @@
 The theorem of section 4.1 asks active pairs of means to be c sqrt(k m0) sigma_max / sqrt(w_min) polylog(d / w_min)
 apart, and inactive ones c sqrt(m0) k^(1/4) sigma_max / sqrt(w_min) polylog(d / w_min). The constants here are those
 with which its proof ends in the corollary's conditions: 4c for active pairs, with its c, and 20 for inactive ones.
+The corollary has no n_min; the main theorem asks for 10 sqrt(m0) lambda, and the smallest device counts in it. What a
+device holds of its components is at least one part in m0, so that is asked of every pair as well (decision 0016).
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def mixture_report(
     *,
     sigma_max: float = 1.0,
     weights: Any = None,
-    size_imbalance: float = 1.0,
+    size_imbalance: float | None = None,
     required_ratio: float = LEAST_RATIO,
     polylog: float = 1.0,
 ) -> MixtureReport:
@@ -59,8 +61,9 @@ def mixture_report(
         Largest standard deviation of a component in any direction.
     weights : array of shape (n_clusters,), optional
         w_r; by default all are equal.
-    size_imbalance : float
-        m0: every device that has a component has at least one part in m0 of its points.
+    size_imbalance : float, optional
+        m0: every device that has a component has at least one part in m0 of its points. By default the most devices
+        that hold one component, which is the least that is possible.
     required_ratio : float
         c of the main theorem. Below 100 nothing is proved.
     polylog : float
@@ -86,15 +89,11 @@ def mixture_report(
     """
     centers = checks.finite_table(means, "means").astype(np.float64)
     shares = _weights(weights, len(centers))
-    numbers = {"sigma_max": sigma_max, "size_imbalance": size_imbalance, "required_ratio": required_ratio}
-    for name, value in {**numbers, "polylog": polylog}.items():
+    for name, value in {"sigma_max": sigma_max, "required_ratio": required_ratio, "polylog": polylog}.items():
         checks.positive_number(value, name)
     presence = _presence(held, shares)
-    unit = np.sqrt(size_imbalance / shares.min()) * sigma_max * polylog
-    n_clusters = len(centers)
-    active = 4 * required_ratio * n_clusters**0.5 * unit
-    required = np.where(presence.is_active, active, 2 * INACTIVE_FACTOR * n_clusters**0.25 * unit)
-    np.fill_diagonal(required, np.nan)
+    m0 = _size_imbalance(size_imbalance, presence)
+    required = sigma_max * polylog * _separations(presence, shares, m0, required_ratio)
     distances = distances_of(centers)
     return MixtureReport(
         required_ratio=required_ratio,
@@ -104,7 +103,7 @@ def mixture_report(
         active_pairs=frozen(presence.active_pairs),
         cluster_sizes=frozen(shares),
         smallest_size=float(shares.min()),
-        size_imbalance=float(size_imbalance),
+        size_imbalance=m0,
         max_local_clusters=presence.max_local_clusters,
         sigma_max=float(sigma_max),
         n_features=centers.shape[1],
@@ -127,6 +126,31 @@ def _presence(held: Sequence[Any], weights: Array) -> Presence:
         raise InvalidInputError(f"held must name components from 0 to {len(weights) - 1}, some on every device")
     devices = np.repeat(np.arange(len(own)), list(map(len, own)))
     return Presence.of(devices, every, weights[every], n_clusters=len(weights))
+
+
+def _size_imbalance(given: float | None, presence: Presence) -> float:
+    """m0, which is at least the number of devices that share a component: one of them has no more than its part."""
+    n_holders = np.bincount(presence.clusters, minlength=presence.n_clusters)
+    least = float(n_holders.max())
+    if given is None:
+        return least
+    if checks.positive_number(given, "size_imbalance") < least:
+        raise InvalidInputError(
+            f"size_imbalance must be at least {least:g}, as component {n_holders.argmax()} is on {least:g} devices; "
+            f"got {given:g}"
+        )
+    return float(given)
+
+
+def _separations(presence: Presence, weights: Array, m0: float, c: float) -> Array:
+    """The distance that each pair needs, in sigma_max, as norm(A - C) is about sigma_max sqrt(n)."""
+    unit, n_clusters = np.sqrt(m0 / weights.min()), len(weights)
+    active, inactive = 4 * c * n_clusters**0.5 * unit, 2 * INACTIVE_FACTOR * n_clusters**0.25 * unit
+    least_device = presence.smallest_device / m0  # its share of all points, at least
+    on_server = INACTIVE_FACTOR * np.sqrt(m0 * presence.max_local_clusters / least_device)  # 10 sqrt(m0) lambda
+    required = np.maximum(np.where(presence.is_active, active, inactive), on_server)
+    np.fill_diagonal(required, np.nan)
+    return required
 
 
 def _conditions(presence: Presence, distances: Array, required: Array, c: float) -> tuple[Condition, ...]:
@@ -178,7 +202,8 @@ class MixtureReport(SeparationJudgement):
     n_features : int
         d.
     required_separations : array of shape (n_clusters, n_clusters)
-        The distance that the theorem asks of each pair; NaN on the diagonal.
+        The distance that the theorem asks of each pair, and the main theorem with the smallest device that m0
+        allows, whichever is larger; NaN on the diagonal.
     """
 
     sigma_max: float

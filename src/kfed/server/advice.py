@@ -70,7 +70,7 @@ def advice(
         yield Notice("unsure k", f"the number of clusters could not be cross-checked: {choice.reason}")
 
 
-def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -> Iterator[Notice]:
+def mixed_up(batch: MessageBatch, cluster_centers: Array) -> Iterator[Notice]:
     """Say that local clusters seem to mix several global ones.
 
     Examples
@@ -94,9 +94,15 @@ def mixed_up(batch: MessageBatch, cluster_centers: Array, rule: str = "paper") -
         yield Notice(
             "mixtures",
             "local clusters seem to mix several clusters (spread of points / gap between clusters is "
-            f"{deviation / max(gap, 1e-300):.2g}; expected at most {MIXED_UP:g}); let devices look for more local "
-            f"clusters{'' if rule == 'robust' else ', or use the robust rule'}",
+            f"{deviation / max(gap, 1e-300):.2g}; expected at most {MIXED_UP:g}); {_remedy(batch)}",
         )
+
+
+def _remedy(batch: MessageBatch) -> str:
+    """What helps against mixtures. No rule does: on devices that are alike, none undoes what local clusters merged."""
+    if batch.is_summary is not None and batch.is_summary.all():
+        return "devices have too few rows to tell so many clusters apart: ask for fewer clusters"
+    return "let devices look for more local clusters, or send summaries, without a number of them"
 
 
 def _mean_deviation(batch: MessageBatch, spread: CenterSpread) -> float:

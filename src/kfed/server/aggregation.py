@@ -135,7 +135,7 @@ class Aggregation(Questions, KfedFile):
             self.rule,
             self.settings.rounds,
         )
-        mixtures = mixed_up(self.messages.rescaled, self.grouping.cluster_centers, self.rule)
+        mixtures = mixed_up(self.messages.rescaled, self.grouping.cluster_centers)
         columns = column_advice(self.messages, self.center_labels)
         return (*self._about_set_aside(), *columns, *off_scale(self.messages.rescaled), *mixtures, *advice(*about))
 

@@ -155,7 +155,8 @@ class Measured:
         active = self.presence.is_active
         on_device, on_server = map(self.shares, self._lengths(self.required_ratio))
         stated = Bounds(*(np.where(active, *both) for both in zip(on_device, on_server, strict=True)))
-        too_near = words.pairs_too_near(stated.upper, self.names, self.about)
+        worst = np.where(stated.upper < 1, self.attained.upper, stated.upper)  # of a pair that is too near for both
+        too_near = words.pairs_too_near(worst, self.names, self.about)
         start = Bounds(*(np.where(active, share, np.nan) for share in on_server))
         unnamed = np.where(on_device.upper >= 1, start.upper, np.nan)
         on_server_only = words.pairs_too_near_on_server(unnamed, self.names, self.about, self.presence.smallest_size)

@@ -48,7 +48,7 @@ export function described(message, least, nRows) {
       ? ["how far the rows of each group are from its center: a sum of squares, shared out by small groups"]
       : []),
     ...(message.deviation !== null && counts.length
-      ? ["how far all rows are from their centers: one number, the largest singular value"]
+      ? ["how far all rows are from their centers: one number, the largest singular value or up to 4 % above it"]
       : []),
     ...(kinds
       ? [`what the columns are: ${listed(kinds, 20)}`]

@@ -1,0 +1,9 @@
+"""`NotConvergedWarning`, in a module of its own, since its base class takes scikit-learn to import."""
+
+from sklearn.exceptions import ConvergenceWarning
+
+from kfed.errors import KFedWarning
+
+
+class NotConvergedWarning(KFedWarning, ConvergenceWarning):
+    """Clustering stopped before it converged. It is scikit-learn's warning of it, too, for whoever filters that."""
