@@ -51,9 +51,9 @@ def test_no_file_decides_and_is_a_helper():
     assert set() == (ROW | MORE) & HELPERS
 
 
-def test_ten_places_for_changes_are_named():
-    rows = [line for line in section("Where do I put").splitlines() if line.startswith("| a")]
-    assert len(rows) == 1 + 10
+def test_eleven_places_for_changes_are_named():
+    rows = [line for line in section("Where do I put").splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + 11
 
 
 def walked(monkeypatch, folder, number):
@@ -85,7 +85,7 @@ def walked(monkeypatch, folder, number):
 def test_a_row_takes_the_way_that_the_page_describes_and_no_other(tmp_path, monkeypatch, number, way):
     found = walked(monkeypatch, tmp_path, number)
     assert way - found == set()
-    rooms = ("site/", "device/", "server/", "wire/", "coordinator/")
+    rooms = ("site/", "device/", "server/", "wire/", "coordinator/", "cli/", "_base/")
     assert {name for name in found if name.startswith(rooms) and name not in way | HELPERS} == set()
 
 
