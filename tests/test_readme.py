@@ -26,11 +26,16 @@ ADDRESS = "http://127.0.0.1:8765"
 
 def commands_of_the_walkthrough(section: str, page: str = "README.md") -> list[list[str]]:
     text = (ROOT / page).read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return commands_in(text)
+
+
+def commands_in(text: str) -> list[list[str]]:
     blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
-    return [shlex.split(line[2:]) for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    lines = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    return [shlex.split(line, comments=True) for line in lines]
 
 
-def run_in(folder: Path, command: list[str]) -> None:
+def run_in(folder: Path, command: list[str]) -> str:
     """Run a command as in a terminal of its own that stands in a folder, without the time to start a program."""
     assert command[0] == "kfed"
     said = io.StringIO()
@@ -43,12 +48,17 @@ def run_in(folder: Path, command: list[str]) -> None:
     ):
         app(command[1:])
     assert not left.value.code, f"{shlex.join(command)}\n{said.getvalue()}"
+    return said.getvalue()
 
 
 @pytest.fixture(
     scope="module",
-    params=[("For a consortium, without a server", "README.md"), ("A tree of files", "docs/explanation-scale.md")],
-    ids=["consortium", "tree"],
+    params=[
+        ("For a consortium, without a server", "README.md"),
+        ("A tree of files", "docs/explanation-scale.md"),
+        ("In ten minutes", "docs/tutorial.md"),
+    ],
+    ids=["consortium", "tree", "tutorial"],
 )
 def folder_after_the_walkthrough(tmp_path_factory, request):
     root = tmp_path_factory.mktemp("newcomer")
@@ -113,6 +123,26 @@ def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
     for clinic in CLINICS:
         sent = (folder_after_the_walkthrough / f"{clinic}.kfed").read_bytes()
         assert re.search(rb"[NSEW]\d{3}", sent) is None
+
+
+def test_the_three_commands_of_the_first_page_label_the_rows_of_every_site(tmp_path):
+    device, aggregate, label = commands_in((ROOT / "docs/index.md").read_text(encoding="utf-8"))
+    for clinic in CLINICS:
+        shutil.copy(ROOT / "examples/hospitals" / f"{clinic}.csv", tmp_path)
+        run_in(tmp_path, at(clinic, device))
+    run_in(tmp_path, [name for part in aggregate for name in matching(tmp_path, part)])
+    for clinic in CLINICS:
+        labels = re.findall(r"^\d+,\d+$", run_in(tmp_path, at(clinic, label)), flags=re.MULTILINE)
+        assert len(labels) == len(table(tmp_path / f"{clinic}.csv"))
+
+
+def at(clinic: str, command: list[str]) -> list[str]:
+    return [part.replace("north", clinic) for part in command]
+
+
+def matching(folder: Path, part: str) -> list[str]:
+    """The files that a shell puts in the place of a pattern."""
+    return sorted(path.name for path in folder.glob(part)) if "*" in part else [part]
 
 
 @pytest.fixture(scope="module")

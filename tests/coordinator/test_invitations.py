@@ -12,9 +12,9 @@ from test_parts import FEDERATION, arrival
 from typer.testing import CliRunner
 
 from kfed.cli import app
-from kfed.coordinator.federation import Admission
+from kfed.coordinator.federation import Admission, Invitation
 from kfed.coordinator.security import hashed
-from kfed.coordinator.store import Invitation, Store
+from kfed.coordinator.store import Store
 from kfed.coordinator.store.invitations import Invitations
 
 OTHER_SECRET = "another-device-secret-for-tests"

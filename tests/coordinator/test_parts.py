@@ -1,6 +1,7 @@
 """Laws of the parts that a coordinator is made of."""
 
 import asyncio
+import dataclasses
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import kfed
 from kfed.coordinator.core import Clock, Clusters, Committer, ShownClusters, labels_if_ready, stable_ids
-from kfed.coordinator.federation import Admission, Federation, Tally, is_due, judge
+from kfed.coordinator.federation import Admission, Federation, Invitation, Tally, is_due, judge, judge_new
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.security import hashed, matches, new_token
 from kfed.coordinator.store import Arrival, Departure, Store
@@ -95,6 +96,29 @@ def test_a_stored_message_is_replaced_only_on_request_and_with_the_secret(known,
     if outcome is Admission.REPLACED:
         assert replace
         assert secret
+    assert judge(known, sent, replace=replace, has_secret=secret, is_deleted=True) is Admission.GONE
+
+
+@given(
+    closed=st.booleans(),
+    invited_only=st.booleans(),
+    n_devices=st.integers(0, 4),
+    token=st.sampled_from([None, "own", "other"]),
+    used_at=st.none() | st.just(1.0),
+    is_invited=st.booleans(),
+)
+def test_a_new_device_joins_an_open_federation_by_its_own_unused_invitation_or_where_none_is_needed(
+    closed, invited_only, n_devices, token, used_at, is_invited
+):
+    terms = dataclasses.replace(FEDERATION, closed=closed, invited_only=invited_only, max_devices=3)
+    invitation = Invitation("north", hashed("own"), 0.0, used_at) if is_invited else None
+    outcome = judge_new(terms, n_devices, invitation, token)
+    assert (outcome is Admission.CLOSED) == closed
+    assert (outcome is Admission.FULL) == (not closed and n_devices >= 3)
+    if outcome in (Admission.JOINED, Admission.NOT_INVITED):
+        by_invitation = is_invited and used_at is None and token == "own"
+        needs_none = not is_invited and not invited_only and token is None
+        assert (outcome is Admission.JOINED) == (by_invitation or needs_none)
 
 
 @given(

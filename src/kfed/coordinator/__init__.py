@@ -7,9 +7,9 @@
                                        ├──> Aggregator <──> store                   Algorithm 2, clusters saved
                                        └──> Events ──> http ══> page                what the live page shows
 
-Rooms: `http` (routes, rights, limits), `core` (what a coordinator does), `store` (SQL), `client` (needs httpx alone)
-and `page` (what a browser runs). `federation` holds the rules as pure functions; `names`, `problems` and `security` are
-shared. The service is installed with the extra ``kfed[coordinator]``, the client with ``kfed[join]``; importing this
+Rooms: `http` (routes, rights, limits), `core` (what a coordinator does), `store` (SQL), `client` (needs httpx alone),
+`page` (what shows federations in a browser) and `browser` (a device in a browser). `federation` holds the rules as pure
+functions; `names`, `problems`, `security` and `addresses` are shared. The service is installed with the extra ``kfed[coordinator]``, the client with ``kfed[join]``; importing this
 package needs nothing.
 """
 

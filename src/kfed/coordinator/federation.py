@@ -12,6 +12,7 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.text import plural
+from kfed.coordinator.security import matches
 from kfed.errors import InvalidInputError
 from kfed.server import rule_name
 from kfed.wire import DeviceMessage, FeatureSchema, check_promise, column_difference
@@ -151,6 +152,16 @@ class Tally:
         )
 
 
+@dataclass(frozen=True)
+class Invitation:
+    """The right of one device to join; `used_at` is when it did."""
+
+    device_id: str
+    token_hash: bytes
+    created_at: float
+    used_at: float | None = None
+
+
 class Admission(Enum):
     """What happens to a message that arrives."""
 
@@ -171,8 +182,15 @@ class Admission(Enum):
         return self in (Admission.JOINED, Admission.REPEATED, Admission.REPLACED)
 
 
-def judge(known_message: bytes | None, message: bytes, *, replace: bool, has_secret: bool) -> Admission:
-    """Decide about a message: the same bytes change nothing; others take ``replace`` and the device's secret."""
+def judge(
+    known_message: bytes | None, message: bytes, *, replace: bool, has_secret: bool, is_deleted: bool = False
+) -> Admission:
+    """Decide about a message: the same bytes change nothing; others take ``replace`` and the device's secret.
+
+    Nobody joins a federation that was deleted meanwhile. `judge_new` decides about a device that is new.
+    """
+    if is_deleted:
+        return Admission.GONE
     if known_message is None:
         return Admission.JOINED
     if known_message == message:
@@ -180,6 +198,26 @@ def judge(known_message: bytes | None, message: bytes, *, replace: bool, has_sec
     if not replace:
         return Admission.CONFLICT
     return Admission.REPLACED if has_secret else Admission.NO_RIGHT
+
+
+def judge_new(federation: Federation, n_devices: int, invitation: Invitation | None, token: str | None) -> Admission:
+    """Decide about a new device, given the invitation in its name, and the token of one that it showed.
+
+    It joins with an invitation that was not used, or as a device that needs none. The id of a device that is invited is
+    kept for it.
+    """
+    if federation.closed or n_devices >= federation.max_devices:
+        return Admission.CLOSED if federation.closed else Admission.FULL
+    if invitation is None:
+        may_join = not federation.invited_only and token is None
+    else:
+        may_join = invitation.used_at is None and matches(token, invitation.token_hash)
+    return Admission.JOINED if may_join else Admission.NOT_INVITED
+
+
+def have_same_names(known: tuple[str, ...] | None, own: tuple[str, ...] | None) -> bool:
+    """Whether a message has the feature names of its federation, as far as both have any."""
+    return None in (known, own) or known == own
 
 
 def check_message(federation: Federation, device_id: str, message: DeviceMessage) -> None:

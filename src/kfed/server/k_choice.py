@@ -124,7 +124,7 @@ class KChoice(InNotebook):
         return {name: getattr(self, name) for name in _FACTS}
 
     def file_facts(self) -> dict[str, Any]:
-        """Give the facts of a file, by the names they have there; that about the comparison is ignored by kfed 1.0."""
+        """Give the facts of a file, by the names they have there; older versions ignore that of the comparison."""
         compared = {} if self.comparison is None else {"k_comparison": comparison_facts(self.comparison)}
         return {"k_choice": self.facts(), **compared}
 

@@ -1,4 +1,4 @@
-"""The rows of a table clustered: with the scatter if it is asked for, and in as many bytes as the message may take."""
+"""How a table is clustered: by column or as it is, with its scatter or without, and in how many bytes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ from typing import Any, Literal
 
 from kfed.device import MAX_LOCAL_CLUSTERS, LocalClustering, check_max_bytes, cluster_columns, cluster_device, fitting
 from kfed.errors import InvalidInputError
+from kfed.site.npy_reader import NpyReader
+from kfed.site.read import open_table
 from kfed.site.rows_behind import with_table_moments
 from kfed.site.table import Table
-from kfed.wire import DeviceMessage
+from kfed.wire import DeviceMessage, Notice
+
+MOST_SPREADS = 256
+"""A table of more columns is sent without the spread of each."""
+
+
+def taken_as_is(path: Any, header: bool | None, sheet: str | None) -> tuple[bool, list[Notice]]:
+    """Whether numbers are taken as they are, with no scale, unless somebody says otherwise; and what to say of it."""
+    reader = open_table(path, header, sheet)
+    n_columns = len(reader.names)
+    if isinstance(reader, NpyReader) or n_columns <= MOST_SPREADS:
+        return isinstance(reader, NpyReader), []
+    text = (
+        f"the table has {n_columns:,} columns, more than {MOST_SPREADS}, so numbers are taken as they are, without a "
+        "scale: if columns have units of their own, use --by-column (as_is=False in Python) at every site"
+    )
+    return True, [Notice("as it is", text)]
 
 
 def clustered(

@@ -20,14 +20,13 @@ from kfed.device import LocalClustering, Privacy
 from kfed.errors import InvalidInputError, KFedError
 from kfed.server import Aggregation
 from kfed.site import kept_file
-from kfed.site.clustered import clustered
+from kfed.site.clustered import clustered, taken_as_is
 from kfed.site.notices import about_clustering
 from kfed.site.read import is_table_name, read_columns, read_table
 from kfed.site.rows_behind import check_same_rows
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 from kfed.site.warning import OF_DEVICE, warn_of_table
-from kfed.site.wide import taken_as_is
 from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice
 
 _READING = ("columns", "exclude", "id_column", "weight_column", "header", "sheet")

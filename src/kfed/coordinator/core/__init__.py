@@ -19,12 +19,11 @@ from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator
 from kfed.coordinator.core.arrivals import Committer, Proofs
 from kfed.coordinator.core.clock import Clock
-from kfed.coordinator.core.clusters import Clusters, labels_if_ready
+from kfed.coordinator.core.clusters import Clusters, labels_if_ready, stable_ids
 from kfed.coordinator.core.live import Live, ShownClusters
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.notices import for_device
 from kfed.coordinator.core.service import Coordinator
-from kfed.coordinator.core.stable_ids import stable_ids
 from kfed.coordinator.core.turns import Turns
 
 __all__ = [

@@ -11,10 +11,10 @@ from kfed._base.text import plural
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.registry import Registry
-from kfed.coordinator.federation import Federation, have_same_terms
+from kfed.coordinator.federation import Federation, Invitation, have_same_terms
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import hashed
-from kfed.coordinator.store import Invitation, Store
+from kfed.coordinator.store import Store
 from kfed.errors import InvalidInputError
 
 MAX_FEDERATIONS = 1_000

@@ -1,4 +1,7 @@
-"""`Aggregator`: reads stored messages, runs Algorithm 2 over them and saves the clusters, on a thread of its own."""
+"""`Aggregator`: reads stored messages, runs Algorithm 2 over them and saves the clusters.
+
+Clusters are made on a thread of its own; `load`, `messages` and `result` run on that of the caller.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from kfed.coordinator.store.backups import backup, restore
 from kfed.coordinator.store.database import Contents, SavedClustering, Store
 from kfed.coordinator.store.devices import Arrival, Departure, Device, Reading, Receipt, Secret
 from kfed.coordinator.store.federations import Damaged
-from kfed.coordinator.store.invitations import Invitation
 from kfed.coordinator.store.second_messages import SecondMessage
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "Damaged",
     "Departure",
     "Device",
-    "Invitation",
     "Reading",
     "Receipt",
     "SavedClustering",

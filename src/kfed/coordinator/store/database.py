@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from kfed.coordinator.federation import Admission, Federation, Tally
+from kfed.coordinator.federation import Federation, Tally
 from kfed.coordinator.store import schema
 from kfed.coordinator.store.cluster_names import ClusterNames
 from kfed.coordinator.store.counters import FEDERATION, RESTORED, SEQUENCE, read_counters, set_counter
@@ -25,7 +25,6 @@ from kfed.coordinator.store.devices import (
     Departure,
     Device,
     Reading,
-    Receipt,
     Secret,
     known_devices,
 )
@@ -235,8 +234,10 @@ class Store:
             guests = self.invitations.for_arrivals(connection, [one for one in changes if isinstance(one, Arrival)])
             batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence, guests)
             done = [
-                batch.leave(change) if isinstance(change, Departure) else self._receipt(batch, change)
-                for change in changes
+                batch.leave(one)
+                if isinstance(one, Departure)
+                else batch.take(one, is_deleted=one.federation.id in self._deleted)
+                for one in changes
             ]
             batch.write(connection)
             for gone in changes:
@@ -248,9 +249,6 @@ class Store:
         if batch.new_names:
             self._names = {**self._names, **batch.new_names}
         return done
-
-    def _receipt(self, batch: ArrivalBatch, arrival: Arrival) -> Receipt:
-        return Receipt(Admission.GONE) if arrival.federation.id in self._deleted else batch.take(arrival)
 
     def save_clustering(self, clustering: SavedClustering, epoch: int) -> None:
         """Save a clustering, replacing the one before, unless the store was read back since `epoch`."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from kfed.coordinator.federation import Admission, Federation, Tally, judge
+from kfed.coordinator.federation import Admission, Federation, Invitation, Tally, have_same_names, judge, judge_new
 from kfed.coordinator.security import matches
 from kfed.coordinator.store.schema import devices, federations
 
@@ -99,21 +99,21 @@ def known_devices(connection: Connection, changes: Sequence[Arrival | Departure]
 
 
 class GuestList(Protocol):
-    """Who may join, by invitations."""
+    """The invitations of devices that arrive."""
 
-    def may_join(self, arrival: Arrival) -> bool:
-        """Whether a new device may join."""
+    def invitation_of(self, arrival: Arrival) -> Invitation | None:
+        """The invitation of a device, or None."""
         ...
 
     def joined(self, arrival: Arrival) -> None:
-        """Note that it did."""
+        """Note that it joined."""
 
     def write(self, connection: Connection) -> None:
         """Save who did."""
 
 
 class ArrivalBatch:
-    """The arrivals and departures of one transaction. Each is judged with those before it in mind.
+    """The arrivals and departures of one transaction. Each is judged by `federation`, after those before it.
 
     `names` are the feature names of federations that have got them from a message.
     """
@@ -135,24 +135,26 @@ class ArrivalBatch:
         self._gone: list[int] = []
         self._new: dict[int, dict[str, Any]] = {}
 
-    def take(self, arrival: Arrival) -> Receipt:
-        """Judge one arrival."""
+    def take(self, arrival: Arrival, *, is_deleted: bool) -> Receipt:
+        """Have one arrival judged, and keep it if it is admitted; its federation may be deleted by now."""
         federation = arrival.federation
         known = self._known.get((federation.id, arrival.device_id))
         has_secret = known is not None and matches(arrival.secret, known.secret_hash)
         known_message = None if known is None else known.message
-        admission = judge(known_message, arrival.message, replace=arrival.replace, has_secret=has_secret)
+        admission = judge(
+            known_message, arrival.message, replace=arrival.replace, has_secret=has_secret, is_deleted=is_deleted
+        )
         tally = self.tallies.get(federation.id, Tally())
         if admission is Admission.REPEATED and known is not None:
             return Receipt(admission, known.sequence)
-        if admission is Admission.JOINED and (federation.closed or tally.n_devices >= federation.max_devices):
-            return Receipt(Admission.CLOSED if federation.closed else Admission.FULL)
-        if admission is Admission.JOINED and not self._guests.may_join(arrival):
-            return Receipt(Admission.NOT_INVITED)
+        if admission is Admission.JOINED:
+            invitation = self._guests.invitation_of(arrival)
+            admission = judge_new(federation, tally.n_devices, invitation, arrival.invitation)
         if not admission.is_kept:
             return Receipt(admission)
-        if not self._fits(arrival):
+        if not have_same_names(self._names_of(federation), arrival.feature_names):
             return Receipt(Admission.OTHER_FEATURES)
+        self._name_features(arrival)
         if known is not None:
             tally = tally.plus(known.tally, -1)
             self._forget(known.sequence)
@@ -180,13 +182,13 @@ class ArrivalBatch:
             of_federation = federations.c.id == federation_id
             connection.execute(update(federations).where(of_federation).values(feature_names=list(names)))
 
-    def _fits(self, arrival: Arrival) -> bool:
-        """Whether its feature names are those of the federation, which takes them over if it has none."""
-        federation, names = arrival.federation, arrival.feature_names
-        known = federation.schema.names or self._names.get(federation.id) or self.new_names.get(federation.id)
-        if known is None and names is not None:
-            self.new_names[federation.id] = names
-        return None in (known, names) or known == names
+    def _names_of(self, federation: Federation) -> tuple[str, ...] | None:
+        return federation.schema.names or self._names.get(federation.id) or self.new_names.get(federation.id)
+
+    def _name_features(self, arrival: Arrival) -> None:
+        """Take over the feature names of a message for a federation without any."""
+        if self._names_of(arrival.federation) is None and arrival.feature_names is not None:
+            self.new_names[arrival.federation.id] = arrival.feature_names
 
     def _forget(self, sequence: int) -> None:
         if self._new.pop(sequence, None) is None:

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from kfed.coordinator.security import matches
+from kfed.coordinator.federation import Invitation
 from kfed.coordinator.store.devices import Arrival
 from kfed.coordinator.store.schema import invitations
-
-
-@dataclass(frozen=True)
-class Invitation:
-    """The right of one device to join; `used_at` is when it did."""
-
-    device_id: str
-    token_hash: bytes
-    created_at: float
-    used_at: float | None = None
-
 
 _COLUMNS = [invitations.c[field.name] for field in fields(Invitation)]
 
@@ -76,23 +65,17 @@ class Invitations:
 
 
 class Guests:
-    """Judges by their invitations which devices may join, in one transaction."""
+    """The invitations of devices that arrive in one transaction, and which of them are used in it."""
 
     def __init__(self, known: dict[tuple[int, str], Invitation]) -> None:
         self._known = known
         self._used: dict[tuple[int, str], float] = {}
 
-    def may_join(self, arrival: Arrival) -> bool:
-        """Whether a new device may join: with an invitation that was not used, or as a device that needs none.
-
-        The id of a device that is invited is kept for it.
-        """
+    def invitation_of(self, arrival: Arrival) -> Invitation | None:
+        """The invitation of a device, or None; one that is used in this transaction says so."""
         key = arrival.federation.id, arrival.device_id
         invitation = self._known.get(key)
-        if invitation is None:
-            return not arrival.federation.invited_only and arrival.invitation is None
-        is_free = invitation.used_at is None and key not in self._used
-        return is_free and matches(arrival.invitation, invitation.token_hash)
+        return replace(invitation, used_at=self._used[key]) if invitation and key in self._used else invitation
 
     def joined(self, arrival: Arrival) -> None:
         """Use up the invitation of a device, if it has one."""
