@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -95,6 +96,7 @@ def test_fresh_does_finished_runs_again(tmp_path):
 
 
 MODULE = """
+{imports}
 from kfed._base import geometry
 from kfed.experiments import seed_of
 from kfed.experiments import drawing
@@ -105,6 +107,7 @@ def run_one(axes, seed):
 def helper(axes):
     if not axes:
         raise ValueError(f"{words}: {{axes}}", "{words}")
+    {calls}
     return {{"sum": FACTOR * axes["a"], "at": geometry.nearest, "all": drawing.select, "seed": seed_of(0)}}
 def summarize(results):
     return {words!r}
@@ -116,7 +119,8 @@ def fingerprint_with(tmp_path, monkeypatch):
     """The fingerprint of an experiment of one's own, written with these parts."""
 
     def made(**parts):
-        (tmp_path / "own_experiment.py").write_text(MODULE.format(**{"factor": 1, "words": "a", **parts}))
+        usual = {"factor": 1, "words": "a", "imports": "", "calls": ""}
+        (tmp_path / "own_experiment.py").write_text(MODULE.format(**usual | parts))
         for cached in (code_of._path_of, code_of._tree, code_of._definitions, code_of._code, code_of._imported):
             cached.cache_clear()
         with monkeypatch.context() as patch:
@@ -147,6 +151,54 @@ def test_words_do_not_change_a_fingerprint(fingerprint_with):
 
 def test_strings_that_are_not_words_change_a_fingerprint(fingerprint_with):
     assert fingerprint_with(factor="'a'")[0] != fingerprint_with(factor="'b'")[0]
+
+
+@pytest.mark.parametrize(
+    ("imports", "calls", "reached"),
+    [
+        ("import kfed", "kfed.cluster_device(axes)", "kfed.device"),
+        ("import kfed as k", "k.cluster_device(axes)", "kfed.device"),
+        ("import kfed.metrics", "kfed.metrics.kmeans_cost(axes)", "kfed.metrics"),
+        ("import kfed.metrics as m", "m.kmeans_cost(axes)", "kfed.metrics"),
+        ("", "import kfed; kfed.cluster_device(axes)", "kfed.device"),
+        ("import kfed", "kfed.datasets.mixture(axes)", "kfed.datasets"),
+        ("import kfed", "kfed.KFed(axes)", "kfed.estimator"),
+        ("from kfed import KFed", "KFed(axes)", "kfed.estimator"),
+        ("import kfed", "getattr(kfed, 'aggregate')(axes)", "kfed"),
+    ],
+)
+def test_a_fingerprint_follows_the_ways_to_import_kfed(fingerprint_with, imports, calls, reached):
+    one, (_, modules) = fingerprint_with(imports=imports, calls=calls)
+    assert modules == {"kfed._base.geometry", reached}
+    assert one != fingerprint_with(imports=imports)[0]
+
+
+def test_an_experiment_that_is_called_through_kfed_is_followed_by_name(fingerprint_with):
+    _, (own, modules) = fingerprint_with(imports="import kfed", calls="kfed.experiments.drawing.signless('0')")
+    assert any("'signless'" in code for code in own)
+    assert modules == {"kfed._base.geometry"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "counts"),
+    [
+        ("'rows are left out'", "'some rows are left out'", False),
+        ("f'{axes} rows of {axes}'", "f'{axes} lines of {axes}'", False),
+        ("'rows'", "'lines'", True),
+        ("f'{axes}rows'", "f'{axes}lines'", True),
+        ("'abc ,;'", "'abcd ,;'", True),
+    ],
+)
+def test_sentences_count_in_experiments_and_nowhere_else(fingerprint_with, tmp_path, monkeypatch, one, other, counts):
+    made_up = ModuleType("kfed.made_up")
+    made_up.__file__ = str(tmp_path / "made_up.py")
+    monkeypatch.setitem(sys.modules, "kfed.made_up", made_up)
+    found = []
+    for text in (one, other):
+        (tmp_path / "made_up.py").write_text(f"def said(axes):\n    return {text}\n")
+        found.append(fingerprint_with(imports="from kfed import made_up", calls="made_up.said(axes)")[0])
+    assert (found[0] != found[1]) is counts
+    assert fingerprint_with(calls=f"axes = {one}")[0] != fingerprint_with(calls=f"axes = {other}")[0]
 
 
 def test_a_run_whose_code_has_changed_is_done_again(tmp_path, monkeypatch):

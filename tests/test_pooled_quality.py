@@ -71,9 +71,43 @@ def test_each_bar_has_a_verdict_of_its_own(values, failed):
 
 
 def test_the_mean_over_cases_is_geometric_and_that_over_runs_is_not():
-    runs = [result(run=0, **{"default: cost": 1.0}), result(run=1, **{"default: cost": 1.2})]
-    other = result("wdbc", **{"default: cost": 1.21})
-    assert EXPERIMENT.summarize([*runs, other]).findings[0].ours.startswith(f"{np.sqrt(1.1 * 1.21):.3f};")
+    every = {("r15", 0): 1.0, ("wdbc", 0): 1.21, ("r15", 1): 1.2, ("wdbc", 1): 1.2}
+    results = [result(name, run=run, **{"default: cost": cost}) for (name, run), cost in every.items()]
+    assert EXPERIMENT.summarize(results).findings[0].ours.startswith("1.150;")
+
+
+@pytest.mark.parametrize(
+    ("what", "values", "failed"),
+    [
+        ("default: cost", [1.0, 1.05], 0),
+        ("default: cost", [1.0, 1.25], 1),
+        ("no floor: cost", [1.0, 1.05], 2),
+        ("paper: ARI", [0.88, 0.94], 3),
+        ("pooled: ARI", [0.88, 0.97], 4),
+    ],
+)
+def test_a_bar_that_the_mean_keeps_within_the_noise_of_the_runs_is_not_kept(what, values, failed):
+    found = EXPERIMENT.summarize([result(run=run, **{what: value}) for run, value in enumerate(values)]).findings
+    assert found[failed].verdict == "not reproduced"
+    assert failed == 2 or "the noise" in found[failed].reason
+
+
+@pytest.mark.parametrize(
+    ("ratios", "n_bytes", "verdict", "why"),
+    [
+        ([1.004, 1.0042], [19_000, 19_500], "reproduced", ""),
+        ([1.001, 1.0085], [19_000, 19_500], "not reproduced", "beyond the noise"),
+        ([1.006, 1.0062], [19_000, 19_500], "not reproduced", "local optimum"),
+        ([1.004, 1.0042], [15_000, 20_500], "not reproduced", "a message is larger"),
+    ],
+)
+def test_images_are_judged_beyond_the_noise_and_by_the_largest_message(ratios, n_bytes, verdict, why):
+    results = [image("two digits", 10), image("two digits", 10)]
+    for own, ratio, size in zip(results, ratios, n_bytes, strict=True):
+        own.values[f"default, {CENTERS[-1]}"] = [size, ratio]
+    (found,) = EXPERIMENT.summarize(results).findings
+    assert (found.verdict, f"at most {max(n_bytes):,} bytes" in found.ours) == (verdict, True)
+    assert why in found.reason
 
 
 def image(split, k):

@@ -2,13 +2,15 @@
 
 Functions and constants of the experiments are followed name by name, so that a change of a summary or of a picture does
 not count. Other modules of kfed count as a whole, with all that they import. Words never count: comments, docstrings
-and the strings of errors.
+and the strings of errors; outside the experiments, every string with a space between or beside words, such as a warning
+or a part of it. In experiments such a string may be the name of a case, and counts.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -19,6 +21,12 @@ import kfed
 
 Place = tuple[str, str]
 """A module, and a name in it; the whole module if the name is empty."""
+
+FRONT_DOOR = "kfed"
+"""The module whose names are followed to where they are defined."""
+
+SENTENCE = re.compile(r"\w[^\w\s]* \w|^[^\w\s]* | $")
+"""Text for people: a space between two words, or at the end of a part that others are put beside."""
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
@@ -45,7 +53,9 @@ def _reached(module: str, name: str) -> tuple[list[str], set[str]]:
         seen.add(place)
         where, what = place
         node, imported = _definitions(where).get(what), _imports(_tree(where).body)
-        if not what or not (where == module or f"{where}.".startswith("kfed.experiments.")):
+        if where == FRONT_DOOR and what in (exported := _imports(ast.walk(_tree(where)))):  # the lazy ones, too
+            wanted.append(exported[what])
+        elif not what or not (where == module or _is_experiment(where)):
             modules |= {where} if where.partition(".")[0] == "kfed" else set()
         elif node is not None:
             code.append(_plain(node))
@@ -55,25 +65,39 @@ def _reached(module: str, name: str) -> tuple[list[str], set[str]]:
     return sorted(code), modules
 
 
+def _is_experiment(module: str) -> bool:
+    return f"{module}.".startswith("kfed.experiments.")
+
+
 def _used(node: ast.AST, module: str) -> Iterator[Place]:
     """The names that a definition uses, each where it is defined."""
     imports = {**_imports(_tree(module).body), **_imports(ast.walk(node))}
-    dotted = {part.value: part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    attributes = {part.value: part for part in ast.walk(node) if isinstance(part, ast.Attribute)}
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
             where, what = imports.get(part.id, (module, part.id))
-            yield (where, what or dotted.get(part, ""))
+            own: ast.expr = part
+            while not what and own in attributes:  # kfed.datasets.mixture is a name in a module in a module
+                own = attributes[own]
+                where, what = _inside(where, own.attr)
+            yield (where, what)
+
+
+def _inside(module: str, name: str) -> Place:
+    """What a name of a module is: a module in it, or something that it defines."""
+    inner = f"{module}.{name}"
+    return (module, name) if _path_of(inner) is None else (inner, "")
 
 
 def _imports(nodes: Any) -> dict[str, Place]:
     """What the names that some statements import from kfed are."""
-    found = {}
+    found: dict[str, Place] = {}
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "kfed":
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                is_module = _path_of(inner) is not None
-                found[alias.asname or alias.name] = (inner, "") if is_module else (node.module, alias.name)
+            found |= {alias.asname or alias.name: _inside(node.module, alias.name) for alias in node.names}
+        if isinstance(node, ast.Import):
+            every = (alias for alias in node.names if alias.name.partition(".")[0] == "kfed")
+            found |= {alias.asname or "kfed": (alias.name if alias.asname else "kfed", "") for alias in every}
     return found
 
 
@@ -124,13 +148,19 @@ def _tree(module: str) -> ast.Module:
     """The code of a module, without words."""
     path = _path_of(module)
     tree = ast.parse(path.read_text(encoding="utf-8") if path else "")
-    return _WithoutWords().visit(tree)  # type: ignore[no-any-return]
+    may_name_cases = module.partition(".")[0] != "kfed" or _is_experiment(module)
+    return _WithoutWords(may_name_cases).visit(tree)  # type: ignore[no-any-return]
 
 
 class _WithoutWords(ast.NodeTransformer):
-    """Take away docstrings, and the strings inside `raise`; a parser has left out comments already."""
+    """Take away docstrings, the strings inside `raise`, and sentences where strings name no cases.
 
-    _is_raised = False
+    A parser has left out comments already.
+    """
+
+    def __init__(self, may_name_cases: bool) -> None:
+        self._may_name_cases = may_name_cases
+        self._is_raised = False
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         is_docstring = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
@@ -146,7 +176,10 @@ class _WithoutWords(ast.NodeTransformer):
         return ast.Constant("") if self._is_raised else self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        return ast.Constant("") if self._is_raised and isinstance(node.value, str) else node
+        return ast.Constant("") if isinstance(node.value, str) and self._is_for_people(node.value) else node
+
+    def _is_for_people(self, text: str) -> bool:
+        return self._is_raised or (not self._may_name_cases and bool(SENTENCE.search(text)))
 
 
 @lru_cache(maxsize=512)

@@ -9,7 +9,17 @@ import numpy as np
 from kfed.baselines import distributed_lloyd, rows_message
 from kfed.datasets import partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import (
+    Axes,
+    Experiment,
+    ExperimentSummary,
+    Finding,
+    Result,
+    TextTable,
+    Verdict,
+    grid,
+    seed_of,
+)
 from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, leaf_of, nearest_cost, oracle, source_of
 from kfed.experiments.yardstick import similar
 from kfed.metrics import partition_cost
@@ -23,6 +33,9 @@ SIMILAR = 1.05
 
 READINGS = {"kfed_cost": "induced labels", "kfed_nearest_cost": "nearest server centers"}
 """Costs of a clustering: by the definition of section 3, and as the authors' code computes it."""
+
+OTHER, JUDGED = READINGS
+"""Claims are judged by the reading that the authors' code settles (decision 0009); the other is shown beside."""
 
 
 def run_one(axes: Axes, seed: int) -> dict[str, Any]:
@@ -68,17 +81,14 @@ def _findings(name: str, results: list[Result]) -> list[Finding]:
         "where k' > √k the corollary does not apply, and the main theorem requires more separation than centralized "
         "clustering"
     )
-    return [
-        _finding(f"{name}, k' {sign} √k", own, reading, remark)
-        for reading in READINGS
-        for sign, own, remark in (("≤", few, ""), (">", many, f"; {theory}"))
-    ]
+    return [_finding(f"{name}, k' ≤ √k", few, ""), _finding(f"{name}, k' > √k", many, f"; {theory}")]
 
 
-def _finding(where: str, results: list[Result], reading: str, remark: str) -> Finding:
-    ratios = {k: [_ratio(r, reading) for r in select(results, k_prime=k)] for k in values_of(results, "k_prime")}
-    means = {k: float(np.mean(own)) for k, own in ratios.items()}
-    worst = max(means, key=lambda k: means[k])
+def _finding(where: str, results: list[Result], remark: str) -> Finding:
+    """Judge one reading of cost, show both, and say where the other would be judged otherwise."""
+    ratios = {reading: _ratios(results, reading) for reading in READINGS}
+    verdict, other = (_judged(ratios[reading]) for reading in (JUDGED, OTHER))
+    means = {k: float(np.mean(own)) for k, own in ratios[JUDGED].items()}
     too_large = [f"{mean:.3f} at k' = {k}" for k, mean in means.items() if mean > SIMILAR]
     fewer = np.mean([r["lloyd"]["n_bytes"] / r["kfed"]["n_bytes"] for r in results])
     rounds = np.mean([r["lloyd"]["n_rounds"] for r in results])
@@ -86,14 +96,29 @@ def _finding(where: str, results: list[Result], reading: str, remark: str) -> Fi
     above = f"more than {SIMILAR:g} times its cost: {', '.join(too_large)}{remark}; " if too_large else ""
     is_little = "within the margin, too: it separates little here" if max(first) <= SIMILAR else "not within the margin"
     return Finding(
-        claim=f"one round gives a cost similar to that of distributed k-means ({READINGS[reading]}; {where})",
+        claim=f"one round gives a cost similar to that of distributed k-means ({where})",
         paper="similar k-means cost, in one round",
-        ours=f"{min(means.values()):.3f} to {means[worst]:.3f} times its cost, with 1/{fewer:.0f} of its bytes, in 1 "
-        f"round for {rounds:.0f}",
-        verdict=similar([1 - ratio for ratio in ratios[worst]], SIMILAR - 1),
+        ours=f"{_range(ratios[JUDGED])} times its cost ({READINGS[OTHER]}: {_range(ratios[OTHER])}), with "
+        f"1/{fewer:.0f} of its bytes, in 1 round for {rounds:.0f}",
+        verdict=verdict,
         reason=f"{above}similar means at most {SIMILAR:g} times; distributed k-means itself, after one round, has "
-        f"{min(first):.3f} to {max(first):.3f} times its last cost: {is_little}",
+        f"{min(first):.3f} to {max(first):.3f} times its last cost: {is_little}"
+        + ("" if other == verdict else f"; by the costs of {READINGS[OTHER]} it is {other}"),
     )
+
+
+def _ratios(results: list[Result], reading: str) -> dict[int, list[float]]:
+    """Costs over that of distributed k-means, of every run, by k'."""
+    return {k: [_ratio(r, reading) for r in select(results, k_prime=k)] for k in values_of(results, "k_prime")}
+
+
+def _judged(ratios: dict[int, list[float]]) -> Verdict:
+    return similar([1 - ratio for ratio in max(ratios.values(), key=np.mean)], SIMILAR - 1)
+
+
+def _range(ratios: dict[int, list[float]]) -> str:
+    means = [float(np.mean(own)) for own in ratios.values()]
+    return f"{min(means):.3f} to {max(means):.3f}"
 
 
 def _after_one_round(results: list[Result]) -> float:
@@ -182,8 +207,8 @@ EXPERIMENT = Experiment.of(
     "Figure of communication, section 4.2",
     claim="In one round of communication k-FED gives clusterings of a k-means cost similar to that of naive "
     "distributed k-means, which takes many.",
-    measure="k-means cost over the oracle's, of the induced labels and of every point to its nearest center on the "
-    "server, against bytes sent in both directions, each message encoded as for the wire.",
+    measure="k-means cost over the oracle's, of every point to its nearest center on the server, and of the induced "
+    "labels beside it, against bytes sent in both directions, each message encoded as for the wire.",
     setup_differs="Data, oracle and devices are those of the heterogeneity experiment. Distributed k-means starts "
     "from random rows, sends means and counts in the format of k-FED's messages, and stops when no point changes or "
     "after 60 rounds (15 in the quick preset). Answers count, too: k-FED's holds the global centers.",

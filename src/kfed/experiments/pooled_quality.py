@@ -16,6 +16,7 @@ from kfed.device import LocalClustering
 from kfed.experiments import _public_sets
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.yardstick import WITHIN_NOISE, at_most, holds, worst
 from kfed.metrics import kmeans_cost
 from kfed.simulate import Round, cluster_devices
 
@@ -140,15 +141,16 @@ def _parted(results: list[Result]) -> tuple[list[Result], list[Result]]:
 
 
 def _finding(results: list[Result], split: str, k: int) -> Finding:
-    n_bytes, ratio = np.mean([result[f"default, {CENTERS[-1]}"] for result in results], axis=0)
+    n_bytes, ratios = zip(*(result[f"default, {CENTERS[-1]}"] for result in results), strict=True)
     paper = np.mean([result["paper"][1] for result in results])
-    holds = ratio <= MOST and n_bytes <= MOST_BYTES
+    verdict = worst([at_most(ratios, MOST), holds(max(n_bytes) <= MOST_BYTES)])
+    why = WITHIN_NOISE if np.mean(ratios) <= MOST else "summaries are coarse, and k-means ends in a local optimum"
     return Finding(
         claim=f"the default costs at most {MOST:g} of pooled k-means, in one round of at most 20 kB ({split}, k = {k})",
         paper="has one rule",
-        ours=f"{ratio:.4f} with {n_bytes:,.0f} bytes a device; by the paper's rule {paper:.4f}",
-        verdict="reproduced" if holds else "not reproduced",
-        reason="" if holds else "summaries are coarse, and k-means ends in a local optimum",
+        ours=f"{np.mean(ratios):.4f} with at most {max(n_bytes):,.0f} bytes a device; by the paper's rule {paper:.4f}",
+        verdict=verdict,
+        reason="" if verdict == "reproduced" else why if max(n_bytes) <= MOST_BYTES else "a message is larger",
     )
 
 

@@ -12,7 +12,7 @@ from kfed._base.array import Array
 from kfed.datasets import Partition, partition
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
 from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
-from kfed.experiments.yardstick import leads, similar, worst
+from kfed.experiments.yardstick import WITHIN_NOISE, leads, similar, worst
 from kfed.simulate import Round
 from kfed.site import MIN_TABLE_CLUSTER_SIZE, Table, cluster_table
 from kfed.wire import Column, FeatureSchema
@@ -162,7 +162,7 @@ def _finding(results: list[Result], data: str, missing: float) -> Finding:
     goal = "better than pooled k-prototypes" if is_mixed else f"within {margin:g} of pooled k-means"
     is_within = min(np.mean(each) for each in gains.values()) >= (0 if is_mixed else -margin)
     without = _means({setting: _gains(own, *setting, "no floor") for setting in settings})
-    reason = "on average it is, but not beyond the noise of the runs" if is_within else f"without the floor: {without}"
+    reason = WITHIN_NOISE if is_within else f"without the floor: {without}"
     return Finding(
         claim=f"{NAMES[data]}, {cells}: {goal}",
         paper="not in the paper",

@@ -17,6 +17,9 @@ ENOUGH = 0.5
 N_ERRORS = 2.0
 """The noise of a mean, in standard errors."""
 
+WITHIN_NOISE = "on average it is, but not beyond the noise of the runs"
+"""Why a bar that the mean keeps is not kept."""
+
 
 def leads(
     effects: Sequence[float], paper: float | None = None, *, least: float = 0.0, same_setting: bool = False
@@ -60,6 +63,17 @@ def similar(effects: Sequence[float], margin: float) -> Verdict:
     ('reproduced', 'not reproduced')
     """
     return leads([margin + effect for effect in effects])
+
+
+def at_most(values: Sequence[float], bound: float) -> Verdict:
+    """Judge a claim that a number, one for each run, is below a bar, beyond the noise.
+
+    Examples
+    --------
+    >>> at_most([1.01, 1.02, 1.03], 1.05), at_most([1.0, 1.09, 1.03], 1.05), at_most([1.06], 1.05)
+    ('reproduced', 'not reproduced', 'not reproduced')
+    """
+    return leads([bound - value for value in values])
 
 
 def reaches(ours: Sequence[float], paper: Sequence[float], noise: float, *, same_setting: bool = False) -> Verdict:
