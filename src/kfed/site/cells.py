@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +12,11 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.arrow import arrow, release
-from kfed._base.cell_words import FLAGS, absent_among, flag_in, is_missing_word, number_in
+from kfed._base.cell_words import absent_among, is_missing_word, number_in
 from kfed._base.dates import DAY_IN_MILLISECONDS, compact_day_in, days_in
 from kfed._base.text import exclusion
 from kfed.errors import InvalidInputError
+from kfed.site.flags import flags_among, flags_in
 from kfed.site.thousands import POINTS, Signs, signs_in, signs_of_column
 from kfed.wire import MAX_VALUE
 
@@ -49,6 +51,8 @@ class Cells:
     odd_row : int or None
         The first row of a column of text that holds a number or a date in a way in which it cannot be read, such as
         "3 mg" or "1/2/2026", if most of its cells hold such.
+    other_rows : tuple of int
+        Rows of a column of flags that say neither yes nor no, and count as missing.
     in_doubt : {".", ",", ""}
         The sign in a column of numbers that could separate thousands or decimals.
     are_thousands : bool
@@ -64,6 +68,7 @@ class Cells:
     texts: tuple[str, ...] = ()
     bad_row: int | None = None
     odd_row: int | None = None
+    other_rows: tuple[int, ...] = ()
     in_doubt: str = ""
     are_thousands: bool = False
     are_times: bool = False
@@ -129,8 +134,10 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     if kind is not None:
         values = np.array(_FORCED[kind](words), float)
         return _numbers(name, kind, values, ~np.isnan(values) | is_missing, codes)
-    if flags := _flags(known):
-        return Cells(name, "flag", _taken(np.array([flags.get(word, np.nan) for word in words], float), codes))
+    if flags := flags_among(_counted(words, is_missing, codes)):
+        values = np.array([flags.get(word, np.nan) for word in words], float)
+        others = (codes >= 0) & np.append(np.isnan(values) & ~is_missing, False)[codes]
+        return Cells(name, "flag", _taken(values, codes), other_rows=tuple(np.flatnonzero(others).tolist()))
     if not np.isnan(days_in(known[:MANY_WORDS])).all():
         days = np.array(days_in(words))
         if _share(~np.isnan(days), is_missing, codes) >= 0.5:
@@ -257,6 +264,15 @@ def _share(is_number: Array, is_missing: Array, codes: Array) -> float:
     return float(counts[is_number].sum() / max(1, counts[~is_missing].sum()))
 
 
+def _counted(words: Sequence[str], is_missing: Array, codes: Array) -> dict[str, int]:
+    """Cells of each word, but those that are missing."""
+    counts: Counter[str] = Counter()
+    for word, gone, count in zip(words, is_missing, np.bincount(codes[codes >= 0], minlength=len(words)), strict=True):
+        if not gone:
+            counts[word] += int(count)
+    return counts
+
+
 def _numbers(name: str, kind: str, numbers: Array, is_sound: Array, codes: Array) -> Cells:
     bad = (codes >= 0) & ~np.append(is_sound, True)[codes]
     return Cells(name, kind, _taken(numbers, codes), bad_row=int(bad.argmax()) if bad.any() else None)
@@ -273,26 +289,8 @@ def _text(name: str, words: list[str], is_missing: Array, codes: Array) -> Cells
     return Cells(name, "text", codes=places[codes], texts=tuple(levels))
 
 
-def _flags(words: list[str]) -> dict[str, float] | None:
-    lower = {word: word.lower() for word in words}
-    for pair in FLAGS:
-        found = set(lower.values())
-        if found == pair.keys() or (found <= pair.keys() and min(map(len, pair)) > 1):  # a lone "F" is no "false"
-            return {word: float(pair[low]) for word, low in lower.items()}
-    return None
-
-
-def are_flags_in_words(words: Iterable[str]) -> bool:
-    """Whether all words say yes or no, in whatever language, and not as numbers."""
-    return all(any(word.lower() in pair for pair in FLAGS) for word in words)
-
-
-def _flags_in(words: Sequence[str]) -> list[float]:
-    return [flag_in(word) for word in words]
-
-
 def _any_days_in(words: Sequence[str]) -> list[float]:
     return days_in(words, compact_day_in)
 
 
-_FORCED = {"flag": _flags_in, "date": _any_days_in}
+_FORCED = {"flag": flags_in, "date": _any_days_in}

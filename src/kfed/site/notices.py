@@ -12,7 +12,8 @@ from kfed._base.array import Array
 from kfed._base.text import plural, quoted, verb
 from kfed.device import POOLED, LocalClustering, column_of_all
 from kfed.server import new_level_advice
-from kfed.site.cells import Cells, are_flags_in_words
+from kfed.site.cells import Cells
+from kfed.site.flags import are_flags_in_words
 from kfed.site.kinds import FEWEST_ROWS, PLAINLY, constant_notice
 from kfed.site.reader import TableReader
 from kfed.site.table import Table
@@ -37,8 +38,20 @@ def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notic
                 "something else, such as a unit, or a comma that separates thousands or decimals (first in "
                 f"{reader.where(own.odd_row)}); {PLAINLY}",
             )
+        if own.other_rows:
+            yield Notice("neither yes nor no", _other_cells(reader, own))
         if own.in_doubt:
             yield Notice("thousands", _sign_in_doubt(own))
+
+
+def _other_cells(reader: TableReader, cells: Cells) -> str:
+    n_rows = len(cells.other_rows)
+    says, counts = verb(n_rows, "says", "say"), verb(n_rows, "it counts", "they count")
+    return (
+        f"column {cells.name!r} is taken as yes or no, though {plural(n_rows, 'cell')} "
+        f"({reader.places(cells.other_rows)}) {says} something else; {counts} as missing. If that is wrong, use "
+        f"--kinds {cells.name}=category at every site"
+    )
 
 
 def _sign_in_doubt(cells: Cells) -> str:
@@ -67,7 +80,7 @@ def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
                 )
         elif len({text.lower() for text in own.texts}) < len(own.texts):
             yield Notice("spelling", f"some levels of column {own.name!r} differ only in case, and count as different")
-        elif own.texts and are_flags_in_words(own.texts):
+        elif len(own.texts) > 1 and are_flags_in_words(own.texts):
             yield Notice(
                 "spelling",
                 f"column {own.name!r} has more than one word for yes or for no, so it is taken as a category; use "
