@@ -10,7 +10,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.text import plural, quoted, verb
-from kfed.device import POOLED, LocalClustering, column_of_all
+from kfed.device import POOLED, LocalClustering, column_of_all, rows_not_sent
 from kfed.server import new_level_advice
 from kfed.site.cells import Cells
 from kfed.site.flags import are_flags_in_words
@@ -126,11 +126,13 @@ def about_levels(cells: Sequence[Cells], schema: FeatureSchema) -> Iterator[Noti
 def about_clustering(
     table: Table, clustering: LocalClustering, n_local_clusters: int | Literal["auto"] | None, min_cluster_size: int
 ) -> Iterator[Notice]:
-    """Columns of one value or of all distances, rows that do not count, too many clusters or steps, no center."""
+    """Columns of one value or of all distances, rows that do not count, too many clusters or steps, rows not sent."""
     yield from _constant(table)
     yield from _not_counted(table, clustering)
     yield from _too_many(n_local_clusters, len(table), min_cluster_size)
     yield from _mute(table, clustering, min_cluster_size)
+    if clustering.private is None and not clustering.withheld.all():
+        yield from rows_not_sent(clustering, min_cluster_size, was_asked=n_local_clusters is not None)
     if table.schema is None and clustering.private is None:
         yield from column_of_all(table.values, clustering.labels, table.columns)
     if not clustering.converged and not clustering.is_summary and clustering.private is None:
