@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -13,13 +12,12 @@ from kfed._base.text import plural, quoted, verb
 from kfed.device import POOLED, LocalClustering, column_of_all, rows_not_sent
 from kfed.server import new_level_advice
 from kfed.site.cells import Cells
+from kfed.site.doubtful_cells import are_compact_dates, far_rows, n_nines
 from kfed.site.flags import are_flags_in_words
-from kfed.site.kinds import FEWEST_ROWS, PLAINLY, constant_notice
+from kfed.site.kinds import PLAINLY, constant_notice
 from kfed.site.reader import TableReader
 from kfed.site.table import Table
 from kfed.wire import FeatureSchema, Notice, features_by_column
-
-_ARE_NINES = re.compile(r"-?99+")
 
 
 def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
@@ -67,17 +65,11 @@ def _sign_in_doubt(cells: Cells) -> str:
     )
 
 
-def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
-    """Levels that may mean the same, and numbers that may stand for missing cells."""
+def about_cells(reader: TableReader, cells: Sequence[Cells], named: Collection[str] = ()) -> Iterator[Notice]:
+    """Levels that may mean the same; numbers that may be codes, mistakes or, unless they are `named`, dates."""
     for own in cells:
         if own.numbers is not None:
-            n_nines = _n_nines(own.numbers)
-            if n_nines:
-                yield Notice(
-                    "nines",
-                    f"{plural(n_nines, 'cell')} of column {own.name!r} {verb(n_nines, 'looks', 'look')} like a "
-                    "missing-value code (such as 999), far from all others; if so, leave missing cells empty",
-                )
+            yield from _about_numbers(reader, own, own.numbers, is_named=own.name in named)
         elif len({text.lower() for text in own.texts}) < len(own.texts):
             yield Notice("spelling", f"some levels of column {own.name!r} differ only in case, and count as different")
         elif len(own.texts) > 1 and are_flags_in_words(own.texts):
@@ -88,17 +80,27 @@ def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
             )
 
 
-def _n_nines(numbers: Array) -> int:
-    """Cells at 99, -999 and the like, if no other cell is half as far from the middle."""
-    ends = [float(end) for end in (np.fmax.reduce(numbers), np.fmin.reduce(numbers))]  # which ignore missing cells
-    for end in (end for end in ends if _ARE_NINES.fullmatch(f"{end:.17g}")):
-        known = numbers[~np.isnan(numbers)]
-        rest = known[known != end]
-        middle = float(np.median(rest)) if len(rest) else end
-        is_far = len(rest) > len(known) / 2 and np.abs(rest - middle).max() < abs(end - middle) / 2
-        if is_far and len(known) >= FEWEST_ROWS:
-            return len(known) - len(rest)
-    return 0
+def _about_numbers(reader: TableReader, cells: Cells, numbers: Array, *, is_named: bool) -> Iterator[Notice]:
+    nines = n_nines(numbers)
+    if nines:
+        yield Notice(
+            "nines",
+            f"{plural(nines, 'cell')} of column {cells.name!r} {verb(nines, 'looks', 'look')} like a missing-value "
+            "code (such as 999), far from all others; if so, leave missing cells empty",
+        )
+    elif far := far_rows(numbers):
+        yield Notice(
+            "far cell",
+            f"{plural(len(far), 'cell')} of column {cells.name!r} ({reader.places(far)}) {verb(len(far), 'is', 'are')} "
+            "extremely far from all others, which can spoil the clusters of all rows; if that is a mistake, correct or "
+            "clear the cell",
+        )
+    if cells.kind == "number" and not is_named and are_compact_dates(numbers):
+        yield Notice(
+            "dates as numbers",
+            f"column {cells.name!r} is taken as numbers, but they look like dates such as 20260131, between which "
+            f"distances are wrong; use --kinds {cells.name}=date",
+        )
 
 
 def about_missing(cells: Sequence[Cells]) -> Iterator[Notice]:

@@ -155,7 +155,8 @@ def read_columns(
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path), is_agreed=schema is not None)
     features = [cells[name] for name in choice.features]
-    notices = [*about_reading(reader, features), *about_missing(features), *about_cells(features), *choice.notices()]
+    notices = [*about_reading(reader, features), *about_missing(features), *about_cells(reader, features, known)]
+    notices += choice.notices()
     if schema is None:
         whose = None if id_column is None else cells[id_column].as_texts()
         chosen = choice.features if columns is not None else known
