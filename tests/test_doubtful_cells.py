@@ -1,4 +1,4 @@
-"""Numbers that may be mistakes or dates are said with their column, and never shown."""
+"""Cells that may be mistakes, dates or names are said with their column, and never shown."""
 
 import numpy as np
 import pandas as pd
@@ -55,3 +55,13 @@ def test_dates_that_are_read_as_numbers_are_said():
     for kind in ("date", "number"):
         assert codes(read_columns(numbers, kinds={"x": kind})) == []
     assert codes(read_columns(frame(20_200_000 + np.arange(N_ROWS) * 37 % 2000))) == []  # some are on no calendar
+
+
+def test_a_file_of_words_without_a_line_of_names_is_noticed(write):
+    rows = "".join(f"{'AB'[i % 2]},{'red' if i % 3 else 'blue'},{'yes' if i % 5 else 'no'}\n" for i in range(60))
+    (notice,) = (one for one in read_columns(write(rows)).notices if one.code == "no header?")
+    assert "the names of 3 columns are found among their own cells" in notice.text
+    assert "use --no-header" in notice.text
+    for header in (True, False):
+        assert "no header?" not in codes(read_columns(write(rows), header=header))
+    assert "no header?" not in codes(read_columns(write("ward,A,smoker\n" + rows)))

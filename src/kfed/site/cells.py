@@ -81,6 +81,11 @@ class Cells:
         assert self.codes is not None
         return self.codes < 0
 
+    def could_hold(self, word: str) -> bool:
+        """Whether a word is one of the cells, or a flag or a date as they are."""
+        is_flag, is_date = not np.isnan(flags_in([word])[0]), not np.isnan(days_in([word])[0])
+        return word in self.texts or {"flag": is_flag, "date": is_date}.get(self.kind, False)
+
     def __len__(self) -> int:
         values = self.numbers if self.codes is None else self.codes
         assert values is not None

@@ -37,7 +37,7 @@ class CsvReader(TableReader):
         self._path = os.fspath(path)
         self._encoding = self._find_encoding()
         self._delimiter = ","
-        self.has_header = header is not False
+        self.has_header, self.may_lack_header = header is not False, header is None
         with self._opened() as file:
             sample = file.read(_SAMPLE_BYTES)
         lines = list(filter(str.strip, sample.splitlines(keepends=True)))

@@ -28,6 +28,7 @@ def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notic
     if reader.n_titles:
         lines, are = plural(reader.n_titles, "line"), verb(reader.n_titles, "is", "are")
         yield Notice("title", f"{lines} above the names of the columns {are} skipped, as a title")
+    yield from _no_header(reader, cells)
     for own in cells:
         if own.odd_row is not None:
             yield Notice(
@@ -40,6 +41,17 @@ def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notic
             yield Notice("neither yes nor no", _other_cells(reader, own))
         if own.in_doubt:
             yield Notice("thousands", _sign_in_doubt(own))
+
+
+def _no_header(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
+    """Say that the first line seems to be a row, if names of columns are found among the cells below them."""
+    found = [own.name for own in cells if reader.may_lack_header and own.could_hold(own.name)]
+    if len(found) > 1:
+        yield Notice(
+            "no header?",
+            f"the names of {plural(len(found), 'column')} are found among their own cells: if the file has no "
+            "line of names, its first row is taken for names, which are sent; use --no-header",
+        )
 
 
 def _other_cells(reader: TableReader, cells: Cells) -> str:

@@ -30,6 +30,8 @@ class TableReader:
 
     names: tuple[str, ...]
     has_header = True
+    may_lack_header = False
+    """Whether nobody said that the first line holds the names of the columns."""
     n_titles = 0
     """Lines above the names of the columns, which are skipped."""
     sheet = ""
