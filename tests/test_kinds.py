@@ -114,6 +114,33 @@ def test_numbers_beside_words_are_refused_with_what_to_do(write):
         kfed.aggregate([one.to_message() for one in own], 1)
 
 
+def test_a_cell_among_yes_and_no_that_says_neither_is_missing_and_named_by_its_line(write):
+    cells = ["yes", "no"] * 99 + [f"former {SECRET}"] + ["no"]
+    rows = "".join(f"{i % 7},{cell}\n" for i, cell in enumerate(cells))
+    odd = cluster_file(write("x,smoker\n" + rows), 1, "odd", warn=False)
+    (notice,) = (one for one in odd.notices if one.code == "neither yes nor no")
+    assert "'smoker' is taken as yes or no, though 1 cell (line 200) says something else" in notice.text
+    assert SECRET not in notice.text
+    table = read_columns(write("x,smoker\n" + rows))
+    assert np.flatnonzero(np.isnan(table.values[:, 1])).tolist() == [198]
+    result = kfed.aggregate([odd.to_message(), site(write, "b", ["yes", "no"]).to_message()], 1)
+    assert result.schema.columns[1].kind == "flag"
+    assert columns_of(write("x,smoker\n" + rows), kinds={"smoker": "category"})[1].kind == "category"
+
+
+@pytest.mark.parametrize("cells", [["no"] * 197 + ["mild", "severe"], ["N"] * 97 + ["H"] * 2, ["yes", "no", "former"]])
+def test_words_are_a_category_where_yes_and_no_are_not_nearly_all_or_not_both_there(write, cells):
+    rows = "".join(f"{i % 7},{cell}\n" for i, cell in enumerate(cells))
+    assert columns_of(write("x,smoker\n" + rows))[1].kind == "category"
+
+
+@pytest.mark.parametrize(("word", "kind"), [("n", "flag"), ("Y", "flag"), ("no", "flag"), ("F", "category")])
+def test_a_site_where_all_cells_say_no_has_a_flag_but_f_is_no_false(write, word, kind):
+    table = read_columns(write("x,sex\n" + "".join(f"{i % 7},{word}\n" for i in range(60))))
+    assert table.schema.columns[1].kind == kind
+    assert codes(table) == ["constant"]
+
+
 def test_summaries_of_yes_and_no_agree_with_those_of_one_and_zero(write):
     texts = {"a": "x,on\n" + "1,yes\n2,no\n" * 20, "b": "x,on\n" + "1,1\n2,0\n" * 20}
     tables = {name: read_columns(write(text, f"{name}.csv")) for name, text in texts.items()}

@@ -3,6 +3,7 @@
 import gzip
 import json
 import sys
+import unicodedata
 import warnings
 
 import numpy as np
@@ -29,6 +30,7 @@ from kfed.site import (
 )
 from kfed.site import csv_reader as csv_reading
 from kfed.wire import Column, Details, FeatureSchema
+from workbooks import workbook
 
 MESSY = """patient;age;ward;smoker;visit;dose
 P1;30;A;yes;2026-01-31;1,5
@@ -72,6 +74,47 @@ def test_a_messy_table_is_read_as_what_it_says(write):
 def test_a_messy_table_is_the_same_in_every_encoding(write, encoding, large, monkeypatch):
     monkeypatch.setattr(csv_reading, "LARGE", large)
     assert_messy(read(write(MESSY, encoding=encoding)))
+
+
+@pytest.mark.parametrize("reading", ["pyarrow", "line by line"])
+@pytest.mark.parametrize(("encoding", "word"), [("latin-1", "S\xfcd\x81"), ("cp1252", "S\xfcd \u2013 \u20ac")])
+def test_letters_of_windows_far_down_in_a_large_file_are_read(write, encoding, word, reading, monkeypatch):
+    if reading == "line by line":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    rows = "".join(f"{'AB'[i % 2]},{i % 7}.{'5' * 30}\n" for i in range(40_000))
+    table = read_columns(write(f"ward,x\n{rows}" + f"{word},2.5\n" * 9, encoding=encoding))
+    assert table.schema.columns[0].levels == ("A", "B", word)
+
+
+@pytest.mark.parametrize("source", ["csv", "frame", "xlsx"])
+def test_letters_with_accents_are_the_same_however_a_system_writes_them(write, monkeypatch, source):
+    """What macOS writes as two characters is one."""
+    rows = [["Gr\xf6\xdfe", "caf\xe9"], *([i % 7, "S\xfcd" if i % 2 else "Ost"] for i in range(40))]
+    written = [[unicodedata.normalize("NFD", cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    if source == "csv":
+        table = write("".join(f"{a},{b}\n" for a, b in written))
+    elif source == "frame":
+        table = pandas.DataFrame(written[1:], columns=written[0])
+    else:
+        table = workbook(write, monkeypatch, {"rows": written})
+    expected = (Column("Gr\xf6\xdfe"), Column("caf\xe9", "category", ("Ost", "S\xfcd")))
+    assert read_columns(table).schema.columns == expected
+    assert read_columns(table, columns=written[0], kinds={written[0][1]: "category"}).schema.columns == expected
+
+
+def test_a_damaged_archive_is_refused_by_its_name_and_no_byte_is_shown(tmp_path):
+    whole = gzip.compress(MESSY.encode() * 50)
+    with arrow.output_stream(tmp_path / "whole.zst", compression="zstd") as file:
+        file.write(MESSY.encode() * 50)
+    zst = (tmp_path / "whole.zst").read_bytes()
+    damaged = whole[:40] + bytes(20) + whole[60:]
+    plain = b"xx,yy\n1,2\n"
+    for name, content in (("gz", plain), ("gz", whole[:-20]), ("gz", damaged), ("zst", plain), ("zst", zst[:40])):
+        path = tmp_path / f"site.csv.{name}"
+        path.write_bytes(content)
+        with pytest.raises(kfed.InvalidInputError, match=f"site.csv.{name}: a CSV file must be text") as caught:
+            read_columns(path)
+        assert "xx" not in str(caught.value)
 
 
 def test_without_pyarrow_csv_is_read_all_the_same(write, monkeypatch):

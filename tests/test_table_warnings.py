@@ -1,5 +1,6 @@
 """What is to be looked at in a table is a warning in Python, with a code, and printed once by the command line."""
 
+import json
 import warnings
 
 import numpy as np
@@ -7,8 +8,10 @@ import pandas as pd
 import pytest
 
 import kfed
+from consoles import run
 from kfed import cli
 from kfed.site import cluster_file, cluster_table, label_rows, read_columns
+from worlds import codes
 
 N_ROWS = 120
 
@@ -54,6 +57,30 @@ def test_what_a_device_warns_of_itself_is_not_repeated():
         warnings.simplefilter("always")
         cluster_file(rows, 2, "n", as_is=True)
     assert [one.message.code for one in caught] == ["dominant column"]
+
+
+def islands():
+    """Two large groups, and 40 rows in ten groups of four, which are too small to be sent."""
+    rng = np.random.default_rng(0)
+    places = [*np.repeat([[0, 0], [90, 0]], 40, axis=0), *np.repeat(rng.uniform(200, 900, size=(10, 2)), 4, axis=0)]
+    return pd.DataFrame(np.array(places) + rng.normal(size=(120, 2)), columns=["age", "bmi"])
+
+
+@pytest.mark.parametrize("as_is", [False, True])
+@pytest.mark.parametrize("number", [12, "auto"])
+def test_rows_that_are_withheld_are_said_once_everywhere(tmp_path, monkeypatch, capsys, number, as_is):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kept = cluster_file(islands(), number, "n", as_is=as_is)
+    assert [one.message.code for one in caught].count("rows left out") == 1
+    assert codes(kept).count("rows left out") == 1
+    monkeypatch.chdir(tmp_path)
+    islands().to_csv("site.csv", index=False)
+    command = ["device", "site.csv", "-k", number, *(["--as-is"] if as_is else [])]
+    out = " ".join(run(*command).split())
+    assert out.count("rows of this device are in clusters that may not be sent") == 1
+    assert "withheld, as too small" not in out
+    assert "rows left out" in [one["code"] for one in json.loads(run(*command, "--json", "--force"))["warnings"]]
 
 
 def test_labelling_new_rows_warns(tmp_path):

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import shlex
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import Any
@@ -43,15 +44,26 @@ def quoted(names: Sequence[str], limit: int = 8) -> str:
     return listed(list(map(repr, names)), limit)
 
 
+def composed(word: str) -> str:
+    r"""A word with letters and their accents as one character each (NFC), however the system wrote it.
+
+    Examples
+    --------
+    >>> len("Gro\u0308\u00dfe"), len(composed("Gro\u0308\u00dfe"))
+    (6, 5)
+    """
+    return word if word.isascii() else unicodedata.normalize("NFC", word)
+
+
 def folded(word: str) -> str:
-    """A word without what people write in different ways: capital letters, and blanks around and between.
+    """A word without what people write in different ways: capital letters, accents, and blanks around and between.
 
     Examples
     --------
     >>> folded(" Innere  Medizin") == folded("innere medizin")
     True
     """
-    return " ".join(word.split()).casefold()
+    return composed(" ".join(word.split()).casefold())
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

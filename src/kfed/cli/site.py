@@ -197,7 +197,7 @@ def _device_text(facts: dict[str, Any]) -> list[str]:
         f"  [green]send[/]  {escape(facts['message'])}  ({facts['message_bytes']:,} bytes{scatter})",
         f"  [yellow]keep[/]  {escape(facts['local_file'])}  (labels the rows when the answer comes)",
     ]
-    if withheld:
+    if withheld and all(warning["code"] != "rows left out" for warning in facts["warnings"]):
         lines.insert(
             1,
             f"  {plural(withheld, 'cluster')} of {plural(facts['n_rows_left_out'], 'row')} withheld, as too small or "

@@ -4,7 +4,7 @@ Only `LocalClustering.to_message` may leave a device. What it withholds is decid
 what it sends is differentially private.
 """
 
-from kfed.device.advice import column_of_all
+from kfed.device.advice import caller_tells_rows, column_of_all, rows_not_sent
 from kfed.device.blocked_rows import BlockedRows
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
 from kfed.device.cluster import check_max_bytes, cluster_device
@@ -39,6 +39,7 @@ __all__ = [
     "SparseRows",
     "are_rows_of_table",
     "caller_tells_convergence",
+    "caller_tells_rows",
     "check_max_bytes",
     "cluster_columns",
     "cluster_device",
@@ -48,6 +49,7 @@ __all__ = [
     "nearest_centers",
     "own_scale",
     "refine_device",
+    "rows_not_sent",
     "scores",
     "with_moments",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,23 @@ MOST_LEFT_OUT = 0.1
 
 FEWEST_ROWS = 20
 """In fewer rows a column may outweigh all others by chance."""
+
+_CALLER_TELLS: ContextVar[bool] = ContextVar("caller_tells_rows", default=False)
+
+
+@contextmanager
+def caller_tells_rows() -> Iterator[None]:
+    """Do not warn of rows that are not sent within: the caller does, see `caller_tells_convergence`."""
+    before = _CALLER_TELLS.set(True)
+    try:
+        yield
+    finally:
+        _CALLER_TELLS.reset(before)
+
+
+def rows_to_warn_of(found: LocalClustering, min_cluster_size: int, *, was_asked: bool) -> Iterator[Notice]:
+    """Like `rows_not_sent`; nothing if the caller tells it."""
+    return iter(()) if _CALLER_TELLS.get() else rows_not_sent(found, min_cluster_size, was_asked=was_asked)
 
 
 def rows_not_sent(found: LocalClustering, min_cluster_size: int, *, was_asked: bool) -> Iterator[Notice]:

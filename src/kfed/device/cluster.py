@@ -15,7 +15,7 @@ from kfed._base import checks, pool, random
 from kfed._base.array import Array, readonly
 from kfed._base.indexed import index_of
 from kfed._base.random import RandomState
-from kfed.device.advice import column_of_all, rows_not_sent
+from kfed.device.advice import column_of_all, rows_to_warn_of
 from kfed.device.algorithm1 import local_kmeans
 from kfed.device.batches import rows_of_one
 from kfed.device.borrowing import with_borrowed
@@ -176,7 +176,7 @@ def cluster_device(
         else:
             found = fitting(cluster, under_long_name, n_local_clusters)
     columns = column_of_all(points, found.labels, names) if measure_deviation and min_cluster_size > 1 else ()
-    for notice in (*rows_not_sent(found, min_cluster_size, was_asked=was_asked), *columns):
+    for notice in (*rows_to_warn_of(found, min_cluster_size, was_asked=was_asked), *columns):
         warnings.warn(KFedWarning(notice.text, notice.code), stacklevel=2)
     warn_unless_converged([found], max_iterations)
     return replace(found, index=index)

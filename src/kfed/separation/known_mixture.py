@@ -148,7 +148,7 @@ def _separations(presence: Presence, weights: Array, m0: float, c: float) -> Arr
     active, inactive = 4 * c * n_clusters**0.5 * unit, 2 * INACTIVE_FACTOR * n_clusters**0.25 * unit
     least_device = presence.smallest_device / m0  # its share of all points, at least
     on_server = INACTIVE_FACTOR * np.sqrt(m0 * presence.max_local_clusters / least_device)  # 10 sqrt(m0) lambda
-    required = np.maximum(np.where(presence.is_active, active, inactive), on_server)
+    required: Array = np.maximum(np.where(presence.is_active, active, inactive), on_server)
     np.fill_diagonal(required, np.nan)
     return required
 

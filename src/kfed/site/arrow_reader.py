@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from kfed._base.arrow import arrow
+from kfed._base.text import composed
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells, cells_of_each
+from kfed.site.arrow_cells import cells_of_each
+from kfed.site.cells import Cells
 from kfed.site.reader import TableReader
 from kfed.site.thousands import Signs, signs_of_column
 
@@ -41,13 +43,15 @@ class ArrowReader(TableReader):
         self._arrow, self._source = arrow(), source
         self._what = os.fspath(source) if isinstance(source, str | os.PathLike) else "the data frame"
         with self._damage_named():
-            self.names = tuple(name for name in self._names() if not _INDEX.fullmatch(name))
+            names = [name for name in self._names() if not _INDEX.fullmatch(name)]
+        self.names = tuple(map(composed, names))
+        self._written = dict(zip(self.names, names, strict=True))
 
     def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:
         """The cells of these columns; those of columns in `as_text` as they are written."""
         with self._damage_named():
-            table = self._table(list(names))
-        columns = {name: table.column(name) for name in names}
+            table = self._table([self._written[name] for name in names])
+        columns = {name: table.column(self._written[name]) for name in names}
         del table
         return cells_of_each(columns, as_text)
 
@@ -57,7 +61,7 @@ class ArrowReader(TableReader):
 
     def fault_at(self, name: str, row: int) -> str:
         """What is wrong with a cell of a column of numbers."""
-        column = self._table([name]).column(name)
+        column = self._table([self._written[name]]).column(0)
         if not column[row].is_valid:
             return "is empty"
         types = self._arrow.types

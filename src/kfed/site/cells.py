@@ -1,22 +1,20 @@
-"""`Cells`: one column of a table as it was read, as text or by Arrow, before anyone decides what to make of it."""
+"""`Cells`: one column of a table as it was read, before anyone decides what to make of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from kfed._base.array import Array
-from kfed._base.arrow import arrow, release
-from kfed._base.cell_words import FLAGS, absent_among, flag_in, is_missing_word, number_in
-from kfed._base.dates import DAY_IN_MILLISECONDS, compact_day_in, days_in
-from kfed._base.text import exclusion
-from kfed.errors import InvalidInputError
-from kfed.site.thousands import POINTS, Signs, signs_in, signs_of_column
-from kfed.wire import MAX_VALUE
+from kfed._base.cell_words import absent_among, is_missing_word, number_in
+from kfed._base.dates import compact_day_in, days_in
+from kfed._base.text import composed
+from kfed.site.flags import flags_among, flags_in
+from kfed.site.thousands import POINTS, Signs, signs_in
 
 MANY_WORDS = 1000
 """If none of so many different cells is a date, the column holds none."""
@@ -49,6 +47,8 @@ class Cells:
     odd_row : int or None
         The first row of a column of text that holds a number or a date in a way in which it cannot be read, such as
         "3 mg" or "1/2/2026", if most of its cells hold such.
+    other_rows : tuple of int
+        Rows of a column of flags that say neither yes nor no, and count as missing.
     in_doubt : {".", ",", ""}
         The sign in a column of numbers that could separate thousands or decimals.
     are_thousands : bool
@@ -64,6 +64,7 @@ class Cells:
     texts: tuple[str, ...] = ()
     bad_row: int | None = None
     odd_row: int | None = None
+    other_rows: tuple[int, ...] = ()
     in_doubt: str = ""
     are_thousands: bool = False
     are_times: bool = False
@@ -75,6 +76,11 @@ class Cells:
             return np.isnan(self.numbers)
         assert self.codes is not None
         return self.codes < 0
+
+    def could_hold(self, word: str) -> bool:
+        """Whether a word is one of the cells, or a flag or a date as they are."""
+        is_flag, is_date = not np.isnan(flags_in([word])[0]), not np.isnan(days_in([word])[0])
+        return word in self.texts or {"flag": is_flag, "date": is_date}.get(self.kind, False)
 
     def __len__(self) -> int:
         values = self.numbers if self.codes is None else self.codes
@@ -113,7 +119,7 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     >>> from_text("stage", ["I", "II"], np.array([0, 1])).kind
     'text'
     """
-    words = [text.strip() for text in texts]
+    words = [composed(text.strip()) for text in texts]
     is_missing = np.array([is_missing_word(word) for word in words], bool)
     is_absent = _are_absent(words)
     if is_missing.all() and len({word for word, gone in zip(words, is_absent, strict=True) if not gone}) < 2:
@@ -129,8 +135,10 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     if kind is not None:
         values = np.array(_FORCED[kind](words), float)
         return _numbers(name, kind, values, ~np.isnan(values) | is_missing, codes)
-    if flags := _flags(known):
-        return Cells(name, "flag", _taken(np.array([flags.get(word, np.nan) for word in words], float), codes))
+    if flags := flags_among(_counted(words, is_missing, codes)):
+        values = np.array([flags.get(word, np.nan) for word in words], float)
+        others = (codes >= 0) & np.append(np.isnan(values) & ~is_missing, False)[codes]
+        return Cells(name, "flag", _taken(values, codes), other_rows=tuple(np.flatnonzero(others).tolist()))
     if not np.isnan(days_in(known[:MANY_WORDS])).all():
         days = np.array(days_in(words))
         if _share(~np.isnan(days), is_missing, codes) >= 0.5:
@@ -146,7 +154,7 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
 
 def from_levels(name: str, texts: Sequence[str], levels: Sequence[str] = ()) -> Cells:
     """A column of text whose cells are levels, as they are written; `levels` are some that are known to be."""
-    words = [text.strip() for text in texts]
+    words = [composed(text.strip()) for text in texts]
     distinct = sorted(set(words))
     place = {word: position for position, word in enumerate(distinct)}
     return _text(name, distinct, _are_absent(distinct, levels), np.array([place[word] for word in words], np.intp))
@@ -157,63 +165,6 @@ def _are_absent(words: Sequence[str], levels: Sequence[str] = ()) -> Array:
     return np.array([word.lower() in absent for word in words], bool)
 
 
-def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs | None = None) -> dict[str, Cells]:
-    """All columns as cells; takes them out of `columns`, so that a large table is not in memory twice."""
-    found = {}
-    for name in list(columns):
-        found[name] = cells_of(name, columns.pop(name), signs, as_text=name in as_text)
-        release()
-    return found
-
-
-def cells_of(name: str, column: Any, signs: Signs | None = None, as_text: bool = False) -> Cells:
-    """One column of an Arrow table as cells; with `as_text`, as it is written. Without `signs`, it shows its own."""
-    types = arrow().types
-    if types.is_dictionary(column.type):
-        column = _decoded(column)
-    kind = column.type
-    if as_text and not _is_refused(kind):
-        return _texts(name, column)
-    if types.is_boolean(kind):
-        return Cells(name, "flag", _floats(column.cast("int8")))
-    if types.is_date(kind) or types.is_timestamp(kind):
-        return Cells(
-            name, "date", _floats(column.cast(arrow().timestamp("ms"), safe=False).cast("int64")) / DAY_IN_MILLISECONDS
-        )
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return _number_cells(name, column.cast("float64", safe=False) if types.is_decimal(kind) else column)
-    if types.is_null(kind):
-        return Cells(name, "number", np.full(len(column), np.nan))
-    if types.is_time(kind):
-        return cells_of(name, column.cast("string"), signs)
-    if types.is_large_string(kind) or types.is_string_view(kind):
-        return cells_of(name, column.cast("string"), signs)
-    if not types.is_string(kind):
-        what = "intervals, as by pandas.cut" if "pandas.interval" in str(kind) else kind
-        raise InvalidInputError(
-            f"column {name!r} holds {what}, which cannot be clustered; leave it out with {exclusion([name])}, or turn "
-            "it into text or numbers first"
-        )
-    texts, codes = _encoded(column)
-    return from_text(name, texts, codes, signs_of_column([text or "" for text in texts]) if signs is None else signs)
-
-
-def _is_refused(kind: Any) -> bool:
-    """Whether cells of this type cannot be written as text: lists, intervals and other compounds."""
-    return bool(arrow().types.is_nested(kind)) or isinstance(kind, arrow().BaseExtensionType)
-
-
-def _decoded(column: Any) -> Any:
-    """A column of codes as what they stand for; pyarrow cannot cast codes of all types itself."""
-    chunks = column.chunks if hasattr(column, "chunks") else [column]
-    words = [_as_strings(chunk.dictionary).take(chunk.indices) for chunk in chunks]
-    return arrow().chunked_array(words, None if words else column.type.value_type)
-
-
-def _as_strings(values: Any) -> Any:
-    return values.cast("string") if arrow().types.is_string_view(values.type) else values
-
-
 def as_ids(cells: Sequence[object]) -> tuple[str, ...]:
     """Cells as text: whole numbers without a decimal point, missing cells as nothing."""
     return tuple(
@@ -222,39 +173,19 @@ def as_ids(cells: Sequence[object]) -> tuple[str, ...]:
     )
 
 
-def _texts(name: str, column: Any) -> Cells:
-    """Cells as they are written: whole numbers without a decimal point."""
-    if arrow().types.is_floating(column.type):
-        return Cells(name, "text", codes=np.arange(len(column)), texts=as_ids(column.to_pylist()))
-    texts, codes = _encoded(column.cast("string"))
-    return Cells(name, "text", codes=codes, texts=tuple(map(str.strip, texts)))
-
-
-def _encoded(column: Any) -> tuple[list[str], Array]:
-    """Distinct texts, and the position of each cell among them; -1 where there is none."""
-    encoded = column.unify_dictionaries() if hasattr(column, "unify_dictionaries") else column
-    encoded = encoded.combine_chunks().dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return encoded.dictionary.to_pylist(), codes.astype(np.intp)
-
-
-def _number_cells(name: str, column: Any) -> Cells:
-    """Numbers; one beyond what a message may hold is a fault, and NaN is a missing cell."""
-    numbers = _floats(column)
-    bad = np.abs(numbers) > np.float64(MAX_VALUE)
-    return Cells(name, "number", numbers, bad_row=int(bad.argmax()) if bad.any() else None)
-
-
-def _floats(column: Any) -> Array:
-    """Numbers in the precision they have, whole ones as floats; NaN for missing ones."""
-    is_single = arrow().types.is_float32(column.type)
-    return np.asarray(column.to_numpy(), np.float32 if is_single else np.float64)
-
-
 def _share(is_number: Array, is_missing: Array, codes: Array) -> float:
     """The share of numbers among the cells that are not missing."""
     counts = np.bincount(codes[codes >= 0], minlength=len(is_number))
     return float(counts[is_number].sum() / max(1, counts[~is_missing].sum()))
+
+
+def _counted(words: Sequence[str], is_missing: Array, codes: Array) -> dict[str, int]:
+    """Cells of each word, but those that are missing."""
+    counts: Counter[str] = Counter()
+    for word, gone, count in zip(words, is_missing, np.bincount(codes[codes >= 0], minlength=len(words)), strict=True):
+        if not gone:
+            counts[word] += int(count)
+    return counts
 
 
 def _numbers(name: str, kind: str, numbers: Array, is_sound: Array, codes: Array) -> Cells:
@@ -273,26 +204,8 @@ def _text(name: str, words: list[str], is_missing: Array, codes: Array) -> Cells
     return Cells(name, "text", codes=places[codes], texts=tuple(levels))
 
 
-def _flags(words: list[str]) -> dict[str, float] | None:
-    lower = {word: word.lower() for word in words}
-    for pair in FLAGS:
-        found = set(lower.values())
-        if found == pair.keys() or (found <= pair.keys() and min(map(len, pair)) > 1):  # a lone "F" is no "false"
-            return {word: float(pair[low]) for word, low in lower.items()}
-    return None
-
-
-def are_flags_in_words(words: Iterable[str]) -> bool:
-    """Whether all words say yes or no, in whatever language, and not as numbers."""
-    return all(any(word.lower() in pair for pair in FLAGS) for word in words)
-
-
-def _flags_in(words: Sequence[str]) -> list[float]:
-    return [flag_in(word) for word in words]
-
-
 def _any_days_in(words: Sequence[str]) -> list[float]:
     return days_in(words, compact_day_in)
 
 
-_FORCED = {"flag": _flags_in, "date": _any_days_in}
+_FORCED = {"flag": flags_in, "date": _any_days_in}

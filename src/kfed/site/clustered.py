@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from kfed.device import MAX_LOCAL_CLUSTERS, LocalClustering, check_max_bytes, cluster_columns, cluster_device, fitting
+from kfed.device import (
+    MAX_LOCAL_CLUSTERS,
+    LocalClustering,
+    caller_tells_rows,
+    check_max_bytes,
+    cluster_columns,
+    cluster_device,
+    fitting,
+)
 from kfed.errors import InvalidInputError
 from kfed.site.npy_reader import NpyReader
 from kfed.site.read import open_table
@@ -59,4 +67,5 @@ def clustered(
         return replace(found, _sent_as=set()).to_message(how["device_id"], bits=bits)
 
     check_max_bytes(max_bytes, n_local_clusters, how["privacy"])
-    return cluster(MAX_LOCAL_CLUSTERS) if max_bytes is None else fitting(cluster, message_of, MAX_LOCAL_CLUSTERS)
+    with caller_tells_rows():  # as `about_clustering` does
+        return cluster(MAX_LOCAL_CLUSTERS) if max_bytes is None else fitting(cluster, message_of, MAX_LOCAL_CLUSTERS)

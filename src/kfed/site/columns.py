@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kfed._base.identifier_names import is_index_name
-from kfed._base.text import exclusion, plural, quoted, verb
+from kfed._base.text import composed, exclusion, plural, quoted, verb
 from kfed.errors import InvalidInputError
 from kfed.wire import Notice
 
@@ -37,12 +37,14 @@ class ColumnChoice:
         By default every column is clustered that is neither id nor weight, is not excluded, and does not hold names of
         rows.
         """
+        id_column, weight_column = (name if name is None else composed(name) for name in (id_column, weight_column))
+        columns = None if columns is None else list(map(composed, columns))
         others = [name for name in (id_column, weight_column) if name is not None]
-        gone = [] if exclude is None else list(exclude)
+        gone = [] if exclude is None else list(map(composed, exclude))
         _check_excluded(gone, names, columns or (), path)
         row_names = [name for name in row_names_in(names) if columns is None and name not in (*others, *gone)]
         left = [name for name in names if name not in (*others, *gone, *row_names)]
-        features = left if columns is None else list(columns)
+        features = left if columns is None else columns
         choice = cls(tuple(features), id_column, weight_column, path, tuple(row_names))
         choice._check([*features, *others], names)
         return choice
@@ -56,6 +58,11 @@ class ColumnChoice:
     def used(self) -> tuple[str, ...]:
         """Every column that is read."""
         return self.numeric if self.id_column is None else (*self.numeric, self.id_column)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The id column, if there is one."""
+        return () if self.id_column is None else (self.id_column,)
 
     def notices(self) -> list[Notice]:
         """Columns that are left out."""

@@ -1,33 +1,56 @@
-"""What the start of a CSV file tells of it: its encoding, its separator, and columns that are not there."""
+"""What a CSV file tells of itself: its encoding, its separator, and columns that are not there."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import BinaryIO
 
 DELIMITERS = ",;\t|"
 IN_WORDS = "a comma, semicolon, tab or bar"
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+_NOT_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
+_BLOCK = 2**20
 
 
-def encoding_of(start: bytes, *, is_whole: bool) -> str | None:
-    """The encoding of a file that starts with these bytes, or is them; None if it is not text."""
+def encoding_of(file: BinaryIO) -> str | None:
+    """The encoding of a file; None if it is not text. All of it is read, unless its start tells."""
+    start = file.read(_BLOCK)
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
-    try:
-        (start if is_whole else start[:-4]).decode()
-    except UnicodeDecodeError:
-        if b"\0" not in start:
-            return "latin-1"
     if b"\0" not in start:
-        return "utf-8"
+        return _of_bytes(chain([start], iter(partial(file.read, _BLOCK), b"")))
     for encoding, every_other in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):  # without a mark
         if every_other.count(0) > len(start) // 4 and "\n" in start.decode(encoding, "ignore"):
             return encoding
     return None
+
+
+def _of_bytes(blocks: Iterator[bytes]) -> str:
+    """UTF-8 if that can be read; otherwise what Windows writes, or Latin-1 if it holds bytes that Windows does not."""
+    decoder, is_utf_8, is_windows = codecs.getincrementaldecoder("utf-8")(), True, True
+    for block in blocks:
+        is_windows = is_windows and (block.isascii() or len(block.translate(None, _NOT_WINDOWS)) == len(block))
+        is_utf_8 = is_utf_8 and _is_decoded(decoder, block)
+        if not is_utf_8 and not is_windows:
+            return "latin-1"
+    if is_utf_8 and _is_decoded(decoder, b"", is_end=True):
+        return "utf-8"
+    return "cp1252" if is_windows else "latin-1"
+
+
+def _is_decoded(decoder: codecs.IncrementalDecoder, block: bytes, *, is_end: bool = False) -> bool:
+    try:
+        decoder.decode(block, is_end)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def delimiter_of(lines: list[str]) -> str:

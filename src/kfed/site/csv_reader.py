@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from kfed._base.arrow import arrow
 from kfed._base.cell_words import MISSING_WORDS, is_missing_word, number_in
-from kfed._base.text import plural
+from kfed._base.text import composed, plural
 from kfed.errors import InvalidInputError, MissingExtraError
-from kfed.site.cells import Cells, cells_of_each, from_text
+from kfed.site.arrow_cells import cells_of_each
+from kfed.site.cells import Cells, from_text
+from kfed.site.csv_bytes import arrow_stream, opened_bytes
 from kfed.site.csv_dialect import IN_WORDS, blank_columns, delimiter_of, encoding_of, end_empty, without_trailing
 from kfed.site.csv_quotes import line_of_open_quote, occurrences
 from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, n_titles
@@ -29,7 +30,7 @@ _SAMPLE_BYTES = 2**16
 
 
 class CsvReader(TableReader):
-    """Reads text in UTF-8, UTF-16 or Latin-1, plain, .gz or .zst, separated by comma, semicolon, tab or bar."""
+    """Reads text in UTF-8, UTF-16 or Windows-1252, plain, .gz or .zst, separated by comma, semicolon, tab or bar."""
 
     separators = IN_WORDS
 
@@ -37,7 +38,7 @@ class CsvReader(TableReader):
         self._path = os.fspath(path)
         self._encoding = self._find_encoding()
         self._delimiter = ","
-        self.has_header = header is not False
+        self.has_header, self.may_lack_header = header is not False, header is None
         with self._opened() as file:
             sample = file.read(_SAMPLE_BYTES)
         lines = list(filter(str.strip, sample.splitlines(keepends=True)))
@@ -154,22 +155,19 @@ class CsvReader(TableReader):
                 return self._in_blocks(arrow_csv, (read, parse), convert)
             except arrow().ArrowInvalid:  # a column is not what its first cells seem to be
                 pass
-        with self._stream() as stream:
+        with arrow_stream(self._path) as stream:
             return arrow_csv.read_csv(stream, read, parse, arrow_csv.ConvertOptions(**convert))
 
     def _in_blocks(self, arrow_csv: Any, how: tuple[Any, Any], convert: dict[str, Any]) -> Any:
         """Read block by block, in half the memory; the first block tells what the columns are."""
         types, known = arrow().types, convert["column_types"]
-        with self._stream() as stream:
+        with arrow_stream(self._path) as stream:
             first = arrow_csv.open_csv(stream, *how, arrow_csv.ConvertOptions(**convert)).schema
         loose = [one.name for one in first if types.is_integer(one.type) or types.is_null(one.type)]
         convert = {**convert, "column_types": dict.fromkeys(loose, arrow().float64()) | known}
-        with self._stream() as stream:
+        with arrow_stream(self._path) as stream:
             reader = arrow_csv.open_csv(stream, *how, arrow_csv.ConvertOptions(**convert))
             return arrow().Table.from_batches(list(reader), reader.schema)
-
-    def _stream(self) -> Any:
-        return arrow().input_stream(self._path, compression="detect")
 
     def _lines_before(self) -> int:
         """Physical lines before the first row."""
@@ -206,7 +204,7 @@ class CsvReader(TableReader):
                 )
 
     def _occurrences(self, character: str) -> int:
-        with self._opened() if self._encoding.startswith("utf-16") else self._bytes() as file:
+        with self._opened() if self._encoding.startswith("utf-16") else opened_bytes(self._path) as file:
             return occurrences(file, character)
 
     def _check_even(self) -> None:
@@ -251,32 +249,16 @@ class CsvReader(TableReader):
         return csv.reader(file, delimiter=self._delimiter)
 
     def _find_encoding(self) -> str:
-        with self._bytes() as file:
-            start = file.read(2**20)
-        found = encoding_of(start, is_whole=len(start) < 2**20)
+        with opened_bytes(self._path) as file:
+            found = encoding_of(file)
         if found is None:
             raise InvalidInputError(f"{self._path}: a CSV file must be text; this file is not")
         return found
 
     @contextmanager
-    def _bytes(self) -> Iterator[BinaryIO]:
-        if self._path.lower().endswith(".zst"):
-            with arrow().input_stream(self._path, compression="zstd") as stream:
-                yield stream
-        else:
-            opened = gzip.open if self._path.lower().endswith(".gz") else open
-            with opened(self._path, "rb") as file:
-                yield file  # type: ignore[misc]
-
-    @contextmanager
     def _opened(self) -> Iterator[TextIO]:
-        try:
-            with self._bytes() as raw, io.TextIOWrapper(raw, self._encoding, newline="") as file:
-                yield file
-        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError):
-            raise InvalidInputError(
-                f"{self._path}: a CSV file must be text in one encoding, and whole; this file is not"
-            ) from None
+        with opened_bytes(self._path) as raw, io.TextIOWrapper(raw, self._encoding, newline="") as file:
+            yield file
 
 
 def _is_filled(row: list[str]) -> bool:
@@ -285,7 +267,7 @@ def _is_filled(row: list[str]) -> bool:
 
 
 def _on_one_line(name: str) -> str:
-    return " ".join(map(str.strip, name.strip().splitlines()))
+    return composed(" ".join(map(str.strip, name.strip().splitlines())))
 
 
 def _null_words() -> list[str]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.text import plural, quoted, verb
-from kfed.device import POOLED, LocalClustering, column_of_all
+from kfed.device import POOLED, LocalClustering, column_of_all, rows_not_sent
 from kfed.server import new_level_advice
-from kfed.site.cells import Cells, are_flags_in_words
-from kfed.site.kinds import FEWEST_ROWS, PLAINLY, constant_notice
+from kfed.site.cells import Cells
+from kfed.site.doubtful_cells import are_compact_dates, far_rows, n_nines
+from kfed.site.flags import are_flags_in_words
+from kfed.site.kinds import PLAINLY, constant_notice
 from kfed.site.reader import TableReader
 from kfed.site.table import Table
 from kfed.wire import FeatureSchema, Notice, features_by_column
-
-_ARE_NINES = re.compile(r"-?99+")
 
 
 def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
@@ -29,6 +28,7 @@ def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notic
     if reader.n_titles:
         lines, are = plural(reader.n_titles, "line"), verb(reader.n_titles, "is", "are")
         yield Notice("title", f"{lines} above the names of the columns {are} skipped, as a title")
+    yield from _no_header(reader, cells)
     for own in cells:
         if own.odd_row is not None:
             yield Notice(
@@ -37,8 +37,31 @@ def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notic
                 "something else, such as a unit, or a comma that separates thousands or decimals (first in "
                 f"{reader.where(own.odd_row)}); {PLAINLY}",
             )
+        if own.other_rows:
+            yield Notice("neither yes nor no", _other_cells(reader, own))
         if own.in_doubt:
             yield Notice("thousands", _sign_in_doubt(own))
+
+
+def _no_header(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
+    """Say that the first line seems to be a row, if names of columns are found among the cells below them."""
+    found = [own.name for own in cells if reader.may_lack_header and own.could_hold(own.name)]
+    if len(found) > 1:
+        yield Notice(
+            "no header?",
+            f"the names of {plural(len(found), 'column')} are found among their own cells: if the file has no "
+            "line of names, its first row is taken for names, which are sent; use --no-header",
+        )
+
+
+def _other_cells(reader: TableReader, cells: Cells) -> str:
+    n_rows = len(cells.other_rows)
+    says, counts = verb(n_rows, "says", "say"), verb(n_rows, "it counts", "they count")
+    return (
+        f"column {cells.name!r} is taken as yes or no, though {plural(n_rows, 'cell')} "
+        f"({reader.places(cells.other_rows)}) {says} something else; {counts} as missing. If that is wrong, use "
+        f"--kinds {cells.name}=category at every site"
+    )
 
 
 def _sign_in_doubt(cells: Cells) -> str:
@@ -54,20 +77,14 @@ def _sign_in_doubt(cells: Cells) -> str:
     )
 
 
-def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
-    """Levels that may mean the same, and numbers that may stand for missing cells."""
+def about_cells(reader: TableReader, cells: Sequence[Cells], named: Collection[str] = ()) -> Iterator[Notice]:
+    """Levels that may mean the same; numbers that may be codes, mistakes or, unless they are `named`, dates."""
     for own in cells:
         if own.numbers is not None:
-            n_nines = _n_nines(own.numbers)
-            if n_nines:
-                yield Notice(
-                    "nines",
-                    f"{plural(n_nines, 'cell')} of column {own.name!r} {verb(n_nines, 'looks', 'look')} like a "
-                    "missing-value code (such as 999), far from all others; if so, leave missing cells empty",
-                )
+            yield from _about_numbers(reader, own, own.numbers, is_named=own.name in named)
         elif len({text.lower() for text in own.texts}) < len(own.texts):
             yield Notice("spelling", f"some levels of column {own.name!r} differ only in case, and count as different")
-        elif own.texts and are_flags_in_words(own.texts):
+        elif len(own.texts) > 1 and are_flags_in_words(own.texts):
             yield Notice(
                 "spelling",
                 f"column {own.name!r} has more than one word for yes or for no, so it is taken as a category; use "
@@ -75,17 +92,27 @@ def about_cells(cells: Sequence[Cells]) -> Iterator[Notice]:
             )
 
 
-def _n_nines(numbers: Array) -> int:
-    """Cells at 99, -999 and the like, if no other cell is half as far from the middle."""
-    ends = [float(end) for end in (np.fmax.reduce(numbers), np.fmin.reduce(numbers))]  # which ignore missing cells
-    for end in (end for end in ends if _ARE_NINES.fullmatch(f"{end:.17g}")):
-        known = numbers[~np.isnan(numbers)]
-        rest = known[known != end]
-        middle = float(np.median(rest)) if len(rest) else end
-        is_far = len(rest) > len(known) / 2 and np.abs(rest - middle).max() < abs(end - middle) / 2
-        if is_far and len(known) >= FEWEST_ROWS:
-            return len(known) - len(rest)
-    return 0
+def _about_numbers(reader: TableReader, cells: Cells, numbers: Array, *, is_named: bool) -> Iterator[Notice]:
+    nines = n_nines(numbers)
+    if nines:
+        yield Notice(
+            "nines",
+            f"{plural(nines, 'cell')} of column {cells.name!r} {verb(nines, 'looks', 'look')} like a missing-value "
+            "code (such as 999), far from all others; if so, leave missing cells empty",
+        )
+    elif far := far_rows(numbers):
+        yield Notice(
+            "far cell",
+            f"{plural(len(far), 'cell')} of column {cells.name!r} ({reader.places(far)}) {verb(len(far), 'is', 'are')} "
+            "extremely far from all others, which can spoil the clusters of all rows; if that is a mistake, correct or "
+            "clear the cell",
+        )
+    if cells.kind == "number" and not is_named and are_compact_dates(numbers):
+        yield Notice(
+            "dates as numbers",
+            f"column {cells.name!r} is taken as numbers, but they look like dates such as 20260131, between which "
+            f"distances are wrong; use --kinds {cells.name}=date",
+        )
 
 
 def about_missing(cells: Sequence[Cells]) -> Iterator[Notice]:
@@ -113,11 +140,13 @@ def about_levels(cells: Sequence[Cells], schema: FeatureSchema) -> Iterator[Noti
 def about_clustering(
     table: Table, clustering: LocalClustering, n_local_clusters: int | Literal["auto"] | None, min_cluster_size: int
 ) -> Iterator[Notice]:
-    """Columns of one value or of all distances, rows that do not count, too many clusters or steps, no center."""
+    """Columns of one value or of all distances, rows that do not count, too many clusters or steps, rows not sent."""
     yield from _constant(table)
     yield from _not_counted(table, clustering)
     yield from _too_many(n_local_clusters, len(table), min_cluster_size)
     yield from _mute(table, clustering, min_cluster_size)
+    if clustering.private is None and not clustering.withheld.all():
+        yield from rows_not_sent(clustering, min_cluster_size, was_asked=n_local_clusters is not None)
     if table.schema is None and clustering.private is None:
         yield from column_of_all(table.values, clustering.labels, table.columns)
     if not clustering.converged and not clustering.is_summary and clustering.private is None:

@@ -18,7 +18,7 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.files import about
 from kfed._base.indexed import index_of
-from kfed._base.text import plural
+from kfed._base.text import composed, plural
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader, check_frame
 from kfed.site.cells import Cells, from_levels
@@ -87,7 +87,7 @@ def read_table(
     """
     reader = open_table(path, header, sheet)
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path), exclude)
-    cells = reader.cells(choice.used, as_text=[] if id_column is None else [id_column])
+    cells = reader.cells(choice.used, as_text=choice.ids)
     _check_rows(cells, _name(path))
     with reader.separators_named():
         choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
@@ -148,16 +148,17 @@ def read_columns(
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path), exclude)
     known = _known_kinds(schema, kinds or {}, choice.features, _name(path))
     as_text = [name for name, kind in known.items() if kind == "category"]
-    cells = reader.cells(choice.used, as_text=[*as_text, *([] if id_column is None else [id_column])])
+    cells = reader.cells(choice.used, as_text=[*as_text, *choice.ids])
     _check_rows(cells, _name(path))
     levels = {} if schema is None else {column.name: column.levels for column in schema.columns or ()}
     cells |= {name: _as_kind(reader, cells[name], kind, levels.get(name, ())) for name, kind in known.items()}
     for name in choice.numeric:
         _check_sound(reader, cells[name], _name(path), is_agreed=schema is not None)
     features = [cells[name] for name in choice.features]
-    notices = [*about_reading(reader, features), *about_missing(features), *about_cells(features), *choice.notices()]
+    notices = [*about_reading(reader, features), *about_missing(features), *about_cells(reader, features, known)]
+    notices += choice.notices()
     if schema is None:
-        whose = None if id_column is None else cells[id_column].as_texts()
+        whose = None if choice.id_column is None else cells[choice.id_column].as_texts()
         chosen = choice.features if columns is not None else known
         how: dict[str, Any] = {"chosen": chosen, "min_cluster_size": min_cluster_size, "whose": whose}
         with reader.separators_named():
@@ -168,7 +169,8 @@ def read_columns(
     del features
     values = encode_columns(cells, schema)
     names = tuple(column.name for column in schema.columns or ())
-    table = Table(values, names, reader.has_header, schema=schema, notices=(*notices, *_repeated(cells, id_column)))
+    notices += _repeated(cells, choice.id_column)
+    table = Table(values, names, reader.has_header, schema=schema, notices=tuple(notices))
     return _with_rows(replace(table, index=index_of(path)), cells, choice)
 
 
@@ -221,6 +223,7 @@ def _known_kinds(
         if kinds:
             raise InvalidInputError("the schema says the kinds of columns; use --kinds without --schema")
         return {column.name: column.kind for column in schema.columns or ()}
+    kinds = {composed(name): kind for name, kind in kinds.items()}
     check_known(list(kinds), features, where)
     return {name: checks.one_of(kind, list(WHAT), f"the kind of {name!r}") for name, kind in kinds.items()}
 

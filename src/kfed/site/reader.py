@@ -30,6 +30,8 @@ class TableReader:
 
     names: tuple[str, ...]
     has_header = True
+    may_lack_header = False
+    """Whether nobody said that the first line holds the names of the columns."""
     n_titles = 0
     """Lines above the names of the columns, which are skipped."""
     sheet = ""
@@ -49,6 +51,11 @@ class TableReader:
     def where(self, row: int) -> str:
         """The place of a row, counted from 0, in words."""
         return f"row {row} (counted from 0)"
+
+    def places(self, rows: Sequence[int], limit: int = 3) -> str:
+        """The places of the first few rows, in words, and how many more there are."""
+        more = f" and {len(rows) - limit:,} more" if len(rows) > limit else ""
+        return ", ".join(map(self.where, rows[:limit])) + more
 
     def fault_at(self, name: str, row: int) -> str:  # noqa: ARG002
         """What is wrong with a cell of a column of numbers, in words that do not show it."""

@@ -12,7 +12,7 @@ from kfed.wire import Notice
 INFORMATIVE = ("missing cells", "rare level", "empty", "title", "sheets")
 """Codes of notices that say how a table was read, and of no mistake."""
 
-OF_DEVICE = ("nothing sent", "dominant column", "not converged")
+OF_DEVICE = ("dominant column", "not converged")
 """Codes of what `kfed.cluster_device` warns of itself."""
 
 
