@@ -14,6 +14,7 @@ from kfed.server.fit import Without, gaps_between, misfits, nearest_pair, withou
 from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
+from kfed.server.left_out import BY_DEVICE, rows_left_out
 from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
@@ -29,6 +30,7 @@ from kfed.server.tree import aggregate_tree
 
 __all__ = [
     "BUILT_IN_RULES",
+    "BY_DEVICE",
     "DEFAULT",
     "IN_ONE_WAY",
     "RULES",
@@ -74,6 +76,7 @@ __all__ = [
     "predict",
     "read_messages",
     "register_rule",
+    "rows_left_out",
     "rule_for",
     "rule_name",
     "unit_advice",
