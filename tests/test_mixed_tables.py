@@ -17,6 +17,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import kfed
 from clinics import SCHEMA, SECRET, UNITS, clinics
+from consoles import run
 from kfed.device import cluster_columns
 from kfed.site import (
     Table,
@@ -375,6 +376,31 @@ def test_a_site_without_a_center_is_named():
     tiny = cluster_columns(clinics()[0][0][:2], SCHEMA, 2).to_message("tiny")
     found = [notice.text for notice in kfed.aggregate([*messages_of(clinics()), tiny], 4).notices]
     assert "'tiny' sent no center: its rows were not used for the clusters" in found
+
+
+def scattered(device_id, n_alike):
+    """A site with as many rows alike as given, and 35 that are far from all others."""
+    rows = np.concatenate([clinics()[0][0][:n_alike], np.random.default_rng(0).normal(0, 500, (35, 4))])
+    return cluster_columns(rows, SCHEMA, 36, random_state=0).to_message(device_id)
+
+
+def test_rows_that_no_center_stands_for_are_counted_by_site(tmp_path):
+    sound, lost = messages_of(clinics()), scattered("lost", 15)
+    assert lost.details.n_left_out == 35
+    (text,) = [notice.text for notice in kfed.aggregate([*sound, lost], 4).notices if notice.code == "rows left out"]
+    assert text.startswith("35 rows were not used for the clusters")
+    assert text.endswith("; by device: 35 of 50 at 'lost'")
+    silent = scattered("silent", 0)
+    assert "'silent' sent no center: its 35 rows were not used" in str(kfed.aggregate([*sound, silent], 4).notices)
+    for late, said in ((lost, "^35 of 50 rows of 'lost' are in no center"), (silent, "its 35 rows get labels")):
+        with pytest.warns(kfed.AggregationWarning, match=said):
+            kfed.aggregate(sound, 4).assign(late)
+    paths = [tmp_path / f"{one.device_id}.kfed" for one in (*sound, lost)]
+    for path, one in zip(paths, (*sound, lost), strict=True):
+        one.save(path)
+    facts = json.loads(run("aggregate", *paths, "-k", "4", "-o", tmp_path / "clusters.kfed", "--json"))
+    assert facts["n_rows_left_out"] == 35
+    assert facts["rows_left_out_by_device"] == {"lost": 35}
 
 
 def test_values_at_the_limit_warn_of_nothing_but_themselves():

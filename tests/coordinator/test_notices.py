@@ -87,6 +87,16 @@ def test_a_device_is_told_of_all_and_of_itself_and_never_of_another(caller):
         assert not [notice for notice in said if "'d'" in notice["text"]]
 
 
+def test_a_device_is_told_how_many_rows_were_left_out_but_not_where(caller):
+    terms, sent, n_clusters = CASES["rows left out"]
+    caller.create_aggregated(sent, **terms, n_clusters=n_clusters)
+    (shown, told) = (
+        next(notice["text"] for notice in notices if notice["code"] == "rows left out")
+        for notices in (caller.show()["notices"], caller.identity("a")["notices"])
+    )
+    assert shown == f"{told}; by device: 20 of 60 at 'sparse'"
+
+
 def test_a_device_is_not_told_the_names_of_others_whose_centers_were_set_aside(caller):
     sent = messages(12)
     liars = [message("x", (0,), means=PLACES + 900), message("y", (0,), means=PLACES - 900)]

@@ -5,6 +5,11 @@ import pytest
 from coordinators import message
 
 import kfed
+from kfed.coordinator.core import Proofs
+from kfed.coordinator.core.arrivals import arrival_of
+from kfed.coordinator.federation import Federation
+from kfed.coordinator.security import hashed
+from kfed.coordinator.store import Departure, Store
 from kfed.device import cluster_columns
 from kfed.wire import Column, FeatureSchema
 
@@ -116,3 +121,82 @@ def test_a_device_may_ask_what_its_message_must_hold(caller):
     assert terms.pop("agreed_schema") is None
     assert terms == {"by_column": True, "n_features": 3, "feature_names": ["dose", "ward", "age"], "max_epsilon": None}
     assert caller.http.get(path).status_code == 401
+
+
+SMOKER = {"flag": Column("smoker", "flag"), "category": Column("smoker", "category", ("former", "no"))}
+SMOKER["empty"] = Column("smoker", "empty")
+
+
+def smokers(device_id, kind="flag", seed=0):
+    """The message of a device whose column of smokers is of this kind."""
+    rng = np.random.default_rng([seed, *map(ord, device_id)])
+    no_or_yes = np.eye(2)[rng.permutation(40) % 2]
+    rows = np.hstack([rng.normal(size=(40, 1)), no_or_yes[:, : len(SMOKER[kind].features)]])
+    schema = FeatureSchema.of_columns([Column("age"), SMOKER[kind]])
+    return cluster_columns(rows, schema, 2, random_state=0, min_cluster_size=5).to_message(device_id)
+
+
+def create_of_smokers(caller, **terms):
+    caller.create(n_features=2, feature_names=["age", "smoker"], by_column=True, n_clusters=2, **terms)
+
+
+def assert_kinds_differ(answer):
+    said = answer.json()["detail"]
+    assert answer.status_code == 422
+    assert "column 'smoker' must have the same kind" in said
+    assert "'flag' at federation clinics and 'category' at 'stray'" in said  # and names no other device
+
+
+@pytest.mark.parametrize("quorum", [3, None])
+def test_a_column_of_another_kind_is_refused_before_it_is_stored(caller, quorum):
+    create_of_smokers(caller, quorum=quorum)
+    for name in "abc":
+        assert caller.put(smokers(name)).status_code == 201
+    if quorum:
+        caller.wait_until("aggregated")
+    assert_kinds_differ(caller.put(smokers("stray", "category")))
+    assert caller.show()["n_devices"] == 3
+    assert caller.put(smokers("stray")).status_code == 201
+    assert_kinds_differ(caller.put(smokers("stray", "category"), replace=True))
+    assert caller.aggregate().json()["n_aggregated"] == 4
+
+
+def test_another_kind_may_come_once_all_others_have_left(caller):
+    create_of_smokers(caller)
+    caller.put(smokers("a"))
+    assert caller.put(smokers("a", "category"), replace=True).status_code == 200
+    caller.remove("a")
+    assert caller.put(smokers("stray", "category")).status_code == 201
+
+
+def test_of_two_first_tables_in_one_commit_one_decides_the_kinds(store_address):
+    store = Store(store_address)
+    schema, rest = FeatureSchema(2, ["age", "smoker"]), {"n_clusters": 2, "rule": "paper", "by_column": True}
+    terms = Federation(0, "clinics", schema, join_token_hash=hashed("x"), created_at=1.0, **rest)
+    federation = store.add_federation(terms)
+
+    def arrival(*about):
+        return arrival_of(federation, smokers(*about), Proofs(), 1.0)
+
+    first = [
+        arrival("a"),
+        arrival("b", "category"),
+        arrival("c"),
+        Departure(federation.id, "a"),
+        arrival("d", "category"),
+    ]
+    done = store.change_devices(first)
+    assert [getattr(one, "reason", "")[:15] for one in done] == ["", "column 'smoker'", "", "", "column 'smoker'"]
+    done = store.change_devices([Departure(federation.id, "c"), arrival("d", "category"), arrival("e")])
+    assert [one.sequence > 0 for one in done] == [True, True, False]
+    store.close()
+
+
+def test_a_refused_aggregation_names_the_device_that_differs_and_how_to_remove_it(caller):
+    create_of_smokers(caller)
+    for name, kind in {"a": "empty", "b": "flag", "c": "category", "d": "flag"}.items():
+        assert caller.put(smokers(name, kind)).status_code == 201  # the first column says nothing of its kind
+    refused = caller.aggregate()
+    assert refused.status_code == 409
+    assert "'flag' at the others and 'category' at 'c'" in refused.json()["detail"]
+    assert "kfed federation remove clinics DEVICE" in caller.show()["remark"]

@@ -32,13 +32,13 @@ from kfed.cli._terminal import (
     say,
 )
 from kfed.errors import InvalidInputError
-from kfed.server import DEFAULT, Aggregation, ComparisonWords, Inbox, aggregate_refined, read_messages
+from kfed.server import DEFAULT, Aggregation, ComparisonWords, Inbox, aggregate_refined, read_messages, rows_left_out
 from kfed.server import aggregate as aggregate_messages
 from kfed.wire import DeviceMessage, load
 
 Plot = Annotated[Path | None, option("FILE", "Also draw the device centers, or the comparison.")]
 
-MAX_NAME = 120
+MAX_NAME, MOST_DEVICES_LISTED = 120, 100
 
 
 @app.command(
@@ -216,11 +216,14 @@ def _claim_all(outputs: list[Path], folder: Path | None, answers: list[Path], in
 
 
 def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
+    left_out = rows_left_out(result.messages)
     return {
         "n_clusters": result.n_clusters,
         "n_devices": result.messages.n_devices,
         "n_devices_without_centers": result.messages.n_devices - len(np.unique(result.messages.owners)),
         "n_device_centers": len(result.messages.centers),
+        "n_rows_left_out": sum(left_out.values()),
+        "rows_left_out_by_device": left_out if len(left_out) <= MOST_DEVICES_LISTED else None,
         "rule": result.rule,
         "rounds": result.settings.rounds,
         "min_devices": result.settings.min_devices,

@@ -15,6 +15,7 @@ from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
 from kfed.server.k_words import ComparisonWords
+from kfed.server.left_out import BY_DEVICE, rows_left_out
 from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
@@ -30,6 +31,7 @@ from kfed.server.tree import aggregate_tree
 
 __all__ = [
     "BUILT_IN_RULES",
+    "BY_DEVICE",
     "DEFAULT",
     "IN_ONE_WAY",
     "RULES",
@@ -76,6 +78,7 @@ __all__ = [
     "predict",
     "read_messages",
     "register_rule",
+    "rows_left_out",
     "rule_for",
     "rule_name",
     "unit_advice",

@@ -10,7 +10,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.heavy_column import CODE, heavy_column, some_rows
-from kfed._base.text import plural, verb
+from kfed.server.left_out import late_left_out, left_out_advice
 from kfed.server.level_advice import late_level_advice, late_unknown_levels, level_advice
 from kfed.server.other_units import are_foreign, foreign_names
 from kfed.server.scale_advice import late_off_scale, rows_off_scale
@@ -37,7 +37,7 @@ MOST_COMPARED = 64
 def column_advice(batch: MessageBatch, center_labels: Array) -> Iterator[Notice]:
     """Say which columns to look at, in messages as they were sent, whose centers are in these clusters."""
     yield from _dominant(batch, center_labels)
-    yield from _left_out(batch)
+    yield from left_out_advice(batch)
     yield from level_advice([] if batch.details is None else batch.details.messages)
     messages = [] if batch.details is None else list(filter(_says_columns, batch.details.messages))
     yield from _flags_beside_numbers(messages, messages)
@@ -71,18 +71,18 @@ def late_advice(
 
     If not all of them are in `batch`, `schema` has the levels that all have.
     """
+    lost = list(late_left_out(message))
     if not len(message.centers):
-        text = f"{message.device_id!r} sent no center: its rows get labels, but nothing is known of them here"
-        return [Notice("no center", text)]
+        return lost
     if message.schema.columns is None:
-        return list(late_off_scale(message, clusters.cluster_centers))
+        return [*lost, *late_off_scale(message, clusters.cluster_centers)]
     if batch is None or batch.details is None:
-        return []
+        return lost
     others = list(batch.details.messages)
     told = [message] if _says_columns(message) else []
     about_numbers = (*_flags_beside_numbers(told, others), *foreign_columns(message, others))
     known = batch.schema if schema is None else schema
-    return [*about_numbers, *late_level_advice(message, others), *late_unknown_levels(message, known)]
+    return [*lost, *about_numbers, *late_level_advice(message, others), *late_unknown_levels(message, known)]
 
 
 def row_advice(
@@ -258,22 +258,3 @@ def _dominant(batch: MessageBatch, center_labels: Array) -> Iterator[Notice]:
     found = heavy_column(batch.centers[some], center_labels[some], batch.counts[some])
     if found is not None:
         yield Notice(CODE, found.text(names))
-
-
-def _left_out(batch: MessageBatch) -> Iterator[Notice]:
-    """Say how many rows are in no cluster that was sent, and who sent no center at all."""
-    silent = np.setdiff1d(np.arange(batch.n_devices), batch.owners)
-    for position in silent[:5].tolist():
-        yield Notice(
-            "no center", f"{batch.device_ids[position]!r} sent no center: its rows were not used for the clusters"
-        )
-    if batch.details is None:
-        return
-    counts = [message.details.n_left_out or 0 for message in batch.details.messages if message.details is not None]
-    total = sum(counts)
-    if total > 0.05 * (total + float(batch.counts.sum())):
-        yield Notice(
-            "rows left out",
-            f"{plural(total, 'row')} {verb(total, 'was', 'were')} not used for the clusters: the groups were too small "
-            "to be sent, or too few cells are filled; these rows still get labels",
-        )

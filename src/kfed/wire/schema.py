@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,17 +15,11 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.text import quoted
 from kfed.errors import FeatureMismatchError, InvalidInputError
-from kfed.wire.column_names import column_difference
 from kfed.wire.columns import Column, details_difference
+from kfed.wire.same_columns import check_columns, compare_kinds, compare_names
 
 SCALINGS = ("agreed", "by message")
 MISSING = ("observed", "drop", "mean")
-
-_WRITTEN = {
-    "date": "write its dates as 2026-01-31, or say that it holds dates (--kinds {name}=date)",
-    "flag": "write yes or no in the same way; if it holds something else, say so at both (--kinds {name}=category)",
-}
-"""What to do where a column holds these on another device."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +122,7 @@ class FeatureSchema:
         if self is other or self == other:
             return
         if self.columns is not None and other.columns is not None:
-            _check_columns(self, other, ours, theirs)
+            check_columns(self, other, ours, theirs)
         elif "by message" in (self.scaling, other.scaling):
             bare, rich = (ours, theirs) if self.columns is None else (theirs, ours)
             raise FeatureMismatchError(
@@ -173,8 +166,11 @@ class FeatureSchema:
         try:
             for name, own in schemas.items():
                 schemas[first].check_same(own, repr(first), repr(name))
+            if any(column.kind == "empty" for column in schemas[first].columns or ()):  # which is like any kind
+                compare_kinds(schemas)
         except FeatureMismatchError:
-            _compare_with_most(schemas)
+            compare_names(schemas)
+            compare_kinds(schemas)
             raise
         return schemas[first]
 
@@ -229,61 +225,3 @@ class FeatureSchema:
         return f"{quoted(extra, 5)} {'is' if len(extra) == 1 else 'are'} missing at " + (
             theirs if self.n_features > n_common else ours
         )
-
-
-def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: str) -> None:
-    """Raise unless two tables have the same columns, in any order."""
-    our_columns = {column.name: column for column in own.columns or ()}
-    their_columns = {column.name: column for column in other.columns or ()}
-    said = column_difference(our_columns, their_columns, ours, theirs)
-    if said:
-        raise FeatureMismatchError(f"all devices must have the same columns; {said}")
-    if own.scaling != other.scaling:
-        raise FeatureMismatchError(
-            f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}: use the "
-            "agreed schema on all devices or on none"
-        )
-    for name, column in our_columns.items():
-        their = their_columns[name]
-        for what in ("kind", "unit", "shift", "scale"):
-            mine, yours = getattr(column, what), getattr(their, what)
-            may_differ = (what == "unit" and None in (mine, yours)) or (what == "kind" and _are_one(mine, yours))
-            if mine != yours and not may_differ:
-                remedy = f": {_remedy(name, (mine, ours), (yours, theirs))}" if what == "kind" else ""
-                raise FeatureMismatchError(
-                    f"column {name!r} must have the same {what} on all devices; {ours} has {mine!r} and {theirs} has "
-                    f"{yours!r}{remedy}"
-                )
-
-
-def _remedy(name: str, mine: tuple[str, str], yours: tuple[str, str]) -> str:
-    """What to do about a column of two kinds, each with the party that has it."""
-    for kind, write in _WRITTEN.items():
-        others = [party for found, party in (mine, yours) if found != kind]
-        if len(others) == 1:
-            return f"at {others[0]}, {write.format(name=name)}"
-    return f"say what it is at both, such as --kinds {name}=category"
-
-
-def _compare_with_most(schemas: Mapping[str, FeatureSchema]) -> None:
-    """Raise if some tables have other columns than most; nothing is said of features without columns."""
-    found = {
-        device_id: frozenset(column.name for column in own.columns)
-        for device_id, own in schemas.items()
-        if own.columns is not None
-    }
-    if len(set(found.values())) < 2:
-        return
-    (usual, n_usual), *_ = Counter(found.values()).most_common()
-    odd = next(names for names in found.values() if names != usual)
-    theirs = [device_id for device_id, names in found.items() if names == odd]
-    model = next(device_id for device_id, names in found.items() if names == usual)
-    ours = "the others" if n_usual + len(theirs) == len(found) else "most devices"
-    _check_columns(
-        schemas[model], schemas[theirs[0]], ours if 2 * n_usual > len(found) else repr(model), quoted(theirs, 5)
-    )
-
-
-def _are_one(mine: str, yours: str) -> bool:
-    """Whether columns of two kinds can be compared: an empty one with any, and yes or no with 1 or 0."""
-    return "empty" in (mine, yours) or {mine, yours} <= {"flag", "number"}

@@ -142,7 +142,11 @@ class Aggregator:
     def _cluster(self, job: Job, n_clusters: int | Literal["auto"] | None, members: set[int] | None) -> Clusters:
         """Aggregate the messages at these places in the order of arrivals; None takes all."""
         started, federation = time.monotonic(), job.federation
-        batch, digests, sequences = self._stored(federation.id, members)
+        try:
+            batch, digests, sequences = self._stored(federation.id, members)
+        except FeatureMismatchError as error:
+            remedy = f"kfed federation remove {federation.name} DEVICE"
+            raise FeatureMismatchError(f"{error}; or remove the device that differs: {remedy}") from error
         if not federation.by_column:
             federation.schema.check_same(batch.schema, f"federation {federation.name}", "its devices")
         n_jobs = max(1, pool.available_cores() - 1)  # one core is left to devices that come meanwhile

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.federation import Admission, Federation, check_message, names_to_keep
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import hashed
@@ -32,7 +33,7 @@ PATIENCE_SECONDS = 4.0
 SILENCE = "it does not answer"
 
 REFUSALS = {
-    Admission.CONFLICT: (409, "this device has sent another message before; add ?replace=true to replace it"),
+    Admission.CONFLICT: (409, "this device has sent another message before; to replace it, use kfed join --replace"),
     Admission.NO_RIGHT: (
         403,
         "only the device itself may replace its message; send the device secret that came with the first message",
@@ -75,11 +76,15 @@ class Accepted:
     receipt: Receipt
 
 
-def read_message(federation: Federation, device_id: str, payload: bytes) -> DeviceMessage:
-    """Read the message of a device. Raises unless it may send this to this federation."""
+def read_message(
+    federation: Federation, device_id: str, payload: bytes, clusters: Clusters | None = None
+) -> DeviceMessage:
+    """Read the message of a device. Raises unless it may send this to this federation, which may have clusters."""
     try:
         message = DeviceMessage.from_bytes(payload)
         check_message(federation, device_id, message)
+        if clusters is not None and device_id not in clusters:  # it comes late
+            clusters.schema.check_same(message.schema, f"federation {federation.name}", repr(device_id))
     except (MessageError, InvalidInputError) as error:
         raise ProblemError(422, str(error)) from error
     return message
@@ -100,11 +105,14 @@ def arrival_of(federation: Federation, message: DeviceMessage, proofs: Proofs, n
         is_double=message.centers.dtype.itemsize == 8,
         received_at=now,
         feature_names=names_to_keep(federation, message),
+        table=None if federation.schema.columns or not message.schema.columns else message.schema,
     )
 
 
 def check_admission(receipt: Receipt, federation: Federation, message: DeviceMessage) -> None:
     """Raise the reason why a message was not kept; that of other features says which ones differ."""
+    if receipt.reason:
+        raise ProblemError(422, receipt.reason)
     if receipt.admission is Admission.OTHER_FEATURES:
         read_message(federation, message.device_id, message.to_bytes())
     if not receipt.admission.is_kept:

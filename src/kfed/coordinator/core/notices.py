@@ -9,7 +9,7 @@ from typing import Any
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.store import Store
-from kfed.server import IN_ONE_WAY, late_advice
+from kfed.server import BY_DEVICE, IN_ONE_WAY, late_advice
 from kfed.wire import DeviceMessage, MessageBatch, Notice
 
 log = logging.getLogger("kfed.coordinator")
@@ -57,7 +57,7 @@ def for_device(notices: Iterable[Notice], device_id: str) -> Iterator[Notice]:
             if name in notice.text:
                 yield Notice(notice.code, _ABOUT_IT[notice.code])
         elif beginnings.get(notice.code, "") in notice.text:
-            what, in_one_way, _ = notice.text.partition(IN_ONE_WAY)
+            what, in_one_way, _ = notice.text.partition(BY_DEVICE)[0].partition(IN_ONE_WAY)
             yield Notice(notice.code, what + in_one_way.rstrip(": "))
 
 

@@ -152,7 +152,7 @@ class Coordinator:
         """Accept the message of a device; returns when it is on disk."""
         live.check()
         try:
-            message = read_message(live.federation, device_id, payload)
+            message = read_message(live.federation, device_id, payload, live.clusters)
         except ProblemError:
             self.measures.messages.labels("refused").inc()
             raise

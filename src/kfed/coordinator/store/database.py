@@ -29,6 +29,7 @@ from kfed.coordinator.store.devices import (
     known_devices,
 )
 from kfed.coordinator.store.federations import Damaged, federation_of, read_federations, row_of
+from kfed.coordinator.store.first_tables import FirstTables
 from kfed.coordinator.store.invitations import Invitations
 from kfed.coordinator.store.schema import clusterings, devices, federations, for_long_answers, invitations, keys
 from kfed.coordinator.store.second_messages import SecondMessages
@@ -232,7 +233,9 @@ class Store:
             last_sequence = self._transactions.counters[SEQUENCE]
             known = known_devices(connection, changes)
             guests = self.invitations.for_arrivals(connection, [one for one in changes if isinstance(one, Arrival)])
-            batch = ArrivalBatch(known, dict(self._tallies), self._names, last_sequence, guests)
+            batch = ArrivalBatch(
+                known, dict(self._tallies), self._names, last_sequence, guests, FirstTables(connection)
+            )
             done = [
                 batch.leave(one)
                 if isinstance(one, Departure)

@@ -12,7 +12,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from kfed.coordinator.federation import Admission, Federation, Invitation, Tally, have_same_names, judge, judge_new
 from kfed.coordinator.security import matches
+from kfed.coordinator.store.first_tables import FirstTables
 from kfed.coordinator.store.schema import devices, federations
+from kfed.wire import FeatureSchema
 
 ROWS_AT_A_TIME = 1_000
 
@@ -37,13 +39,17 @@ class _WithMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival(_WithMessage):
-    """A valid message on its way into the store; `invitation` is the token of one, if it came by that."""
+    """A valid message on its way into the store; `invitation` is the token of one, if it came by that.
+
+    `table` has the columns of a table, where they have to be like those of others.
+    """
 
     federation: Federation
     secret: str | None = None
     replace: bool = False
     invitation: str | None = None
     feature_names: tuple[str, ...] | None = None
+    table: FeatureSchema | None = None
 
     @property
     def federation_id(self) -> int:
@@ -75,10 +81,14 @@ class Secret:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What happened to an arrival; `sequence` is the device's place in the order of arrivals, if it was kept."""
+    """What happened to an arrival; `sequence` is the device's place in the order of arrivals, if it was kept.
+
+    `reason` says which columns differ from those of other tables.
+    """
 
     admission: Admission
     sequence: int = 0
+    reason: str = ""
 
 
 _KEPT = [field.name for field in fields(_WithMessage)]
@@ -125,9 +135,11 @@ class ArrivalBatch:
         names: Mapping[int, tuple[str, ...]],
         last_sequence: int,
         guests: GuestList,
+        tables: FirstTables,
     ) -> None:
         self._known = known
         self._guests = guests
+        self._tables = tables
         self.tallies = tallies
         self._names = names
         self.new_names: dict[int, tuple[str, ...]] = {}
@@ -154,6 +166,8 @@ class ArrivalBatch:
             return Receipt(admission)
         if not have_same_names(self._names_of(federation), arrival.feature_names):
             return Receipt(Admission.OTHER_FEATURES)
+        if said := self._other_columns(arrival, known):
+            return Receipt(Admission.OTHER_FEATURES, reason=said)
         self._name_features(arrival)
         if known is not None:
             tally = tally.plus(known.tally, -1)
@@ -190,7 +204,14 @@ class ArrivalBatch:
         if self._names_of(arrival.federation) is None and arrival.feature_names is not None:
             self.new_names[arrival.federation.id] = arrival.feature_names
 
+    def _other_columns(self, arrival: Arrival, known: Device | None) -> str:
+        if arrival.table is None:
+            return ""
+        party, replaced = f"federation {arrival.federation.name}", 0 if known is None else known.sequence
+        return self._tables.difference(arrival.federation.id, party, arrival.device_id, arrival.table, replaced)
+
     def _forget(self, sequence: int) -> None:
+        self._tables.forget(sequence)
         if self._new.pop(sequence, None) is None:
             self._gone.append(sequence)
 
@@ -199,6 +220,8 @@ class ArrivalBatch:
         values = {"sequence": self.last_sequence, **{name: getattr(arrival, name) for name in _KEPT}}
         self._known[arrival.federation.id, arrival.device_id] = Device(**values)
         self._new[self.last_sequence] = {**values, "federation_id": arrival.federation.id}
+        if arrival.table is not None:
+            self._tables.keep(arrival.federation.id, self.last_sequence, arrival.table)
         return self.last_sequence
 
 

@@ -1,0 +1,59 @@
+"""`FirstTables`: what the columns of a new table must be like, beside their names: those of a table that is there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from sqlalchemy import Connection, select
+
+from kfed.coordinator.store.schema import devices
+from kfed.errors import FeatureMismatchError, MessageError
+from kfed.wire import DeviceMessage, FeatureSchema
+
+
+class FirstTables:
+    """The columns of one table of each federation that another one joins, as a transaction sees them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._tables: dict[int, dict[int, FeatureSchema]] = defaultdict(dict)
+        self._gone: set[int] = set()
+
+    def difference(self, federation_id: int, party: str, device_id: str, own: FeatureSchema, replaced: int) -> str:
+        """How the columns of a device differ from those of another that is there; empty if they do not.
+
+        Parameters
+        ----------
+        party : str
+            What to call the others.
+        replaced : int
+            Place in the order of arrivals of the message that this one replaces, or 0.
+        """
+        tables = self._tables[federation_id]
+        if not tables.keys() - {replaced}:
+            tables.update(self._first_stored(federation_id, replaced))
+        try:
+            for other in [schema for place, schema in tables.items() if place != replaced][:1]:
+                other.check_same(own, party, repr(device_id))
+        except FeatureMismatchError as error:
+            return str(error)
+        return ""
+
+    def keep(self, federation_id: int, sequence: int, schema: FeatureSchema) -> None:
+        """Remember a table that has come at this place in the order of arrivals."""
+        self._tables[federation_id][sequence] = schema
+
+    def forget(self, sequence: int) -> None:
+        """Forget a table that has gone or was replaced."""
+        self._gone.add(sequence)
+        for tables in self._tables.values():
+            tables.pop(sequence, None)
+
+    def _first_stored(self, federation_id: int, replaced: int) -> dict[int, FeatureSchema]:
+        is_there = devices.c.sequence.not_in([*self._gone, replaced])
+        query = select(devices.c.sequence, devices.c.message).where(devices.c.federation_id == federation_id, is_there)
+        row = self._connection.execute(query.order_by(devices.c.sequence).limit(1)).first()
+        try:
+            return {} if row is None else {row.sequence: DeviceMessage.from_bytes(row.message).schema}
+        except MessageError:  # the next aggregation names its device
+            return {}
