@@ -64,12 +64,12 @@ def _plain(claim: str) -> str:
     return re.sub(r"\d+(?= devices| of its| rounds)", "N", claim)
 
 
-def at_most(held: Verdicts, full: Verdicts) -> Verdicts:
+def capped_by(held: Verdicts, full: Verdicts) -> Verdicts:
     """Lower what quick presets hold to what the full ones have; leave out what those refute.
 
     Examples
     --------
-    >>> at_most({"a": {"x": "reproduced", "y": "reproduced"}}, {"a": {"x": "direction only", "y": "not reproduced"}})
+    >>> capped_by({"a": {"x": "reproduced", "y": "reproduced"}}, {"a": {"x": "direction only", "y": "not reproduced"}})
     {'a': {'x': 'direction only'}}
     """
     lower = {
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
             for folder, own in zip(folders, full, strict=True)
             if not own and any(folder.glob("*.json"))
         ]
-        held = at_most(earlier | held_by_all(found), {name: own for each in full for name, own in each.items()})
+        held = capped_by(earlier | held_by_all(found), {name: own for each in full for name, own in each.items()})
         files.write(file, f"{json.dumps(held, indent=1, ensure_ascii=False)}\n".encode())
         return 0
     found = [verdicts_in(folder) for folder in folders]

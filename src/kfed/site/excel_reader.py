@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kfed._base.text import composed, quoted
+from kfed._base.text import nfc, quoted
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.cells import Cells, as_ids, from_text
 from kfed.site.csv_dialect import blank_columns
@@ -47,7 +47,7 @@ class ExcelReader(TableReader):
             where = "any sheet" if sheet is None else f"sheet {sheet!r}"
             raise InvalidInputError(f"{path}: a table must have at least one row; this file has none in {where}")
         self.n_titles = n_titles(rows[:100])
-        names = [composed(str(cell).strip()) for cell in rows[self.n_titles]]
+        names = [nfc(str(cell).strip()) for cell in rows[self.n_titles]]
         self._rows = [row for row in rows[self.n_titles + 1 :] if any(cell != "" for cell in row)]
         blank = blank_columns(names, self._rows)
         self._positions = {name: at for at, name in enumerate(names) if at not in blank}
