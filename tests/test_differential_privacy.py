@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-from kfed._base.accounting import nfc, delta_of, epsilon_of, mu_of
+from kfed._base.accounting import composed, delta_of, epsilon_of, mu_of
 from kfed.device import discrete_gaussian as sampler
 from kfed.device.discrete_gaussian import discrete_gaussian
 from kfed.device.noisy_rows import NoisyRows
@@ -44,7 +44,7 @@ def test_releases_compose_as_an_independent_accountant_composes_them():
     mus = [0.1, 0.2, 0.2, 0.35]
     accountant = pld_privacy_accountant.PLDAccountant()
     accountant.compose(dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1 / mu) for mu in mus]))
-    assert epsilon_of(nfc(mus), 1e-6) == pytest.approx(accountant.get_epsilon(1e-6), rel=2e-3)
+    assert epsilon_of(composed(mus), 1e-6) == pytest.approx(accountant.get_epsilon(1e-6), rel=2e-3)
 
 
 @few_examples
