@@ -231,6 +231,9 @@ class FeatureSchema:
         )
 
 
+_SCALED = {"agreed": "uses an agreed scale", "by message": "sends its own", None: "uses none"}
+
+
 def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: str) -> None:
     """Raise unless two tables have the same columns, in any order."""
     our_columns = {column.name: column for column in own.columns or ()}
@@ -239,9 +242,9 @@ def _check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: 
     if said:
         raise FeatureMismatchError(f"all devices must have the same columns; {said}")
     if own.scaling != other.scaling:
+        said = f"{ours} {_SCALED[own.scaling]}; {theirs} {_SCALED[other.scaling]}"
         raise FeatureMismatchError(
-            f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}: use the "
-            "agreed schema on all devices or on none"
+            f"all devices must use one scale; {said}: use the agreed schema on all devices or on none"
         )
     for name, column in our_columns.items():
         their = their_columns[name]
