@@ -328,14 +328,14 @@ def test_rows_on_a_scale_that_was_agreed_on_are_compared_in_the_units_of_the_tab
 
 def test_a_further_column_of_the_same_name_but_for_capitals_is_not_to_be_renamed():
     assert column_difference(["age"], ["AGE", "age"], "the others", "'e'") == (
-        "'AGE' of 'e' is unknown to the others: leave it out there, as by `kfed device ... --exclude AGE`"
+        "'AGE' of 'e' is unknown to the others: leave it out there, for example with `kfed device ... --exclude AGE`"
     )
 
 
 @pytest.mark.parametrize("name", ["index", "patient_id", "Row.names", "caseID", "Unnamed: 0"])
 def test_an_identifier_that_one_site_left_out_is_not_to_be_added(name):
     words = column_difference(["age", name], ["age"], "the others", "'e'")
-    assert "and looks like an identifier: leave it out everywhere, as by `kfed device ... --exclude" in words
+    assert "and looks like an identifier: leave it out everywhere, for example with `kfed device ... --exclude" in words
     assert "add it there" not in words
 
 

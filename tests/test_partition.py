@@ -208,6 +208,7 @@ CLASSES = np.repeat(np.arange(4), 5)
         (lambda: partition.iid(5, 0), "n_devices must be a whole number of at least 1"),
         (lambda: partition.iid(5, 2).of(np.zeros((6, 2))), "points must have 5 rows; got 6"),
         (lambda: partition.natural(CLASSES[:-1], min_points=5).gather([]), "must be on a device; 4 are on none"),
+        (lambda: Partition(2, (np.array([0]),), ("a",)).gather([]), "must be on a device; 1 is on none"),
         (lambda: Partition(3, (np.array([0, 1]), np.array([1])), ("a", "b")), "on at most one device"),
         (lambda: Partition(2, (np.array([0, 2]),), ("a",)), "every row must be one of 2"),
         (lambda: Partition(2, (np.array([0]), np.array([], int)), ("a", "b")), "'b' has none"),

@@ -135,7 +135,9 @@ def test_a_file_that_is_not_the_one_expected_is_named_once_with_what_is_expected
 def test_two_scales_are_refused_with_what_to_do(folder):
     assert run("device", "south.csv", "--schema", "schema.json", "--force").exit_code == 0
     said = run("aggregate", "north.kfed", "south.kfed").stderr
-    assert "all devices must use one scale" in said
+    assert "all devices must use one scale; " in said
+    assert "sends its own" in said
+    assert "uses an agreed scale" in said
     assert "use the agreed schema on all devices or on none" in said
 
 

@@ -74,6 +74,8 @@ def test_clusters_keep_their_names_while_they_keep_their_numbers(run_app, tmp_pa
     assert get(caller, "result").json()["names"] == {"2": "old"}
     for wrong in ({"4": "none"}, {"0": "a\nb"}, {"0": "x" * 61}, {"-1": "x"}):
         assert caller.http.put(path, json={"names": wrong}, headers=caller.admin).status_code == 422
+    refused = caller.http.put(path, json={"names": {"4": "none"}}, headers=caller.admin)
+    assert "there is no cluster 4; the last one is 3" in refused.text
 
 
 @pytest.mark.slow

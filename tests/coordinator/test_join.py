@@ -97,7 +97,7 @@ def test_errors_of_a_newcomer_say_what_to_do(url):
     assert "--no-wait" in run(*missing, "--token-file", "sites.token", code=1)
     Path("wrong.token").write_text("not-the-token-of-anything")
     wrong = [*missing, "--token-file", "wrong.token", "--id-column", "row", "-o", "labels.csv"]
-    assert "not its join token" in run(*wrong, code=1)
+    assert "neither its join token" in run(*wrong, code=1)
     far = [*join_arguments("http://coordinator.example", "north", "-o", "labels.csv")]
     assert "unencrypted" in run(*far, code=1)
     away = [*join_arguments("http://127.0.0.1:9", "north", "-o", "labels.csv"), "--patience", 0.5]
@@ -243,12 +243,12 @@ def test_patience_ends(caller):
 
 def test_a_federation_that_was_mistyped_does_not_spoil_the_next_join(url):
     wrong = [*join_arguments(url, "north", "--no-wait"), "--federation", "cites"]
-    assert "there is no federation 'cites'" in run(*wrong, code=1)
+    assert "unknown federation 'cites'" in run(*wrong, code=1)
     assert not list(Path().glob("north.[tl]*"))
     run(*join_arguments(url, "north", "--no-wait"))
     kept = Path("north.ticket").read_bytes()
-    assert "there is no federation 'cites'" in run(*wrong, code=1)
-    assert "there is no federation 'cites'" in run(*wrong, "--force", code=1)
+    assert "unknown federation 'cites'" in run(*wrong, code=1)
+    assert "unknown federation 'cites'" in run(*wrong, "--force", code=1)
     assert Path("north.ticket").read_bytes() == kept
     run("leave", "north.ticket")
 

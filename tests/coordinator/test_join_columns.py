@@ -113,6 +113,7 @@ def test_an_identifier_is_not_sent_because_the_federation_names_it(url):
     code, _, err = join(url, "north")
     assert code == 1
     assert "clusters by 'patient_id', which looks like an identifier at this site; nothing was sent" in err
+    assert "If it is not, state its kind, for example --kinds patient_id=number" in " ".join(err.split())
     assert n_joined(url) == 0
     code, _, err = join(url, "north", "--kinds", "patient_id=number")
     assert code == 0, err

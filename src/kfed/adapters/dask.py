@@ -229,9 +229,9 @@ def _with_whole_devices(frame: Any, device_column: str, client: Client | None) -
     if not spanning:
         return frame
     warnings.warn(
-        f"{len(spanning):,} of {len(n_partitions):,} devices have rows in several partitions "
-        f"({text.listed(spanning)}), so those rows are shuffled; a table partitioned by {device_column!r} "
-        "needs no shuffle",
+        f"{len(spanning):,} of {text.plural(len(n_partitions), 'device')} {text.verb(len(spanning), 'has', 'have')} "
+        f"rows in several partitions ({text.listed(spanning)}), so those rows are shuffled; a table "
+        f"partitioned by {device_column!r} needs no shuffle",
         PartitionWarning,
         stacklevel=3,
     )

@@ -28,8 +28,7 @@ def by_schema_of(federation: str, agreed: FeatureSchema, site: SiteOptions) -> S
     }.items():
         if contradicts:
             raise InvalidInputError(
-                f"federation {federation} has a schema, which says the columns, their kinds and their scale, and "
-                f"{option} says something else; leave out {option}"
+                f"the schema of federation {federation} fixes columns, kinds and scale; leave out {option}"
             )
     scale = "on an agreed scale" if agreed.scaling == "agreed" else "each with its spread"
     note(f"by the schema of {federation}: {plural(len(names), 'column')} {scale}: {quoted(names, MOST_NAMED)}")
@@ -79,7 +78,8 @@ def check_identifiers(federation: str, names: Collection[str], kept: LocalFile) 
         raise InvalidInputError(
             f"federation {federation} clusters by {quoted(gone)}, which {verb(len(gone), 'looks', 'look')} like "
             f"{verb(len(gone), 'an identifier', 'identifiers')} at this site; nothing was sent. If "
-            f"{verb(len(gone), 'it is none', 'they are none')}, say what it is, as by --kinds {gone[0]}=number"
+            f"{verb(len(gone), 'it is not, state its kind', 'they are not, state their kinds')}, for example "
+            f"--kinds {gone[0]}=number"
         )
 
 

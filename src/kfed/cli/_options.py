@@ -187,7 +187,7 @@ class SiteOptions:
     bits: Bits = None
     max_bytes: Annotated[
         int | None,
-        option("N", "Send a summary of at most so many bytes: fewer centers, or rounded ones, where it must.", min=1),
+        option("N", "Limit the summary to N bytes, with fewer or rounded centers if needed.", min=1),
     ] = None
     epsilon: Annotated[
         float | None, option("E", "Make the message differentially private: smaller is more private; 1 is strong.")

@@ -160,7 +160,7 @@ def _released(data: Path, site: SiteOptions, how: dict[str, Any], local_path: Pa
 def _ask_to_replace() -> None:
     """Say what a second message may reveal, and stop unless the caller agrees."""
     note(
-        "whoever has the message from before can subtract it from the new one: if few rows were added, changed or "
+        "whoever has the previous message can subtract it from the new one: if few rows were added, changed or "
         "removed since, the difference of the means and counts is about those rows"
     )
     try:

@@ -108,7 +108,7 @@ def label(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Tell which shared cluster each row of this site belongs to, as CSV.
+    """Write the shared cluster of each row, as CSV.
 
     The first column is the id column, or the number of the row, counted from 0; the second is the cluster. A site
     that came too late to be aggregated can label its rows, too. Rows that were never clustered get the nearest

@@ -10,8 +10,7 @@
 Rooms: `http` (routes, rights, limits), `core` (what a coordinator does), `store` (SQL), `client` (needs httpx alone),
 `page` (what shows federations in a browser) and `browser` (a device in a browser). `federation` holds the rules as pure
 functions; `names`, `problems`, `security` and `addresses` are shared. The service is installed with the extra
-``kfed[coordinator]``, the client with ``kfed[join]``; importing this
-package needs nothing.
+``kfed[coordinator]``, the client with ``kfed[join]``; importing this package needs nothing.
 """
 
 from __future__ import annotations

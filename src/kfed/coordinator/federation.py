@@ -223,9 +223,7 @@ def have_same_names(known: tuple[str, ...] | None, own: tuple[str, ...] | None) 
 def check_message(federation: Federation, device_id: str, message: DeviceMessage) -> None:
     """Raise unless this device may send this message to this federation."""
     if message.device_id != device_id:
-        raise InvalidInputError(
-            f"the message was sent to the address of device {device_id!r}, but is the message of {message.device_id!r}"
-        )
+        raise InvalidInputError(f"the URL names {device_id!r}; the message is from {message.device_id!r}")
     _check_features(federation, message.schema, device_id)
     if message.n_local_clusters > federation.max_centers:
         raise InvalidInputError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
+from kfed._base.text import verb
 from kfed.errors import InvalidInputError
 
 
@@ -76,7 +77,10 @@ class Partition:
     def gather(self, values: Sequence[Array]) -> Array:
         """Put values of each device's rows back in the order of the table; only if every row is used."""
         if len(self.unused):
-            raise InvalidInputError(f"every row must be on a device; {len(self.unused):,} are on none")
+            n_unused = len(self.unused)
+            raise InvalidInputError(
+                f"every row must be on a device; {n_unused:,} {verb(n_unused, 'is', 'are')} on none"
+            )
         order = np.argsort(np.concatenate(self.rows))
         return np.asarray(np.concatenate(list(values))[order])
 

@@ -228,7 +228,7 @@ class LocalClustering(KfedFile):
             )
         if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(
-                f"identity must have {self.n_features} features; got {identity.n_features}, of another device"
+                f"identity must have {self.n_features} features; got {identity.n_features}: this answers another device"
             )
         sent = ~self.withheld
         if len(identity) != np.count_nonzero(sent):

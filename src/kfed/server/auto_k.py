@@ -18,6 +18,7 @@ import numpy as np
 from kfed._base import geometry
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
+from kfed._base.text import plural, verb
 from kfed.server import support, trust
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
 from kfed.server.cost_curve import calinski_harabasz
@@ -180,7 +181,9 @@ class _Evidence:
                 yield doubt
             return
         if len(self.ratios) == 0:
-            yield f"{len(self.centers)} centers are too few to tell several clusters from one"
+            n_centers = len(self.centers)
+            are = verb(n_centers, "is", "are")
+            yield f"{plural(n_centers, 'center')} {are} too few to tell several clusters from one"
             return
         yield from self._doubts_about_rules()
         if self.spread.is_known:
@@ -226,6 +229,7 @@ class _Evidence:
 def _remarks(is_known: bool, trusted: trust.Trusted, n_centers: int) -> Iterator[str]:
     for mask, what in ((trusted.is_stray, "of few points"), (trusted.is_mixture, "of several clusters in one")):
         if mask.any():
-            yield f"{mask.sum()} of {n_centers} centers, {what}, were set aside"
+            n_aside = int(mask.sum())
+            yield f"{n_aside} of {plural(n_centers, 'center')}, {what}, {verb(n_aside, 'was', 'were')} set aside"
     if not is_known:
         yield "the messages lack sums of squares, so that centers of several clusters in one could not be set aside"

@@ -107,9 +107,9 @@ class KChoice(InNotebook):
     def reliable_n_clusters(self) -> int:
         """The number that was found. Raises `NoReliableKError` if it is only a guess."""
         if not self.is_reliable:
-            seen = ", ".join(f"{k} ({ratio:.2f} times)" for k, ratio in self.candidates) or "none"
+            seen = ", ".join(f"{k} ({ratio:.2f})" for k, ratio in self.candidates) or "none"
             raise NoReliableKError(
-                f"n_clusters='auto': {self}; candidates, and how many times distances drop after each: {seen}; "
+                f"n_clusters='auto': {self}; candidates (factor by which distances drop): {seen}; "
                 "give n_clusters as a number"
             )
         return self.n_clusters

@@ -1,4 +1,4 @@
-"""Columns that are in another unit at one site, it seems: judged by mean and spread, beside those of other sites."""
+"""Columns that seem to be in another unit on one device: judged by mean and spread, beside those of other devices."""
 
 from __future__ import annotations
 
@@ -8,35 +8,42 @@ import numpy as np
 
 from kfed._base.array import Array
 
+# A column is in another unit if one of four tests holds. Mean and spread are compared with the median of other devices;
+# a factor counts in both directions. The first three ask for a gap between the ranges as well.
+
 FOREIGN = 4.0
-"""Another unit, it seems, if mean or spread are so many times those of others, and the ranges do not overlap ..."""
+"""1. Mean or spread differs by a factor of at least this."""
 
 FOREIGN_BOTH, ALIKE = 1.8, 1.2
-"""... or if both are this many times those of others, by about the same factor (pounds are 2.2 kilograms) ..."""
+"""2. Mean and spread each differ by a factor of at least the first (pounds are 2.2 kilograms), and the larger of the
+two factors is at most the second times the smaller."""
 
 FAR_APART = 5.0
-"""... or if the ranges lie this many spreads apart (degrees of Fahrenheit and of Celsius) ..."""
+"""3. The gap is wider than this many times the larger spread (degrees of Fahrenheit and of Celsius)."""
 
 UNLIKELY, ALIKE_IN_LOGS = 3.3, 0.4
-"""... or, with or without a gap, if the logarithms of both differ from those of others by so many times what is usual
-between sites, and from each other by at most this share. Ranges of skewed columns always overlap."""
+"""4. With or without a gap, since ranges of skewed columns always overlap: log mean and log spread both differ from the
+median by more than the first times the difference that is expected, and by more than log `FOREIGN_BOTH`; and the two
+differences are no farther from each other than the second times the larger one."""
 
 USUAL, N_USUAL = 0.25, 2
-"""Sites differ so much in these logarithms, before any were seen; that counts for as much as so many sites."""
+"""The difference that is expected: the standard deviation of these logarithms between devices. It is estimated together
+with a prior of the first that weighs as much as the second in devices."""
 
 OF_OTHER_COLUMNS, MOST_APART = 0.5, 1.5
-"""A site of another kind of patients differs in many columns, one with another unit in one. So much of how far (in
-spreads, at most so many) the other columns of a site lie from those of others is usual for a column, too."""
+"""The expected variance also grows by the mean of (first * distance)^2 over the other columns of the device, where a
+distance is that of its mean from the median, in spreads, and counts at most as the second. A device whose rows are of
+another kind differs in many columns; one with another unit, in one."""
 
 OF_SPREAD = 0.25
-"""A mean near 0 tells nothing of a unit; this part of the spread stands in for it."""
+"""A mean near 0 says nothing about a unit: its size is taken as sqrt(mean^2 + (this * spread)^2)."""
 
 LOW, HIGH, MEAN, SPREAD, CELLS = range(5)
-"""What is known of a column at a site: where it begins and ends, more or less, mean, spread, and how many cells."""
+"""What is known of a column of a device: about where it begins and ends, mean, spread, and how many cells."""
 
 
 def foreign_names(own: Mapping[str, Array], others: Sequence[Mapping[str, Array]]) -> list[str]:
-    """The columns of a site, by name, that seem to be in another unit than those of other sites.
+    """The columns of a device, by name, that seem to be in another unit than those of other devices.
 
     Examples
     --------
@@ -45,17 +52,17 @@ def foreign_names(own: Mapping[str, Array], others: Sequence[Mapping[str, Array]
     >>> foreign_names(pounds, [kilograms] * 4), foreign_names(kilograms, [kilograms] * 4)
     (['weight'], [])
     """
-    names = [name for name in own if any(name in site for site in others)]
+    names = [name for name in own if any(name in device for device in others)]
     if not names:
         return []
     unknown = np.full(CELLS + 1, np.nan)
-    theirs = np.array([[site.get(name, unknown) for name in names] for site in others])
+    theirs = np.array([[device.get(name, unknown) for name in names] for device in others])
     is_foreign = are_foreign(np.array([own[name] for name in names]), theirs)
     return [name for name, found in zip(names, is_foreign.tolist(), strict=True) if found]
 
 
 def are_foreign(own: Array, theirs: Array) -> Array:
-    """Which columns of a site, (n_columns, 5), are in another unit than those of others, (n_others, n_columns, 5).
+    """Which columns of a device, (n_columns, 5), are in another unit than those of others, (n_others, n_columns, 5).
 
     Each column has the numbers `LOW` to `CELLS`; those of others may be missing (NaN), but at one of them at least.
     """
@@ -76,7 +83,7 @@ def _lie_apart(own: Array, theirs: Array, usual: Array) -> Array:
 
 
 def _are_multiples(own: Array, theirs: Array, usual: Array) -> Array:
-    """Mean and spread are larger, or smaller, by one factor, which is unlikely between sites with the same unit."""
+    """Mean and spread are larger, or smaller, by one factor, which is unlikely between devices with the same unit."""
     logs = _logs(theirs)
     middle = np.nanmedian(logs, axis=0)
     off = _logs(own) - middle
@@ -99,7 +106,7 @@ def _logs(columns: Array) -> Array:
 
 
 def _other_columns(own: Array, theirs: Array, usual: Array) -> Array:
-    """For each column, how far all others of this site lie from those of others: mean squares, in spreads."""
+    """For each column, how far all others of this device lie from those of others: mean squares, in spreads."""
     apart = np.abs(own[:, MEAN] - np.nanmedian(theirs[..., MEAN], axis=0))
     with np.errstate(over="ignore"):  # infinite, where most are 0
         squares = np.fmin(apart / np.maximum(usual[:, SPREAD], 1e-300), MOST_APART) ** 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kfed._base.identifier_names import is_index_name
-from kfed._base.text import nfc, exclusion, plural, quoted, verb
+from kfed._base.text import exclusion, nfc, plural, quoted, verb
 from kfed.errors import InvalidInputError
 from kfed.wire import Notice
 

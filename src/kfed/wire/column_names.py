@@ -36,8 +36,8 @@ def column_difference(known: Collection[str], own: Collection[str], ours: str, t
     --------
     >>> column_difference(["age", "bmi"], ["age"], "the others", "'south'")
     "'bmi' of the others is missing at 'south': add it there, or leave it out everywhere"
-    >>> column_difference(["age"], ["age", "observer"], "the others", "'south'")
-    "'observer' of 'south' is unknown to the others: leave it out there, as by `kfed device ... --exclude observer`"
+    >>> column_difference(["age"], ["age", "ward"], "others", "'south'")
+    "'ward' of 'south' is unknown to others: leave it out there, for example with `kfed device ... --exclude ward`"
     >>> column_difference(["age"], ["AGE"], "the others", "'south'")
     "'AGE' of 'south' differs from 'age' of the others only in case or spaces: rename it"
     """
@@ -66,7 +66,7 @@ def _about_spelling(names: Mapping[str, str], ours: str, theirs: str) -> str:
 
 
 def _leave(names: list[str], where: str) -> str:
-    return f"leave {verb(len(names), 'it', 'them')} out {where}, as by `kfed device ... {exclusion(names)}`"
+    return f"leave {verb(len(names), 'it', 'them')} out {where}, for example with `kfed device ... {exclusion(names)}`"
 
 
 def _are(names: list[str], party: str) -> str:

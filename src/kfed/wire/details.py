@@ -210,7 +210,7 @@ FACTS = ("n_left_out", "promise", "refines", "is_summary")
 TENSORS = tuple(field.name for field in fields(Details) if field.name not in FACTS)
 DTYPES = {"groups": "iu", "codes": "iu", "cluster_ids": "iu", "kept": "b"}
 SUMMARY = Details(is_summary=True)
-"""What a message says that is a summary, and has nothing else beyond format 1."""
+"""Details of a plain summary, format 1 otherwise."""
 
 PACKED = ("packed", "columns")
 """What stands for `codes` and `kept` in a file."""

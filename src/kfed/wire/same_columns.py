@@ -20,6 +20,9 @@ _WRITTEN = {
 """What to do where a column holds these on another device."""
 
 
+_SCALED = {"agreed": "uses an agreed scale", "by message": "sends its own", None: "uses none"}
+
+
 def check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: str) -> None:
     """Raise unless two tables have the same columns, in any order."""
     our_columns = {column.name: column for column in own.columns or ()}
@@ -28,9 +31,9 @@ def check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: s
     if said:
         raise FeatureMismatchError(f"all devices must have the same columns; {said}")
     if own.scaling != other.scaling:
+        said = f"{ours} {_SCALED[own.scaling]}; {theirs} {_SCALED[other.scaling]}"
         raise FeatureMismatchError(
-            f"all devices must use one scale; {ours} has {own.scaling!r} and {theirs} has {other.scaling!r}: use the "
-            "agreed schema on all devices or on none"
+            f"all devices must use one scale; {said}: use the agreed schema on all devices or on none"
         )
     for name, column in our_columns.items():
         their = their_columns[name]

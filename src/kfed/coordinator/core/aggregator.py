@@ -91,7 +91,7 @@ class Aggregator:
         """The aggregation behind `clusters`, with its messages. Slow: call it from a worker thread."""
         batch, *_ = self._stored(federation.id, set(clusters.sequences.tolist()))
         if batch.device_ids != clusters.device_ids:
-            raise TooFewCentersError("a device has left since; wait until the clusters are made without it")
+            raise TooFewCentersError("a device left; retry once the clusters are updated")
         first = first_aggregation(federation, clusters, batch)
         second = self._store.second.of(federation.id, clusters.version - 1) if clusters.rounds > 1 else []
         return refined_aggregation(first, second) if second else first

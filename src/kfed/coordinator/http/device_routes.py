@@ -34,7 +34,7 @@ DeviceId = Annotated[str, Path(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 def register(app: FastAPI) -> None:
     """Add the routes of this file; the first one gets most of the requests."""
-    asked = refusals(TOKEN, INVALID, STORE, {404: "a name with a line break is at no address"})
+    asked = refusals(TOKEN, INVALID, STORE, {404: "the device id contains a line break"})
     of_one = refusals(TOKEN, INVALID, STORE, {404: "there is no such federation, or the device has not joined it"})
     app.router.add_api_route(
         f"{DEVICE_PATH}/message",

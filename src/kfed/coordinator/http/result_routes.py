@@ -103,7 +103,8 @@ async def name_clusters(request: Request, name: str, names: NewNames) -> Federat
     n_clusters = 0 if live.clusters is None else live.clusters.n_clusters
     unknown = [cluster for cluster in names.names if cluster >= n_clusters]
     if unknown:
-        raise ProblemError(422, f"there is no cluster {unknown[0]}; there are {n_clusters}, counted from 0")
+        known = f"the last one is {n_clusters - 1}" if n_clusters else "there are no clusters yet"
+        raise ProblemError(422, f"there is no cluster {unknown[0]}; {known}")
     await rights.desk(request).coordinator.administration.name_clusters(live, names.names)
     return state_of(request, live)
 
