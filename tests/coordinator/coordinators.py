@@ -243,6 +243,12 @@ class Server:
         self.log.close()
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Postgres:
     """A PostgreSQL of its own in a temporary folder, on a free port."""
 
@@ -253,9 +259,7 @@ class Postgres:
         if self.user is not None:
             shutil.chown(self.folder, self.user)
         self._run("initdb", "-D", self.folder / "data", "-U", "kfed", "-A", "trust", "--no-sync")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.start()
 
     @property

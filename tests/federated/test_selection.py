@@ -163,9 +163,8 @@ def test_what_cannot_be_is_refused(make, said):
 
 
 def test_selection_and_kfed_itself_leave_pytorch_alone():
-    assert printed_by("import sys, kfed, kfed.federated, kfed.federated.selection; print('torch' in sys.modules)") == [
-        "False"
-    ]
+    code = "import sys, kfed, kfed.federated, kfed.federated.selection; print('torch' in sys.modules)"
+    assert printed_by(code) == ["False"]
 
 
 def test_without_pytorch_the_error_names_the_extra():
