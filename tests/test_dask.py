@@ -18,6 +18,7 @@ from distributed import Client, LocalCluster  # noqa: E402
 from kfed.adapters import PartitionWarning, cluster_frame  # noqa: E402
 from kfed.adapters.dask import cluster_partitions  # noqa: E402
 from killed_workers import kill_when_busy, slowly  # noqa: E402
+from one_process import in_one_process  # noqa: E402
 
 COLUMNS = [f"x{i}" for i in range(6)]
 N_CLUSTERS, N_LOCAL = 9, 3
@@ -42,18 +43,11 @@ def frame_of(table, n_parts):
     return dd.concat([dd.from_pandas(table[codes * n_parts // 40 == i], npartitions=1) for i in range(n_parts)])
 
 
-def in_one_process(table, **options):
-    devices = {name: rows[COLUMNS].to_numpy() for name, rows in table.groupby("sensor")}
-    found = dict(zip(devices, kfed.cluster_fleet(devices, N_LOCAL, random_state=0), strict=True))
-    sent = [
-        kfed.DeviceMessage(m.device_id, m.centers, m.counts, m.sums_of_squares, m.spectral_deviation, COLUMNS)
-        for m in (local.to_message(name) for name, local in found.items())
-    ]
-    result = kfed.aggregate(sent, N_CLUSTERS, **options)
-    labels = table.groupby("sensor")["kind"].transform(
-        lambda kinds: found[kinds.name].induced_labels(result.identity(kinds.name))
-    )
-    return result, labels
+def expected_of(table, **options):
+    """The clusters of sensors in one process, and the labels of the rows of the table."""
+    sensors = table.groupby("sensor")
+    result, labels = in_one_process({name: rows[COLUMNS] for name, rows in sensors}, N_LOCAL, N_CLUSTERS, **options)
+    return result, sensors["kind"].transform(lambda kinds: labels[kinds.name])
 
 
 def clustered(frame, client, **options):
@@ -87,7 +81,7 @@ def test_a_cluster_of_processes_gives_them_too(dask_processes, table, rule):
 
 def assert_as_in_one_process(table, n_parts, rule, client):
     result = clustered(frame_of(table, n_parts), client, rule=rule)
-    expected, labels = in_one_process(table, rule=rule)
+    expected, labels = expected_of(table, rule=rule)
     assert isinstance(result, kfed.Aggregation)
     assert result.to_bytes() == expected.to_bytes()
     rows = result.labelled.compute()
@@ -98,7 +92,7 @@ def assert_as_in_one_process(table, n_parts, rule, client):
 
 def test_parquet_files_give_the_answer_of_the_frame_they_were_written_from(dask_client, table, tmp_path):
     frame_of(table, 4).to_parquet(tmp_path / "rows")
-    expected, labels = in_one_process(table)
+    expected, labels = expected_of(table)
     for path in (tmp_path / "rows", f"file://{tmp_path}/rows"):
         result = clustered(path, dask_client)
         assert result.to_bytes() == expected.to_bytes()
@@ -106,7 +100,7 @@ def test_parquet_files_give_the_answer_of_the_frame_they_were_written_from(dask_
 
 
 def test_without_a_cluster_the_threads_of_this_process_do_the_work(table):
-    assert clustered(frame_of(table, 3), None).to_bytes() == in_one_process(table)[0].to_bytes()
+    assert clustered(frame_of(table, 3), None).to_bytes() == expected_of(table)[0].to_bytes()
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -118,7 +112,7 @@ def test_devices_that_span_partitions_are_brought_together_and_it_is_said(dask_c
     n_spanning = int(str(said[0].message).split()[0])
     assert n_spanning == 40 if mixed else 1 <= n_spanning <= 3
     assert (" has rows" in str(said[0].message)) == (n_spanning == 1)
-    expected, labels = in_one_process(rows)
+    expected, labels = expected_of(rows)
     assert result.to_bytes() == expected.to_bytes()
     found = result.labelled["cluster"].compute().sort_index()
     np.testing.assert_array_equal(found.to_numpy(np.int64), labels)
@@ -149,7 +143,7 @@ def test_every_cluster_rests_on_as_many_devices_as_are_asked_for(table, fan_in):
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_mid_run_changes_nothing(dask_processes, table, tmp_path):
-    expected, labels = in_one_process(table)
+    expected, labels = expected_of(table)
     frame = frame_of(table, 10).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
     pid = next(iter(dask_processes.run(os.getpid).values()))
     killer = threading.Thread(target=kill_when_busy, args=(pid, tmp_path))
@@ -197,7 +191,7 @@ def test_a_bad_device_is_named_and_the_rest_goes_on(dask_client, table):
         "(no device)": 4,
     }
     good = bad[bad["sensor"].notna() & ~bad["sensor"].isin(["sensor-03", "sensor-05"])]
-    assert result.to_bytes() == in_one_process(good)[0].to_bytes()
+    assert result.to_bytes() == expected_of(good)[0].to_bytes()
     rows = result.labelled.compute()
     assert len(rows) == len(bad)
     assert set(rows.index[rows["cluster"].notna()]) == set(good.index)
@@ -214,7 +208,7 @@ def test_no_value_of_a_row_is_in_the_report_of_a_bad_device(table):
 def test_rows_of_devices_may_be_mixed_within_a_partition(table):
     mixed = table.sample(frac=1, random_state=2).reset_index(drop=True)
     result = clustered(dd.from_pandas(mixed, npartitions=1), None)
-    expected, labels = in_one_process(mixed)
+    expected, labels = expected_of(mixed)
     assert result.to_bytes() == expected.to_bytes()
     np.testing.assert_array_equal(result.labelled["cluster"].compute().to_numpy(np.int64), labels)
 
@@ -234,7 +228,7 @@ def test_a_table_without_a_usable_row_is_an_error(table):
 
 def test_partitions_without_rows_are_passed_over(dask_client, table):
     frame = dd.concat([dd.from_pandas(table, npartitions=1), frame_of(table, 3).query("x0 > 1e9")])
-    assert clustered(frame, dask_client).to_bytes() == in_one_process(table)[0].to_bytes()
+    assert clustered(frame, dask_client).to_bytes() == expected_of(table)[0].to_bytes()
 
 
 def test_only_messages_leave_a_partition(table):

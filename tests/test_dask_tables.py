@@ -20,6 +20,7 @@ from distributed import Client, LocalCluster  # noqa: E402
 from kfed.adapters import PartitionWarning  # noqa: E402
 from kfed.adapters.dask import cluster_partitions  # noqa: E402
 from killed_workers import kill_when_busy, slowly  # noqa: E402
+from one_process import in_one_process  # noqa: E402
 
 MEANS = np.array([[0, 0], [6, 0], [0, 6], [6, 6.0]])
 pytestmark = pytest.mark.filterwarnings("ignore::kfed.adapters.PartitionWarning")
@@ -42,10 +43,8 @@ def written(table, folder, n_files=16):
     return str(folder)
 
 
-def in_one_process(table):
-    tables = {name: rows[["a", "b"]] for name, rows in table.groupby("shop")}
-    local = kfed.cluster_fleet(tables, 2, random_state=0)
-    return kfed.aggregate([own.to_message(name) for name, own in zip(tables, local, strict=True)], 4)
+def clusters_of_stores(table):
+    return in_one_process({name: rows[["a", "b"]] for name, rows in table.groupby("shop")}, 2, 4)[0]
 
 
 def sizes_on_disk(result, folder):
@@ -77,7 +76,7 @@ def assert_all_the_same(n_others, plan, folder, client=None, n_shops=40, n_files
     table = shops(n_others, n_shops)
     (folder / "in").mkdir()
     result = cluster_partitions(PLANS[plan](written(table, folder / "in", n_files)), "shop", ["a", "b"], 2, 4, client)
-    expected = in_one_process(table)
+    expected = clusters_of_stores(table)
     if plan == "three columns by Arrow":  # reads the files in an order of its own, and so seeds are drawn in another
         for shop in expected.messages.device_ids:
             assert sorted(result.identity(shop).cluster_ids) == sorted(expected.identity(shop).cluster_ids)
@@ -123,7 +122,7 @@ def test_a_worker_that_is_killed_changes_no_byte(dask_processes, step, tmp_path)
     """Shops are moved between workers, too: what the lost one held is moved again."""
     table = shops()
     frame = dd.read_parquet(written(table, tmp_path)).map_partitions(slowly, str(tmp_path), meta=table.iloc[:0])
-    expected = in_one_process(table)
+    expected = clusters_of_stores(table)
     pid = next(iter(dask_processes.run(os.getpid).values()))
     if step == "labelling":
         result = cluster_partitions(frame, "shop", ["a", "b"], 2, 4, dask_processes)

@@ -11,6 +11,7 @@ import pytest
 
 import kfed
 from kfed.adapters import PartitionWarning, cluster_frame, collect_messages, label_frame
+from one_process import in_one_process
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -34,10 +35,8 @@ def table():
     return pd.DataFrame({"shop": shop, "x": points[:, 0], "y": points[:, 1], "kind": kind})
 
 
-def in_one_process(table):
-    devices = {str(name): rows[["x", "y"]] for name, rows in table.groupby("shop")}
-    local = dict(zip(devices, kfed.cluster_fleet(devices, 2, random_state=0), strict=True))
-    return kfed.aggregate([own.to_message(name) for name, own in local.items()], 3)
+def clusters_of_shops(table):
+    return in_one_process({str(name): rows[["x", "y"]] for name, rows in table.groupby("shop")}, 2, 3)[0]
 
 
 def chunks_of(table, n_chunks, kind):
@@ -51,7 +50,7 @@ def test_chunks_give_the_answer_and_the_labels_of_one_process(table, kind, n_chu
     found = [cluster_frame(chunk, **HOW) for chunk in chunks]
     assert all(type(one) is type(chunk) for one, chunk in zip(found, chunks, strict=True))
     result = kfed.aggregate(collect_messages(found), 3)
-    assert result.to_bytes() == in_one_process(table).to_bytes()
+    assert result.to_bytes() == clusters_of_shops(table).to_bytes()
     for chunk in chunks:
         labelled = label_frame(chunk, result, **HOW)
         assert type(labelled) is type(chunk)
@@ -150,7 +149,7 @@ def test_what_is_no_chunk_is_refused(table, frame, changes, match):
 
 def test_a_label_column_that_is_there_is_refused(table):
     with pytest.raises(kfed.InvalidInputError, match="label_column must be a new name"):
-        label_frame(table, in_one_process(table), label_column="kind", **HOW)
+        label_frame(table, clusters_of_shops(table), label_column="kind", **HOW)
 
 
 # The guide ----------------------------------------------------------------------------------------------------------

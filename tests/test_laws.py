@@ -10,6 +10,7 @@ import kfed
 import kfed._base.geometry
 import kfed.device.batches
 import kfed.device.blocked_rows
+from k_worlds import changed
 from kfed.theory import DEVIATION_MARGIN, EXACT_FEATURES
 from worlds import (
     assert_same_clustering,
@@ -289,17 +290,12 @@ def test_an_answer_is_the_identity_if_aggregated_the_nearest_if_late_and_refused
     for message in sent:
         assert result.answer(kfed.DeviceMessage.from_bytes(message.to_bytes())) == result.identity(message.device_id)
     known = data.draw(st.sampled_from(sent))
-    late = renamed(known, "a device of another name")
+    late = changed(known, device_id="a device of another name")
     assert result.answer(late) == result.assign(late)
-    changed = kfed.DeviceMessage(known.device_id, [*known.centers, known.centers.sum(axis=0)], [*known.counts, 1])
+    other = kfed.DeviceMessage(known.device_id, [*known.centers, known.centers.sum(axis=0)], [*known.counts, 1])
     with pytest.raises(kfed.DuplicateDeviceError, match="was aggregated with a different message"):
-        result.answer(changed)
-    assert result.assign(changed).device_id == known.device_id  # who knows that it is late may still say so
-
-
-def renamed(message, device_id):
-    statistics = (message.centers, message.counts, message.sums_of_squares, message.spectral_deviation)
-    return kfed.DeviceMessage(device_id, *statistics, message.feature_names)
+        result.answer(other)
+    assert result.assign(other).device_id == known.device_id  # who knows that it is late may still say so
 
 
 def test_a_changed_device_that_was_taken_out_first_is_late():

@@ -3,8 +3,6 @@
 import ast
 import inspect
 import re
-import subprocess
-import sys
 import types
 from collections import defaultdict
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kfed
+from consoles import printed_by
 from kfed import errors
 
 SOURCES = Path(kfed.__file__).parent
@@ -71,16 +70,11 @@ def test_the_tree_of_exceptions_is_the_one_that_is_drawn():
     assert issubclass(kfed.MissingExtraError, ImportError)
 
 
-def run(code):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
 def test_import_leaves_heavy_libraries_alone():
     heavy = ["sklearn", "matplotlib", "typer", "click", "rich", "scipy", "pandas", "polars", "pyarrow", "faiss"]
     heavy += ["dask", "distributed", "flwr"]
     code = f"import sys, kfed; print(*[name for name in {heavy} if name in sys.modules])"
-    assert run(code) == []
+    assert printed_by(code) == []
 
 
 def test_a_round_in_memory_leaves_heavy_libraries_alone():
@@ -91,12 +85,12 @@ result = kfed.aggregate([local.to_message("a")], 2, rule="robust")
 local.induced_labels(result.identity("a"))
 print(*[name for name in ("sklearn", "rich", "typer", "matplotlib", "pandas") if name in sys.modules])
 """
-    assert run(code) == []
+    assert printed_by(code) == []
 
 
 def test_import_takes_less_than_four_tenths_of_a_second_of_a_processor_on_top_of_numpy():
     code = "import numpy, time; t = time.process_time(); import kfed; print(time.process_time() - t)"
-    assert any(float(run(code)[0]) < 0.4 for _ in range(3))
+    assert any(float(printed_by(code)[0]) < 0.4 for _ in range(3))
 
 
 # Every module --------------------------------------------------------------------------------------------------

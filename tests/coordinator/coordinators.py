@@ -25,6 +25,7 @@ from documented import checker
 import kfed
 from kfed.coordinator.http import Address, Limits, ServiceSettings, create_app, make_server
 from kfed.coordinator.security import hashed
+from kfed.coordinator.store import Arrival
 
 KFED = Path(sysconfig.get_path("scripts")) / "kfed"
 ADMIN = "an-admin-token-for-tests"
@@ -48,6 +49,12 @@ def messages(n_devices, seed=0, **options):
     return [
         message(f"device-{i:04}", rng.choice(k, size=2, replace=False), seed=seed, **options) for i in range(n_devices)
     ]
+
+
+def arrival_of(sent, federation, **options):
+    """A message on its way into the store."""
+    facts = {"secret_hash": None, "received_at": 0.0, "n_centers": 2, "n_points": 1.0, "is_double": True, **options}
+    return Arrival(federation=federation, device_id=sent.device_id, message=sent.to_bytes(), **facts)
 
 
 def is_on_event_loop():
@@ -105,6 +112,10 @@ class Caller:
 
     def aggregate(self, name="clinics", **how):
         return self.http.post(f"/v1/federations/{name}/aggregate", json=how or None, headers=self.admin)
+
+    def get(self, what, name="clinics", headers=None):
+        """Ask for what a federation has, as its administrator unless `headers` say otherwise."""
+        return self.http.get(f"/v1/federations/{name}/{what}", headers=self.admin if headers is None else headers)
 
     def show(self, name="clinics"):
         answer = self.http.get(f"/v1/federations/{name}", headers=self.admin)
@@ -232,6 +243,12 @@ class Server:
         self.log.close()
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Postgres:
     """A PostgreSQL of its own in a temporary folder, on a free port."""
 
@@ -242,9 +259,7 @@ class Postgres:
         if self.user is not None:
             shutil.chown(self.folder, self.user)
         self._run("initdb", "-D", self.folder / "data", "-U", "kfed", "-A", "trust", "--no-sync")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.start()
 
     @property

@@ -22,12 +22,8 @@ def aggregated(caller):
     return caller
 
 
-def get(caller, what, name="clinics", headers=None):
-    return caller.http.get(f"/v1/federations/{name}/{what}", headers=caller.admin if headers is None else headers)
-
-
 def test_the_aggregation_to_download_is_what_devices_were_answered_from(aggregated):
-    result = kfed.Aggregation.from_bytes(get(aggregated, "download/aggregation").content)
+    result = kfed.Aggregation.from_bytes(aggregated.get("download/aggregation").content)
     assert result.cluster_sizes.tolist() == aggregated.show()["cluster_sizes"]
     assert result.schema.names == ("age", "height")
     for sent in messages(8):
@@ -38,21 +34,21 @@ def test_the_aggregation_to_download_is_what_devices_were_answered_from(aggregat
 
 
 def test_report_and_centers_are_those_of_the_command_line(aggregated):
-    result = kfed.Aggregation.from_bytes(get(aggregated, "download/aggregation").content)
-    page = get(aggregated, "download/report")
+    result = kfed.Aggregation.from_bytes(aggregated.get("download/aggregation").content)
+    page = aggregated.get("download/report")
     assert page.content == to_html(cluster_report(result, "The clusters of clinics", {}))
     assert page.headers["content-security-policy"].startswith("default-src 'none'")
     assert "attachment" in page.headers["content-disposition"]
-    rows = list(csv.DictReader(io.StringIO(get(aggregated, "download/centers").text)))
+    rows = list(csv.DictReader(io.StringIO(aggregated.get("download/centers").text)))
     assert {row["column"] for row in rows} == {"age", "height"}
-    told = get(aggregated, "result").json()
+    told = aggregated.get("result").json()
     assert told["cluster_sizes"] == aggregated.show()["cluster_sizes"]
     assert "rows of 8 devices are in 4 clusters" in told["sections"][0]["blocks"][0]["text"]
 
 
 def test_what_to_look_at_has_a_code_in_the_result_as_in_the_state(caller):
     caller.create_aggregated([*messages(6), message("liar", (0,), means=MEANS + 900)], min_devices=2)
-    told = get(caller, "result").json()["notices"]
+    told = caller.get("result").json()["notices"]
     assert "other scale" in [notice["code"] for notice in told]
     assert told == caller.show()["notices"]
 
@@ -67,11 +63,11 @@ def test_clusters_keep_their_names_while_they_keep_their_numbers(run_app, tmp_pa
     assert caller.http.put(path, json=named, headers=caller.admin).status_code == 200
     caller.remove("device-0000")
     caller.http = run_app(store)
-    assert get(caller, "picture").json()["names"] == ["young", "", "old", ""]
-    assert get(caller, "result").json()["names"] == {"0": "young", "2": "old"}
-    assert b"young" in get(caller, "download/report").content
+    assert caller.get("picture").json()["names"] == ["young", "", "old", ""]
+    assert caller.get("result").json()["names"] == {"0": "young", "2": "old"}
+    assert b"young" in caller.get("download/report").content
     caller.http.put(path, json={"names": {"0": ""}}, headers=caller.admin)
-    assert get(caller, "result").json()["names"] == {"2": "old"}
+    assert caller.get("result").json()["names"] == {"2": "old"}
     for wrong in ({"4": "none"}, {"0": "a\nb"}, {"0": "x" * 61}, {"-1": "x"}):
         assert caller.http.put(path, json={"names": wrong}, headers=caller.admin).status_code == 422
     refused = caller.http.put(path, json={"names": {"4": "none"}}, headers=caller.admin)
@@ -84,12 +80,12 @@ def test_numbers_are_compared_once_everybody_is_there_or_the_administrator_asks(
     sent = messages(12)
     for one in sent[:6]:
         caller.put(one)
-    assert get(caller, "comparison").status_code == 409
+    assert caller.get("comparison").status_code == 409
     asked = caller.http.post("/v1/federations/clinics/comparison", json={"first": 2, "last": 6}, headers=caller.admin)
     assert asked.json()["n_clusters"] == [2, 3, 4, 5, 6]
     for one in sent[6:]:
         caller.put(one)
-    found = get(caller, "comparison").json()
+    found = caller.get("comparison").json()
     assert found["n_clusters"] == [2, 3, 4, 5, 6]
     assert found["recommended"] == 4
     assert found["recommended"] == kfed.compare_k(sent, range(2, 7)).recommended
@@ -100,12 +96,12 @@ def test_what_cannot_be_compared_or_shown_yet_is_said(caller):
     caller.create(quorum=9)
     caller.put(message("alone"))
     for what in ("result", "download/aggregation", "download/report"):
-        answer = get(caller, what)
+        answer = caller.get(what)
         assert answer.status_code == 409
         assert "no clusters yet" in answer.json()["detail"]
     asked = caller.http.post("/v1/federations/clinics/comparison", headers=caller.admin)
     assert "at least three centers" in asked.json()["detail"]
-    assert get(caller, "download/everything").status_code == 422
+    assert caller.get("download/everything").status_code == 422
 
 
 @pytest.mark.slow
@@ -116,13 +112,13 @@ def test_only_the_administrator_gets_results_and_changes_names(run_app, tmp_path
     device = {"Kfed-Device-Secret": "a-device-secret-for-tests"}
     for headers in ({}, caller.join["clinics"], {"Authorization": f"Bearer {watching}"}, device):
         for what in ("result", "download/aggregation", "download/report", "download/centers"):
-            assert get(caller, what, headers=headers).status_code in REFUSED
+            assert caller.get(what, headers=headers).status_code in REFUSED
         for method, what in (("PUT", "cluster-names"), ("POST", "comparison"), ("POST", "refine")):
             path = f"/v1/federations/clinics/{what}"
             assert caller.http.request(method, path, json={"names": {}}, headers=headers).status_code in REFUSED
         assert caller.http.get("/v1/admin", headers=headers).status_code in REFUSED
-    assert get(caller, "comparison", headers={"Authorization": f"Bearer {watching}"}).status_code == 200
-    assert get(caller, "comparison", headers=caller.join["clinics"]).status_code in REFUSED
+    assert caller.get("comparison", headers={"Authorization": f"Bearer {watching}"}).status_code == 200
+    assert caller.get("comparison", headers=caller.join["clinics"]).status_code in REFUSED
     assert caller.http.get("/v1/admin", headers=caller.admin).json() == {"admin": True}
 
 
@@ -166,5 +162,5 @@ def test_everything_that_the_page_can_do_the_command_line_can(run_server, tmp_pa
 def test_more_than_enough_clusters_are_told_too(caller):
     means = np.random.default_rng(0).normal(scale=100, size=(12, 2))
     caller.create_aggregated(messages(30, means=means), n_clusters=12)
-    assert len(get(caller, "picture").json()["names"]) == 12
-    assert get(caller, "result").json()["n_clusters"] == 12
+    assert len(caller.get("picture").json()["names"]) == 12
+    assert caller.get("result").json()["n_clusters"] == 12

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from coordinators import Caller, message
+from coordinators import Caller, arrival_of, message
 
 import kfed
 from kfed.coordinator.core import Clusters
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.security import hashed
-from kfed.coordinator.store import Arrival, SavedClustering, Store
+from kfed.coordinator.store import SavedClustering, Store
 from kfed.wire import FeatureSchema
 
 AGE_FIRST, SYSTOLIC_FIRST = ("age", "systolic"), ("systolic", "age")
@@ -56,11 +56,6 @@ def test_a_refused_message_fixes_nothing(caller):
     assert caller.show()["feature_names"] == list(AGE_FIRST)
 
 
-def arrival(federation, sent, **options):
-    facts = {"secret_hash": None, "received_at": 0.0, "n_centers": 2, "n_points": 1.0, "is_double": True, **options}
-    return Arrival(federation=federation, device_id=sent.device_id, message=sent.to_bytes(), **facts)
-
-
 @pytest.fixture
 def stored(store_address):
     """A store with a federation that does not know the names of its features."""
@@ -74,7 +69,7 @@ def stored(store_address):
 def test_of_two_first_messages_in_one_commit_one_fixes_the_columns(stored):
     store, federation = stored
     sent = [named("a", AGE_FIRST), named("b", SYSTOLIC_FIRST), named("c", AGE_FIRST), message("d")]
-    receipts = store.change_devices([arrival(federation, one, feature_names=one.feature_names) for one in sent])
+    receipts = store.change_devices([arrival_of(one, federation, feature_names=one.feature_names) for one in sent])
     assert [receipt.admission.is_kept for receipt in receipts] == [True, False, True, True]
     assert store.read_back().federations[0].schema.names == AGE_FIRST
 
@@ -82,7 +77,7 @@ def test_of_two_first_messages_in_one_commit_one_fixes_the_columns(stored):
 def test_columns_that_an_older_version_mixed_are_not_aggregated(stored, run_app, store_address):
     """Older versions did not look at names, so their messages arrive here without."""
     store, federation = stored
-    store.change_devices([arrival(federation, one) for one in (named("a", AGE_FIRST), named("b", SYSTOLIC_FIRST))])
+    store.change_devices([arrival_of(one, federation) for one in (named("a", AGE_FIRST), named("b", SYSTOLIC_FIRST))])
     store.close()
     caller = Caller(run_app(store_address))
     assert_names_differ(caller.aggregate(), 409)
@@ -94,7 +89,7 @@ def test_columns_that_an_older_version_mixed_are_not_aggregated(stored, run_app,
 def test_clusters_of_mixed_columns_are_not_made_anew(stored, run_app, store_address):
     store, federation = stored
     sent = [named("a", AGE_FIRST), named("b", SYSTOLIC_FIRST), message("c")]
-    store.change_devices([arrival(federation, one) for one in sent])
+    store.change_devices([arrival_of(one, federation) for one in sent])
     result = kfed.aggregate([message(one) for one in "abc"], 2)
     clusters = Clusters.of(result, np.zeros((3, 16), np.uint8), np.array([1, 2, 3]), None, version=1, made_at=1.0)
     store.save_clustering(SavedClustering(federation.id, 1, clusters.to_bytes()), store.epoch)

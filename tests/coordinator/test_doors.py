@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from coordinators import KFED, NO_TLS, Caller, message
+from coordinators import KFED, NO_TLS, Caller, free_port, message
 
 from consoles import run
 from kfed.coordinator import security
@@ -246,12 +246,6 @@ def nginx(tmp_path):
 def how_to_configuration():
     text = (Path(__file__).parents[2] / "docs" / "how-to-coordinator.md").read_text()
     return text.partition("```nginx\n")[2].partition("```")[0]
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 @pytest.mark.slow

@@ -32,15 +32,11 @@ def expected(sent, few_compared_in_module):
     return kfed.aggregate(sent)
 
 
-def get(caller, what):
-    return caller.http.get(f"/v1/federations/clinics/{what}", headers=caller.admin)
-
-
 def test_the_comparison_that_is_shown_is_the_one_that_chose_the_number(caller, sent, expected):
     shown = caller.create_aggregated(sent, n_clusters=None)
     assert shown["n_clusters_found"] == expected.n_clusters == 16
     assert (shown["reason"], shown["certainty"]) == (str(expected.k_choice), expected.k_choice.certainty)
-    found = get(caller, "comparison").json()
+    found = caller.get("comparison").json()
     assert found["conclusion"] == str(expected.k_choice)
     assert (found["recommended"], found["certainty"]) == (16, expected.k_choice.certainty)
     assert found["n_clusters"] == expected.k_choice.comparison.n_clusters.tolist()
@@ -48,7 +44,7 @@ def test_the_comparison_that_is_shown_is_the_one_that_chose_the_number(caller, s
     asked = {"first": 2, "last": 5}
     other = caller.http.post("/v1/federations/clinics/comparison", json=asked, headers=caller.admin).json()
     assert other["n_clusters"] == [2, 3, 4, 5]
-    assert get(caller, "comparison").json() == other
+    assert caller.get("comparison").json() == other
 
 
 def test_before_clusters_are_made_the_numbers_compared_are_those_that_would_choose(caller, sent, expected):
@@ -56,14 +52,14 @@ def test_before_clusters_are_made_the_numbers_compared_are_those_that_would_choo
     for one in sent:
         caller.put(one)
     caller.http.post("/v1/federations/clinics/close", headers=caller.admin)
-    found = get(caller, "comparison").json()
+    found = caller.get("comparison").json()
     assert found["n_clusters"] == expected.k_choice.comparison.n_clusters.tolist()
     assert found["best"] == 16
 
 
 def test_a_number_that_was_given_is_among_those_compared(caller):
     caller.create_aggregated(messages(20), n_clusters=14)
-    assert 14 in get(caller, "comparison").json()["n_clusters"]
+    assert 14 in caller.get("comparison").json()["n_clusters"]
 
 
 def test_the_rule_that_answered_is_named_to_everybody(caller, sent):
@@ -93,7 +89,7 @@ def test_devices_are_not_told_of_others_by_how_the_number_was_found(caller):
 
 def test_what_is_downloaded_says_what_was_said(caller, sent, expected):
     caller.create_aggregated(sent, n_clusters=None)
-    loaded = kfed.Aggregation.from_bytes(get(caller, "download/aggregation").content)
+    loaded = kfed.Aggregation.from_bytes(caller.get("download/aggregation").content)
     assert (str(loaded.k_choice), loaded.rule) == (str(expected.k_choice), "pooled")
     assert diagnose(loaded).warnings == diagnose(expected).warnings
     assert diagnose(loaded).evidence == diagnose(expected).evidence
@@ -103,13 +99,13 @@ def test_after_a_restart_it_is_said_again_and_the_last_change_is_no_creation(run
     store = str(tmp_path / "kfed.db")
     caller = Caller(run_app(store))
     before = caller.create_aggregated(sent, n_clusters=None)
-    compared = get(caller, "comparison").json()
+    compared = caller.get("comparison").json()
     caller.http = run_app(store)
     after = caller.show()
     assert {name for name in before if before[name] != after[name]} <= {"changed_at"}
     assert after["last_change"] == "aggregated: 16 clusters of 6 devices"
     assert before["created_at"] < after["changed_at"] <= before["changed_at"]
-    assert get(caller, "comparison").json() == compared
+    assert caller.get("comparison").json() == compared
 
 
 @pytest.mark.parametrize(("weakest", "certainty"), [(1.0, "reliable"), (0.87, "stands out")])

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from coordinators import message, messages
+from coordinators import arrival_of, message, messages
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -153,9 +153,7 @@ def test_a_clock_that_jumps_and_comes_back_moves_no_deadline():
 
 
 def arrival(device_id, seed=0, **options):
-    sent = message(device_id, seed=seed)
-    facts = {"secret_hash": None, "received_at": 0.0, "n_centers": 2, "n_points": 1.0, "is_double": True, **options}
-    return Arrival(federation=FEDERATION, device_id=device_id, message=sent.to_bytes(), **facts)
+    return arrival_of(message(device_id, seed=seed), FEDERATION, **options)
 
 
 @pytest.fixture

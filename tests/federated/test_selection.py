@@ -1,14 +1,12 @@
 """Selections pick distinct clients, by loss where they say so, and spread them over clusters."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
+from consoles import printed_by
 from kfed.federated import KFedPowerOfChoice, PowerOfChoice, RandomSelection
 
 
@@ -164,12 +162,9 @@ def test_what_cannot_be_is_refused(make, said):
         make()
 
 
-def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-
-
 def test_selection_and_kfed_itself_leave_pytorch_alone():
-    assert run("import sys, kfed, kfed.federated, kfed.federated.selection; print('torch' in sys.modules)") == ["False"]
+    code = "import sys, kfed, kfed.federated, kfed.federated.selection; print('torch' in sys.modules)"
+    assert printed_by(code) == ["False"]
 
 
 def test_without_pytorch_the_error_names_the_extra():
@@ -183,7 +178,7 @@ try:
 except kfed.MissingExtraError as error:
     print("kfed[federated]" in str(error))
 """
-    assert run(code) == ["True"]
+    assert printed_by(code) == ["True"]
 
 
 def test_all_names_are_there():

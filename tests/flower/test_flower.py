@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kfed
+from one_process import in_one_process
 
 pytest.importorskip("flwr", reason="needs kfed[flower], in an environment of its own: make flower")
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
@@ -21,12 +22,10 @@ from kfed.adapters.flower import (
 )
 
 
-def in_one_process(points):
-    local = {
-        str(node): kfed.cluster_device(own, 2, random_state=0, device_id=str(node)) for node, own in points.items()
-    }
-    result = kfed.aggregate([one.to_message(name) for name, one in local.items()], 4)
-    return result, {int(name): one.induced_labels(result.identity(name)) for name, one in local.items()}
+def expected_of(points):
+    """The clusters of nodes in one process, and the labels of the rows of each."""
+    result, labels = in_one_process({str(node): own for node, own in points.items()}, 2, 4)
+    return result, {int(name): own for name, own in labels.items()}
 
 
 def said(**record):
@@ -36,7 +35,7 @@ def said(**record):
 def test_every_node_ends_up_with_the_labels_of_one_process(tmp_path):
     grid = Nodes()
     outcome = run_round(grid, settings_of(output=tmp_path / "clusters.kfed"))
-    expected, labels = in_one_process(grid.points)
+    expected, labels = expected_of(grid.points)
     assert outcome.aggregation == expected == kfed.Aggregation.load(tmp_path / "clusters.kfed")
     assert outcome.failed == {}
     assert outcome.late == ()
@@ -79,7 +78,7 @@ def test_a_bad_node_is_named_and_the_rest_goes_on(loaders, forge, reason):
     outcome = run_round(grid, settings_of())
     assert list(outcome.failed) == [7]
     assert reason in outcome.failed[7]
-    assert outcome.aggregation == in_one_process({node: grid.points[node] for node in NODES})[0]
+    assert outcome.aggregation == expected_of({node: grid.points[node] for node in NODES})[0]
 
 
 def other_message(reply):
@@ -100,7 +99,7 @@ def test_a_node_that_answers_twice_is_named_and_counts_once(second):
     outcome = run_round(grid, settings_of())
     assert outcome.repeated == (NODES[1],)
     assert outcome.failed == {}
-    assert outcome.aggregation == in_one_process(grid.points)[0]
+    assert outcome.aggregation == expected_of(grid.points)[0]
     assert outcome.labelled == dict.fromkeys(NODES, 60)
 
 
@@ -121,7 +120,7 @@ def test_a_node_that_the_network_has_lost_is_named_and_the_rest_goes_on():
 def test_the_cluster_of_a_node_is_the_one_that_most_of_its_rows_are_in():
     grid = Nodes({node: np.concatenate([points_of(node)[:30], points_of(node)[30:45]]) for node in NODES})
     outcome = run_round(grid, settings_of())
-    _, labels = in_one_process(grid.points)
+    _, labels = expected_of(grid.points)
     assert outcome.clusters == {node: np.bincount(labels[node]).argmax() for node in NODES}
     assert sorted(outcome.clusters.values()) == [0, 1, 2, 3]
 
@@ -145,7 +144,7 @@ def test_a_round_goes_on_without_a_node_that_does_not_reply_and_serves_it_when_i
 
     outcome = run_round(grid, settings_of(quorum=0.7, output=path, watch=0.5), stop)
     assert outcome.late == (NODES[3],)
-    expected, _ = in_one_process({node: grid.points[node] for node in NODES[:3]})
+    expected, _ = expected_of({node: grid.points[node] for node in NODES[:3]})
     assert outcome.aggregation == expected == kfed.Aggregation.load(path)
     local = kfed.cluster_device(points_of(NODES[3]), 2, random_state=0, device_id=str(NODES[3]))
     labels = local.induced_labels(expected.assign(local.to_message(str(NODES[3]))))
@@ -163,7 +162,7 @@ def test_a_later_run_serves_more_nodes_from_the_file(tmp_path, watch):
     assert second.aggregation == first.aggregation
     assert set(second.late) == {*NODES, 5}
     assert labels_of(grid.context(5)) is not None
-    labels = in_one_process({node: points_of(node) for node in NODES})[1]
+    labels = expected_of({node: points_of(node) for node in NODES})[1]
     for node in NODES:
         np.testing.assert_array_equal(labels_of(grid.context(node)), labels[node])
 
