@@ -50,6 +50,18 @@ def test_parts_of_one_cluster_are_not_called_clusters(shape, n_local_clusters):
         assert not choice.is_reliable
 
 
+@pytest.mark.parametrize("seed", [5, 63, 111])
+def test_a_number_is_not_relied_upon_if_more_clusters_explain_more(seed):
+    """Two of six clusters are 4.7 standard deviations apart in 8 dimensions; distances of centers show five."""
+    rng = np.random.default_rng(seed)
+    places = np.concatenate([np.zeros((1, 8)), 12 * np.eye(8)[:5]])
+    places[5] = places[4] + 4.7 * np.eye(8)[6]
+    devices = [places[rng.integers(0, 6, 60)] + rng.normal(size=(60, 8)) for _ in range(8)]
+    choice = kfed.choose_n_clusters(sent_by(devices, 6))
+    assert (choice.n_clusters, choice.is_reliable) == (5, False)
+    assert "the Calinski-Harabasz index of all points is largest at 6" in choice.reason
+
+
 def test_two_centers_far_apart_are_too_few():
     sent = [kfed.DeviceMessage("a", [[0.0], [9.0]], [50, 50], [50.0, 50.0])]
     choice = kfed.choose_n_clusters(sent)

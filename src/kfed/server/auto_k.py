@@ -200,6 +200,8 @@ class _Evidence:
             )
         if self.drop < clear and not (self.second == self.by_cost == self.n_clusters):
             yield f"farthest-first distances do not drop clearly there ({clear:g} times from one to the next)"
+        if (self.by_cost or 0) > self.n_clusters:
+            yield f"the Calinski-Harabasz index of all points is largest at {self.by_cost}"
 
     def _doubts_about_groups(self) -> Iterator[str]:
         """Look at the clusters that the first picks would make."""
