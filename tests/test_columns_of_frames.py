@@ -35,7 +35,21 @@ def test_codes_in_a_file_of_polars_are_levels(tmp_path):
     assert read_columns(tmp_path / "site.feather").schema == read_columns(FRAME).schema
 
 
-def test_codes_for_numbers_are_numbers():
+@pytest.mark.parametrize("stages", [[1, 2, None, 3], ["1", "2", None, "3"], [1.0, 2.0, None, 3.0]])
+@pytest.mark.parametrize("how", ["pandas", "arrow"])
+def test_codes_for_whole_numbers_are_levels_unless_they_are_named_numbers(stages, how):
+    frame = pd.DataFrame({"age": np.arange(40) % 7 + 30.5, "stage": pd.Categorical(stages * 10)})
+    table = frame if how == "pandas" else pa.table(frame)
+    assert read_columns(table).schema.columns[1].levels == ("1", "2", "3")
+    assert read_columns(table, kinds={"stage": "number"}).values[:2, 1].tolist() == [1, 2]
+
+
+def test_codes_for_yes_and_no_are_flags_as_elsewhere():
+    frame = pd.DataFrame({"age": np.arange(40) % 7 + 30.5, "smoker": pd.Categorical(["yes", "no"] * 20)})
+    assert read_columns(frame).schema.columns[1].kind == "flag"
+
+
+def test_codes_for_numbers_with_decimals_are_numbers():
     frame = pd.DataFrame({"age": pd.Categorical([30.5, 31.5, 32.5] * 10)})
     np.testing.assert_array_equal(read_columns(frame).values[:3, 0], [30.5, 31.5, 32.5])
 

@@ -1,11 +1,16 @@
 """What a message about a table tells of few rows: attacks on levels, flags and spreads, each on what really leaves."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kfed.device import LocalClustering, cluster_columns
+from kfed.site import Table, cluster_table, read_columns
+from kfed.site.owners import owners_of
 from kfed.wire import Column, FeatureSchema
 
 FLOOR = 5
@@ -118,3 +123,42 @@ def test_a_center_of_which_less_than_half_may_be_told_is_not_sent():
     values[14:16, 1] = rng.normal(size=2)
     sent = cluster_columns(values, schema, 1, min_cluster_size=FLOOR).to_message("a")
     assert sent.details.observed.tolist() == [[42.0, 16.0, 0.0, 0.0]]
+
+
+def with_ids(n_named, n_empty, *, copies=0, noise=0.0):
+    """A table of two columns, of which some rows have no id, and some are copies of one row without an id."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(n_named + n_empty, 2)) * [9, 3] + [50, 25]
+    copied = np.tile([400.0, 90.0], (copies, 1)) * (1 + noise * rng.uniform(-1, 1, size=(copies, 2)))
+    ids = tuple(f"p{i}" for i in range(n_named)) + ("",) * (n_empty + copies)
+    return Table(np.concatenate([values, copied]), ("age", "bmi"), row_ids=ids, id_column="id")
+
+
+def test_a_row_without_an_id_is_a_person_of_its_own():
+    kept = cluster_table(with_ids(99, 101), 2, "north")
+    assert kept.to_message().counts.sum() == 200
+    frame = pd.DataFrame({"id": ["p1", "p1"] + [None] * 38, "x": np.arange(40.0) % 7, "y": np.arange(40.0) % 11})
+    table = read_columns(frame, id_column="id")
+    told = {notice.code: notice.text for notice in table.notices}
+    assert told["repeated id"].startswith("2 rows have an id")
+    assert told["no id"].startswith("38 rows have no id: each counts as a person of its own")
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_copies_of_one_row_without_an_id_are_one_person(noise, is_missing):
+    table = with_ids(40, 40, copies=12, noise=noise)
+    if is_missing:
+        table.values[80, 1] = np.nan
+    schema = FeatureSchema.of_columns([Column("age"), Column("bmi")])
+    for own in (replace(table, schema=schema), table)[: 1 if is_missing else 2]:
+        message = cluster_table(own, 2, "north", warn=False).to_message()
+        assert message.counts.tolist() == [80]
+
+
+def test_a_copy_without_an_id_is_of_the_person_whose_row_it_copies():
+    table = with_ids(60, 0, copies=12)
+    named = (*table.row_ids[:60], "p60", *table.row_ids[61:])
+    owners = owners_of(replace(table, row_ids=named))
+    assert len(set(owners[60:].tolist())) == 1
+    assert len(set(owners.tolist())) == 61

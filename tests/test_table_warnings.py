@@ -83,6 +83,16 @@ def test_rows_that_are_withheld_are_said_once_everywhere(tmp_path, monkeypatch, 
     assert "rows left out" in [one["code"] for one in json.loads(run(*command, "--json", "--force"))["warnings"]]
 
 
+def test_a_number_of_clusters_that_is_too_large_is_the_reason_why_nothing_is_sent():
+    rows = frame()[["age", "bmi"]][:60]
+    told = {one.code: one.text for one in cluster_file(rows, 61, "n", warn=False).notices}
+    assert told["many clusters"].startswith("60 rows are too few for 61 clusters")
+    assert "ask for fewer clusters" in told["nothing sent"]
+    assert "can still be labelled if" in told["nothing sent"]
+    few = {one.code: one.text for one in cluster_file(rows[:7], 1, "n", warn=False).notices}
+    assert "the spread of a column needs about 15 different rows" in few["nothing sent"]
+
+
 def test_labelling_new_rows_warns(tmp_path):
     rows = frame()[["age", "bmi"]]
     clusters = kfed.aggregate([cluster_file(rows, 2, name).to_message() for name in "ab"], 2)

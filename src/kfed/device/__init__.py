@@ -11,6 +11,7 @@ from kfed.device.cluster import check_max_bytes, cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.columns import SAME_MEAN, are_rows_of_table, cluster_columns, own_scale
 from kfed.device.convergence import caller_tells_convergence
+from kfed.device.distinct_rows import ALIKE
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
@@ -25,6 +26,7 @@ from kfed.device.sparse_rows import SparseRows
 from kfed.device.summary import fitting
 
 __all__ = [
+    "ALIKE",
     "MAX_ITERATIONS",
     "MAX_LOCAL_CLUSTERS",
     "MIN_CLUSTER_SIZE",

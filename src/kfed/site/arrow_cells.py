@@ -12,7 +12,7 @@ from kfed._base.arrow import arrow, release
 from kfed._base.dates import DAY_IN_MILLISECONDS
 from kfed._base.text import exclusion
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells, as_ids, from_text
+from kfed.site.cells import Cells, as_ids, from_levels, from_text
 from kfed.site.thousands import Signs, signs_of_column
 from kfed.wire import MAX_VALUE
 
@@ -30,7 +30,7 @@ def cells_of(name: str, column: Any, signs: Signs | None = None, as_text: bool =
     """One column of an Arrow table as cells; with `as_text`, as it is written. Without `signs`, it shows its own."""
     types = arrow().types
     if types.is_dictionary(column.type):
-        column = _decoded(column)
+        return _of_codes(name, _decoded(column), signs, as_text)
     kind = column.type
     if as_text and not _is_refused(kind):
         return _texts(name, column)
@@ -56,6 +56,16 @@ def cells_of(name: str, column: Any, signs: Signs | None = None, as_text: bool =
         )
     texts, codes = _encoded(column)
     return from_text(name, texts, codes, signs_of_column([text or "" for text in texts]) if signs is None else signs)
+
+
+def _of_codes(name: str, column: Any, signs: Signs | None, as_text: bool) -> Cells:
+    """What the codes of a category stand for: numbers are its levels, too, unless they have decimals."""
+    found = cells_of(name, column, signs, as_text)
+    if found.kind != "number" or found.numbers is None or found.is_missing.all():
+        return found
+    known = found.numbers[~found.is_missing]
+    are_levels = bool((known == np.rint(known)).all()) or arrow().types.is_string(column.type)
+    return from_levels(name, _texts(name, column).as_texts()) if are_levels else found
 
 
 def _is_refused(kind: Any) -> bool:

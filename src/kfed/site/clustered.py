@@ -16,6 +16,7 @@ from kfed.device import (
 )
 from kfed.errors import InvalidInputError
 from kfed.site.npy_reader import NpyReader
+from kfed.site.owners import owners_of
 from kfed.site.read import open_table
 from kfed.site.rows_behind import with_table_moments
 from kfed.site.table import Table
@@ -48,14 +49,16 @@ def clustered(
     bits: int | None,
     **how: Any,
 ) -> LocalClustering:
-    """Cluster the rows; the arguments are those of `cluster_table`, and `how` those of `cluster_device`."""
+    """Cluster the rows; the arguments are those of `cluster_table`, and `how` others of `cluster_device`."""
     if table.schema is not None and small_clusters == "borrow":
         raise InvalidInputError(
             "small clusters can borrow rows only where numbers are used as they are; add --as-is or --scale"
         )
 
+    ids = owners_of(table)
+
     def cluster(most: int) -> LocalClustering:
-        given: dict[str, Any] = how | {"max_local_clusters": most}
+        given: dict[str, Any] = how | {"ids": ids, "max_local_clusters": most}
         if table.schema is None:
             found = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **given)
         else:

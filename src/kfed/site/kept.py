@@ -140,7 +140,7 @@ def cluster_table(
     (('age',), [5])
     """
     how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
-    how |= {"sample_weight": table.weights, "ids": table.row_ids, "privacy": privacy}
+    how |= {"sample_weight": table.weights, "privacy": privacy}
     how |= {"small_clusters": small_clusters, "moments": moments, "max_bytes": max_bytes, "bits": bits}
     clustering = clustered(table, n_local_clusters, **how)
     said = (*table.notices, *about_clustering(table, clustering, n_local_clusters, min_cluster_size))

@@ -19,6 +19,8 @@ from kfed.site.reader import TableReader
 from kfed.site.table import Table
 from kfed.wire import FeatureSchema, Notice, features_by_column
 
+_STILL = "The rows can still be labelled if the centers of the clusters of others are shown"
+
 
 def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
     """Sheets and lines that were skipped; columns of numbers that are taken as text or could be read in another way."""
@@ -144,7 +146,7 @@ def about_clustering(
     yield from _constant(table)
     yield from _not_counted(table, clustering)
     yield from _too_many(n_local_clusters, len(table), min_cluster_size)
-    yield from _mute(table, clustering, min_cluster_size)
+    yield from _mute(table, clustering, n_local_clusters, min_cluster_size)
     if clustering.private is None and not clustering.withheld.all():
         yield from rows_not_sent(clustering, min_cluster_size, was_asked=n_local_clusters is not None)
     if table.schema is None and clustering.private is None:
@@ -178,24 +180,23 @@ def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
         yield Notice("few cells", f"{rows} too few filled cells to be counted, but will still get labels")
 
 
-def _mute(table: Table, clustering: LocalClustering, min_cluster_size: int) -> Iterator[Notice]:
-    """Say that nothing is sent, and how many rows it takes to tell a spread of each column."""
+def _mute(table: Table, clustering: LocalClustering, asked: object, min_cluster_size: int) -> Iterator[Notice]:
+    """Say that nothing is sent, and why: clusters that are too small, or a table too small to tell a spread."""
     if clustering.private is not None or not clustering.withheld.all():
         return
-    if table.schema is None:
+    is_cut_too_fine = isinstance(asked, int) and asked * min_cluster_size > len(table) >= POOLED * min_cluster_size
+    if table.schema is None or is_cut_too_fine:
         yield Notice(
             "nothing sent",
             f"no center may be sent: every cluster has fewer than {min_cluster_size} different rows, is mostly one "
-            "row, or its center equals a row. The rows will still get labels; ask for fewer clusters, or use a smaller "
-            "--min-cluster-size",
+            f"row, or its center equals a row. {_STILL}; ask for fewer clusters, or use a smaller --min-cluster-size",
         )
     else:
         others = "" if table.schema.scaling == "agreed" else ", or with --scale and a scale that all sites agreed on"
         yield Notice(
             "nothing sent",
             f"no center may be sent: the spread of a column needs about {POOLED * min_cluster_size} different rows "
-            "that are mostly filled. The rows will still get labels. Fewer rows are enough with a smaller "
-            f"--min-cluster-size{others}",
+            f"that are mostly filled. {_STILL}. Fewer rows are enough with a smaller --min-cluster-size{others}",
         )
 
 

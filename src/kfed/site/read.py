@@ -6,7 +6,6 @@ Columns are chosen by name, or by position ("0", "1", ...) in a file without nam
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.files import about
 from kfed._base.indexed import index_of
-from kfed._base.text import nfc, plural
+from kfed._base.text import nfc
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader, check_frame
 from kfed.site.cells import Cells, from_levels
@@ -28,10 +27,11 @@ from kfed.site.excel_reader import ExcelReader
 from kfed.site.kinds import agreed_columns, describe, encode_columns
 from kfed.site.notices import about_cells, about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
+from kfed.site.owners import about_ids
 from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader
 from kfed.site.scale import read_scale
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table, check_finite
-from kfed.wire import FeatureSchema, Notice
+from kfed.wire import FeatureSchema
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -169,7 +169,7 @@ def read_columns(
     del features
     values = encode_columns(cells, schema)
     names = tuple(column.name for column in schema.columns or ())
-    notices += _repeated(cells, choice.id_column)
+    notices += about_ids(() if choice.id_column is None else cells[choice.id_column].as_texts())
     table = Table(values, names, reader.has_header, schema=schema, notices=tuple(notices))
     return _with_rows(replace(table, index=index_of(path)), cells, choice)
 
@@ -282,13 +282,6 @@ def _with_rows(table: Table, cells: Mapping[str, Cells], choice: ColumnChoice) -
     ids = None if choice.id_column is None else cells[choice.id_column].as_texts()
     weights = None if choice.weight_column is None else _numbers(cells[choice.weight_column])
     return replace(table, row_ids=ids, id_column=choice.id_column, weights=weights)
-
-
-def _repeated(cells: Mapping[str, Cells], id_column: str | None) -> list[Notice]:
-    counts = Counter([] if id_column is None else cells[id_column].as_texts())
-    n_repeated = sum(count for count in counts.values() if count > 1)
-    text = f"{plural(n_repeated, 'row')} have an id that another row has, too"
-    return [Notice("repeated id", text)] if n_repeated else []
 
 
 def _dtype_to_keep(values: Array) -> npt.DTypeLike:

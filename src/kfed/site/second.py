@@ -9,6 +9,7 @@ from kfed.device import refine_device
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site.kept import LocalFile
+from kfed.site.owners import owners_of
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE
 from kfed.wire import Identity, clusters_fingerprint
 
@@ -57,7 +58,7 @@ def refine_file(
         answer,
         rows.values if kept.clustering.columns is not None else rows,
         sample_weight=rows.weights,
-        ids=rows.row_ids,
+        ids=owners_of(rows),
         min_cluster_size=floor,
     )
     return replace(kept, refined=fingerprint), replace(
