@@ -212,6 +212,14 @@ def plain():
     return kfed.aggregate([plain_message(name, plain_rows(seed)) for seed, name in enumerate("abc")], 3, rule="pooled")
 
 
+def test_an_estimator_says_that_new_rows_are_on_another_scale():
+    fitted = kfed.KFed(3, random_state=0).fit(plain_rows(0))
+    fitted.predict(plain_rows(1))
+    with pytest.warns(kfed.AggregationWarning, match="^the new rows lie more than 10 times farther") as found:
+        fitted.predict(plain_rows(1) * 20)
+    assert [one.message.code for one in found] == ["other scale"]
+
+
 @pytest.mark.parametrize("off", [lambda rows: rows * 20, lambda rows: rows * [15, 25, 40] + [60, 120, 90]])
 def test_a_late_device_and_new_rows_on_another_scale_are_said(plain, off):
     rows = plain_rows(9)

@@ -252,6 +252,12 @@ def test_two_tables_that_differ_are_told_where(columns, said):
         TABLE.check_same(FeatureSchema.of_columns(columns), "'north'", "'south'")
 
 
+def test_a_site_that_forgot_the_scale_is_told_how_all_sites_can_prepare_their_tables():
+    said = "'north' sent columns in their units .* 'south' sent plain centers: .* the same --scale or --schema file at"
+    with pytest.raises(kfed.FeatureMismatchError, match=said):
+        TABLE.check_same(FeatureSchema(TABLE.n_features), "'north'", "'south'")
+
+
 @pytest.mark.parametrize(
     ("lacking", "said"),
     [

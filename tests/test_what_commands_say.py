@@ -132,6 +132,21 @@ def test_a_file_that_is_not_the_one_expected_is_named_once_with_what_is_expected
         assert said.count(command[-1]) == 1
 
 
+def test_two_files_of_a_scale_are_compared_only_with_schema_as_the_help_says(folder):
+    assert "only with --schema is it compared" in " ".join(run("device", "--help").stdout.replace("│", " ").split())
+    rows = "age,bmi\n" + "".join(f"{40 + i % 30},{20 + i % 7}\n" for i in range(60))
+    said = {}
+    for option in ("--scale", "--schema"):
+        for name, shift in {"one": 50, "two": 40}.items():
+            (folder / f"{name}.csv").write_text(rows)
+            scale = {"age": {"shift": shift, "scale": 10}, "bmi": {"shift": 25, "scale": 4}}
+            (folder / "scale.json").write_text(json.dumps(scale))
+            assert run("device", f"{name}.csv", "-k", "2", option, "scale.json", "--force").exit_code == 0
+        said[option] = run("aggregate", "one.kfed", "two.kfed", "-k", "2", "--force").stderr
+    assert "shift" not in said["--scale"]
+    assert "column 'age' must have the same shift" in said["--schema"]
+
+
 def test_two_scales_are_refused_with_what_to_do(folder):
     assert run("device", "south.csv", "--schema", "schema.json", "--force").exit_code == 0
     said = run("aggregate", "north.kfed", "south.kfed").stderr

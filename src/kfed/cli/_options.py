@@ -25,7 +25,8 @@ from kfed.wire import FeatureSchema, load
 TABLE_HELP = "The rows of this site: .csv (also .gz, .zst), .parquet, .feather, .xlsx or .npy."
 
 ScaleFile = Annotated[
-    Path | None, option("FILE", "JSON file with the shift and scale of each column, the same at all sites.", "--scale")
+    Path | None,
+    option("FILE", "JSON file with the shift and scale of each column; only with --schema is it compared.", "--scale"),
 ]
 Sheet = Annotated[
     str | None, option("NAME", "Sheet of an Excel file; by default the first with several columns.", "--sheet")

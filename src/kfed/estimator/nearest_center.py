@@ -21,7 +21,7 @@ from kfed._base.text import plural
 from kfed.device import BlockedRows, LocalClustering, Privacy, SparseRows, caller_tells_convergence, cluster_device
 from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.estimator.refusals import refuse_without_cells
-from kfed.server import aggregate
+from kfed.server import aggregate, row_advice
 
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
@@ -57,8 +57,16 @@ class NearestCenter(
         Returns
         -------
         array of int, shape (n_rows,)
+
+        Warns
+        -----
+        AggregationWarning
+            If the rows lie so far from all clusters that they seem to be on another scale.
         """
-        return self._nearest(self._checked(X))
+        X = self._checked(X)
+        for notice in () if sparse.issparse(X) else row_advice(X, None, self.cluster_centers_, None):
+            warnings.warn(AggregationWarning(notice.text, notice.code), stacklevel=2)
+        return self._nearest(X)
 
     def transform(self, X: Any) -> Array:
         """Return the distances of each row to the cluster centers, (n_rows, n_clusters); `X` is as in `predict`."""

@@ -6,7 +6,7 @@ It knows devices by their messages alone; the import contract keeps it from ever
 from kfed.server.aggregation import Aggregation, AggregationSettings, aggregate_batch
 from kfed.server.algorithm2 import DEFAULT, RULES, Clustered, clusters_for, rule_for
 from kfed.server.auto_k import choose_k
-from kfed.server.column_advice import late_advice, unit_advice
+from kfed.server.column_advice import late_advice, row_advice, unit_advice
 from kfed.server.comparing import compare_k
 from kfed.server.door import Inbox, aggregate, choose_n_clusters, read_messages
 from kfed.server.finding_k import compare_usual, find_k
@@ -78,6 +78,7 @@ __all__ = [
     "predict",
     "read_messages",
     "register_rule",
+    "row_advice",
     "rows_left_out",
     "rule_for",
     "rule_name",

@@ -127,7 +127,8 @@ class FeatureSchema:
             bare, rich = (ours, theirs) if self.columns is None else (theirs, ours)
             raise FeatureMismatchError(
                 f"all devices must send numbers in the same way; {rich} sent columns in their units with their spread, "
-                f"and {bare} sent plain centers: use as_is=True on all devices or on none"
+                f"and {bare} sent plain centers: prepare all tables in the same way, with the same --scale or --schema "
+                "file at every site, or with none"
             )
         else:
             self._check_in_order(other, ours, theirs)
