@@ -79,7 +79,29 @@ def test_the_claims_of_inactive_separation_hold_or_fail_by_the_accuracies(tmp_pa
         result.values["inactive_bound"] *= result["sharing"] ** 2
     growth = experiment.summarize(results).findings[3]
     assert growth.verdict == "direction only"
-    assert "√m₀, which the paper's text names, is 3 of these 81 times" in growth.reason
+    assert "√m₀ alone, which the paper's text names, would be 3 times" in growth.reason
+
+
+def test_runs_that_never_get_all_points_right_are_counted_apart():
+    experiment = inactive_separation.EXPERIMENT
+    bounds = {"inactive_bound": 259.0, "active_bound": 16_000.0, "centralized_bound": 3_451.0}
+
+    def made_up(axes):
+        is_right = axes["distance"] == 8.0 and axes["run"] == 0
+        return Result(axes, {"kfed": 100.0, "pooled": 100.0 if is_right else 30.0, "known": 40.0, **bounds}, 1.0)
+
+    found = experiment.summarize([made_up(axes) for axes in experiment.quick]).findings[1]
+    assert "pooled from 7.8" in found.ours
+    assert "sd on in 1 of 2 runs, at no distance up to 8 sd in the others" in found.ours
+
+
+def test_the_bound_of_inactive_pairs_is_the_same_until_a_device_is_larger_than_a_cluster():
+    few, usual, many = (
+        _two_distances.two_distances(local, 6, 1.0, 20.0, np.random.default_rng(0)).inactive_bound
+        for local in (2, 4, 8)
+    )
+    assert few == pytest.approx(usual, rel=0.01)
+    assert many / usual == pytest.approx((8 / 900 * 150) ** 0.5, rel=0.01)
 
 
 def test_the_two_distances_are_as_far_as_asked_and_the_theorems_guarantee_the_points():
