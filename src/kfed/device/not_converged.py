@@ -5,5 +5,5 @@ from sklearn.exceptions import ConvergenceWarning
 from kfed.errors import KFedWarning
 
 
-class NotConvergedWarning(KFedWarning, ConvergenceWarning):
+class NotConvergedWarning(KFedWarning, ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
     """Clustering stopped before it converged. It is scikit-learn's warning of it, too, for whoever filters that."""
