@@ -150,7 +150,7 @@ def _separations(presence: Presence, weights: Array, m0: float, c: float) -> Arr
     on_server = INACTIVE_FACTOR * np.sqrt(m0 * presence.max_local_clusters / least_device)  # 10 sqrt(m0) lambda
     required: Array = np.maximum(np.where(presence.is_active, active, inactive), on_server)
     np.fill_diagonal(required, np.nan)
-    return required
+    return np.asarray(required)
 
 
 def _conditions(presence: Presence, distances: Array, required: Array, c: float) -> tuple[Condition, ...]:
