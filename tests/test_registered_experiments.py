@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kfed
+from kfed._base import figures
 from kfed.experiments import (
     EXPERIMENTS,
     Result,
@@ -282,6 +283,17 @@ def test_the_rule_of_the_appendix_picks_a_k_or_is_said_not_to_with_the_2_and_wit
     results = [Result({"n_owners": 5, "k": 3}, values, 1.0), Result({"n_owners": 5, "k": 4}, values, 1.0)]
     assert verdicts(choosing_k.EXPERIMENT, results) == ["reproduced", *expected]
     draw(choosing_k.EXPERIMENT, results, tmp_path)
+
+
+def test_the_readings_of_c_rs_are_drawn_on_one_axis():
+    ratios = {2: [0.3], 64: [0.02, 0.2]}
+    results = [
+        Result({"n_owners": 5, "k": k}, {"separation_ratios": own, "n_points": 9, "source": "nowhere"}, 1.0)
+        for k, own in ratios.items()
+    ]
+    figure = figures.new_figure(*choosing_k.EXPERIMENT.figure_size)
+    choosing_k.EXPERIMENT.plot(results, figure)
+    assert {(ax.get_xscale(), *ax.get_xlim()) for ax in figure.axes} == {("linear", 0, figure.axes[0].get_xlim()[1])}
 
 
 @needs_data

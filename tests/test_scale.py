@@ -3,6 +3,7 @@
 import pytest
 
 from benchmarks import scale
+from kfed.wire import MessageBatch
 
 
 @pytest.fixture
@@ -14,8 +15,16 @@ def units():
 
 
 @pytest.mark.slow
-def test_unit_costs_are_those_of_real_messages():
+def test_unit_costs_are_those_of_real_messages_that_are_read_at_once(monkeypatch):
+    read, of_bytes = [], MessageBatch.of_bytes
+
+    def counted(payloads):
+        read.append(len(payloads))
+        return of_bytes(payloads)
+
+    monkeypatch.setattr(MessageBatch, "of_bytes", counted)
     units = scale.measure_units(quick=True)
+    assert read == [units.n_measured]
     centers = scale.N_LOCAL_CLUSTERS * scale.N_FEATURES * 4
     assert centers < units.message_bytes < centers + 200
     assert min(units.decode_seconds, units.flat_seconds, units.tree_seconds) > 0

@@ -89,15 +89,38 @@ def test_client_selection_says_what_power_of_choice_gives_alone():
     assert {finding.verdict for finding in findings} == {"not reproduced"}
 
 
+def test_client_selection_says_how_much_curves_still_rise_at_the_end():
+    level = dict.fromkeys(client_selection.METHODS, 70.0)
+    results = selection_results(level, level)
+    for result in results:
+        top = 3.0 if result["method"] == client_selection.POWER else 0.0
+        accuracies = [60.0] * 30 + (60 + np.linspace(0, top, 10)).tolist()
+        result.values.update(rounds_tested=list(range(10, 410, 10)), accuracies=accuracies, variances=[1.0] * 40)
+    summary = client_selection.summarize(results)
+    assert "in the last quarter of them curves change by 0.0 to +3.0 points" in summary.findings[0].reason
+    column = summary.tables[0].headings.index("rise in the last quarter")
+    assert [float(row[column]) for row in summary.tables[0].rows] == pytest.approx([0, 3, 0, 0, 0, 3, 0, 0])
+
+
+def test_shakespeare_is_trained_for_400_rounds_three_times():
+    full = [axes for axes in client_selection.EXPERIMENT.full if axes["data"] == "Shakespeare"]
+    assert {(axes["rounds"], axes["run"]) for axes in full} == {(400, run) for run in range(3)}
+
+
 def test_table_2_in_other_settings_says_what_the_true_rotations_would_give(tmp_path):
     accuracies = {"global": 95.0, "IFCA": 96.0, "k-FED": 97.0, table2.TRUTH: 98.0}
     experiment = table2_settings.EXPERIMENT
     results = [Result(a, {"accuracy": accuracies[a["method"]], "models_in_use": 3}, 1.0) for a in experiment.full]
     findings = experiment.summarize(results).findings
+    assert experiment.summarize(results).headline.startswith("k-FED is behind IFCA in 0 of 2 settings")
     assert [finding.verdict for finding in findings] == ["reproduced"] * 2
     assert all("the true rotations would give 98.00" in finding.reason for finding in findings)
     figure = figures.new_figure(*experiment.figure_size)
     experiment.plot(results, figure)
+    for result in results:
+        result.values["accuracy"] -= 1.5 * (result["method"] == "k-FED" and result["setting"] == "CNN")
+    headline = experiment.summarize(results).headline
+    assert headline.startswith("k-FED is behind IFCA in 1 of 2 settings at k' = 2, all pairs: -0.50 with the CNN that")
 
 
 @pytest.mark.parametrize("experiment", [table2.EXPERIMENT, client_selection.EXPERIMENT], ids=lambda e: e.name)

@@ -102,6 +102,10 @@ def plot(results: list[Result], figure: Figure) -> None:
             xlabel="c_rs, scaled as the title says",
             ylabel="share of pairs with a larger one" if ax is panels[0] else "",
         )
+        ax.set_xscale("linear")
+    most = max(ax.get_xlim()[1] for ax in panels)
+    for ax in panels:
+        ax.set_xlim(0, most)  # one axis for all, so that the readings can be compared
 
 
 def _files(axes: Axes) -> tuple[str, ...]:  # noqa: ARG001

@@ -80,6 +80,8 @@ def _textbook_round(drawn: Mixture, n_candidates: int | None, seed: int) -> Arra
             textbook_local(points, drawn.n_local_clusters, seed + i, n_candidates=n_candidates)
             for i, points in enumerate(drawn.points)
         ]
+    # One more of each count: plain seeding can leave a cluster empty, and a message holds none of 0 points. The rule
+    # takes counts only to find the device of most points, and every device gets as many more.
     messages = [
         DeviceMessage(name, centers, np.bincount(labels, minlength=len(centers)) + 1)
         for name, (labels, centers) in zip(drawn.device_ids, local, strict=True)
