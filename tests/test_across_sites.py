@@ -212,6 +212,31 @@ def plain():
     return kfed.aggregate([plain_message(name, plain_rows(seed)) for seed, name in enumerate("abc")], 3, rule="pooled")
 
 
+def off_scale_of_two(one, other):
+    found = kfed.aggregate([plain_message("one", one), plain_message("other", other)], 3).notices
+    return [notice.text for notice in found if notice.code == "other scale"]
+
+
+@pytest.mark.parametrize("off", [lambda rows: rows * 20, lambda rows: rows * [15, 25, 40] + [60, 120, 90]])
+def test_of_two_devices_the_one_on_another_scale_is_said(off):
+    (text,) = off_scale_of_two(plain_rows(1), off(plain_rows(2)))
+    assert text.startswith("the rows of 'other' are more than 10 times as spread and as far out")
+    (text,) = off_scale_of_two(off(plain_rows(1)), plain_rows(2))
+    assert text.startswith("the rows of 'one' are")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_of_two_devices_with_groups_elsewhere_and_of_other_widths_none_is_said(seed):
+    rng = np.random.default_rng(seed)
+    n_features, gap = rng.integers(1, 9), (3, 30, 3_000)[seed % 3]
+    means, widths = gap * rng.normal(size=(6, n_features)), np.exp(rng.uniform(-1, 1, 6))
+    sites = [
+        means[own] + widths[own][:, None] * rng.normal(size=(len(own), n_features))
+        for own in (np.arange(90) % 3, 3 + np.arange(240) % 3)
+    ]
+    assert off_scale_of_two(*sites) == []
+
+
 def test_an_estimator_says_that_new_rows_are_on_another_scale():
     fitted = kfed.KFed(3, random_state=0).fit(plain_rows(0))
     fitted.predict(plain_rows(1))

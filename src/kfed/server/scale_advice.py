@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,8 @@ def off_scale(batch: MessageBatch) -> Iterator[Notice]:
     ["all centers of 'c' lie more than 10 times farther from the middle than those of most devices: are its rows ...?"]
     """
     present, owners = np.unique(batch.owners, return_inverse=True)
+    if len(present) == 2:
+        yield from _of_two(batch, present)
     if not 3 <= len(present) <= MOST_SITES:
         return
     centers = batch.centers.astype(np.float64)
@@ -50,6 +53,43 @@ def off_scale(batch: MessageBatch) -> Iterator[Notice]:
             f"all centers of {names} lie more than {FAR_OUT:g} times farther from the middle than those of most "
             f"devices: are {'its' if len(far) == 1 else 'their'} rows on the agreed scale?",
         )
+
+
+def _of_two(batch: MessageBatch, present: Array) -> Iterator[Notice]:
+    """The same of two devices, where none is usual: its rows must be more spread about its own centers, too.
+
+    Other groups lie elsewhere, but are about as wide as those of the other device; on another scale they are not.
+    """
+    if batch.schema.columns is not None:  # devices that sent columns sent their scale
+        return
+    for own, other in (present, present[::-1]):
+        known, found = (_of_device(batch, position) for position in (other, own))
+        if not found.variance > FAR_OUT**2 * known.variance > 0:
+            continue
+        middle = np.average(known.centers, axis=0, weights=known.counts)
+        size, out = (np.average((one.centers - middle) ** 2, axis=0, weights=one.counts) for one in (known, found))
+        if 2 * np.count_nonzero(out > FAR_OUT**2 * (size + known.variance)) >= batch.n_features:
+            yield Notice(
+                CODE,
+                f"the rows of {batch.device_ids[own]!r} are more than {FAR_OUT:g} times as spread and as far out as "
+                "those of the other device: are they on the agreed scale?",
+            )
+
+
+class _Sent(NamedTuple):
+    """What one device sent, with the variance of its rows about its centers, per feature."""
+
+    centers: Array
+    counts: Array
+    variance: float
+
+
+def _of_device(batch: MessageBatch, position: int) -> _Sent:
+    rows = batch.owners == position
+    counts = batch.counts[rows].astype(np.float64)
+    with np.errstate(over="ignore"):  # of sums of squares beyond reason
+        variance = float(batch.sums_of_squares[rows].sum() / (counts.sum() * batch.n_features))
+    return _Sent(batch.centers[rows].astype(np.float64), counts, variance)
 
 
 def late_off_scale(message: DeviceMessage, cluster_centers: Array) -> Iterator[Notice]:
