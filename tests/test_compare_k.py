@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score, calinski_harabasz_score
 import kfed
 from consoles import invoked as run
 from k_worlds import changed, sent_by, square_of_places
-from kfed.server import agreement
+from kfed.server import ComparisonWords, agreement
 from worlds import mixture_world
 
 SETS = Path(os.environ.get("KFED_DATA", "data")) / "benchmark-sets"
@@ -92,6 +92,21 @@ def test_single_centers_as_clusters_are_not_recommended_and_few_centers_are_said
     assert found.recommended != 5
     assert "5 centers say little from k = 3 on" in str(found)
     assert "say little" not in str(kfed.compare_k(world.messages(), [2, 9], n_resamplings=2))
+
+
+def test_centers_of_one_device_are_not_each_a_cluster():
+    for seed in range(3):
+        rows = np.random.default_rng(seed).normal(size=(200, 4))
+        alone = [kfed.cluster_device(rows, random_state=0).to_message("a")]
+        found = kfed.compare_k(alone, range(2, 31))
+        assert found.n_clusters[-1] == 30
+        assert (found.recommended, found.best) == (None, 2)
+        assert "k = 2 is the smallest of 2 to 30" in ComparisonWords(found).taken_by
+    places = 30 * np.random.default_rng(0).normal(size=(4, 4))
+    groups = (places[np.arange(400) % 4] + np.random.default_rng(1).normal(size=(400, 4))).round(3)
+    found = kfed.compare_k([kfed.cluster_device(groups, random_state=0).to_message("a")], range(2, 31))
+    assert found.best == 4
+    assert ComparisonWords(found).taken_by == "k = 4 is the best of 2 to 30 by silhouette"
 
 
 def test_values_above_the_number_of_centers_are_left_out(world):

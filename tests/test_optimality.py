@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 import kfed
 from kfed._base import text
 from kfed.cli import app
-from kfed.device import moments, with_moments
+from kfed.device import cluster_columns, coarse_enough, moments, with_moments
 from kfed.insight import cluster_report, diagnose, to_markdown
 from kfed.server import Aggregation
 from kfed.site import LocalFile
-from kfed.wire import load
+from kfed.wire import Column, FeatureSchema, load
 from worlds import mixture_world
 
 
@@ -158,6 +158,65 @@ def test_a_table_sends_its_scatter_with_moments(tmp_path, monkeypatch):
     refused = CliRunner().invoke(app, ["device", "holes.csv", "-k", "1", "--moments"])
     assert refused.exit_code == 1
     assert "moments need tables without missing cells" in refused.stderr
+
+
+def gaussian(seed, n_rows=200):
+    schema = FeatureSchema.of_columns([Column("a"), Column("b")])
+    return np.random.default_rng(seed).normal(size=(n_rows, 2)), schema
+
+
+def test_a_table_is_summarised_coarser_until_its_scatter_reveals_nothing():
+    for seed in range(3):
+        rows, schema = gaussian(seed)
+
+        def once(most, rows=rows, schema=schema):
+            return with_moments(cluster_columns(rows, schema, max_local_clusters=most, random_state=0), rows)
+
+        with pytest.raises(kfed.InvalidInputError, match=r"--moments.* one cell makes up most of"):
+            once(200)
+        found = coarse_enough(once, 200)
+        assert 5 <= found.n_local_clusters < 40
+        assert not found.columns.withheld[~found.withheld].any()
+        sent = rows[~found.withheld[found.labels]]
+        centered = sent - sent.mean(axis=0)
+        np.testing.assert_allclose(found.scatter.T @ found.scatter, centered.T @ centered, atol=1e-9)
+
+
+def test_a_number_of_local_clusters_that_was_asked_for_is_not_made_coarser():
+    rows, schema = gaussian(0)
+    asked = []
+
+    def once(most):
+        asked.append(most)
+        return with_moments(cluster_columns(rows, schema, 40, random_state=0), rows)
+
+    with pytest.raises(kfed.InvalidInputError, match="ask for fewer local clusters"):
+        coarse_enough(once, 200)
+    assert asked == [200]
+
+
+def test_the_scatter_does_not_tell_the_cells_of_the_one_row_with_a_flag():
+    rows, schema = gaussian(0)
+    rows[:, 1] = 0
+    rows[7, 1] = 1  # the scatter of both columns would be the first cell of this row
+    with pytest.raises(kfed.InvalidInputError, match="flag that too few rows"):
+        with_moments(cluster_columns(rows, schema, 1, random_state=0), rows)
+    rows[:40, 1] = 1
+    assert with_moments(cluster_columns(rows, schema, 1, random_state=0), rows).scatter is not None
+
+
+def test_the_scatter_does_not_tell_sums_of_rows_that_are_withheld():
+    rows, schema = gaussian(0, 16)
+    rows[12:] += 40  # four rows, which are withheld, and twelve are too few for a sum of their own
+    local = cluster_columns(rows, schema, 2, random_state=0, min_cluster_size=5)
+    assert local.withheld.sum() == 1
+    with pytest.raises(kfed.InvalidInputError, match="drop moments"):
+        with_moments(local, rows)
+    rows, schema = gaussian(0, 40)
+    rows[36:] += 40
+    local = cluster_columns(rows, schema, 2, random_state=0, min_cluster_size=5)
+    assert local.withheld.sum() == 1
+    assert with_moments(local, rows).scatter is not None
 
 
 def test_moments_are_refused_with_privacy():

@@ -15,7 +15,7 @@ from kfed.device.distinct_rows import ALIKE
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
-from kfed.device.moments import with_moments
+from kfed.device.moments import coarse_enough, with_moments
 from kfed.device.pooled_sums import POOLED
 from kfed.device.privacy import Privacy
 from kfed.device.refine import nearest_centers
@@ -46,6 +46,7 @@ __all__ = [
     "cluster_columns",
     "cluster_device",
     "cluster_fleet",
+    "coarse_enough",
     "column_of_all",
     "fitting",
     "nearest_centers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array, frozen
+from kfed._base.text import plural
 from kfed.device.clustering import LocalClustering
 from kfed.errors import InvalidInputError
 
@@ -20,6 +22,45 @@ EQUAL = 1e-8
 
 N_DIRECTIONS = 192
 """How many directions a sketch has."""
+
+
+TOO_FEW = (
+    "moments (--moments) of so few rows would reveal them: too few rows are sent for a sum of squares; drop moments"
+)
+
+
+class UntoldValuesError(InvalidInputError):
+    """Centers of which some values are not told: the scatter of the same rows could tell them."""
+
+    def __init__(self, untold: str, n_centers: int, is_summary: bool) -> None:
+        super().__init__(
+            f"moments (--moments) would reveal what is withheld: {untold}; "
+            "ask for fewer local clusters, leave out the column, or drop moments"
+        )
+        self.n_centers, self.is_summary = n_centers, is_summary
+
+
+def coarse_enough(cluster: Callable[[int], LocalClustering], n_centers: int) -> LocalClustering:
+    """The result of `cluster`, called with at most `n_centers`, and with half as many until all values may be told.
+
+    `cluster` calls `with_moments`, which refuses a clustering of which a value is withheld: with the scatter of all
+    rows it could be computed. The groups of a finer summary are too small more often than those of a coarser one. A
+    number of local clusters that somebody asked for stays as it is.
+
+    Examples
+    --------
+    >>> points = np.random.default_rng(0).normal(size=(30, 2))
+    >>> once = lambda most: with_moments(kfed.cluster_device(points, most, random_state=0), points)
+    >>> coarse_enough(once, 2).n_local_clusters
+    2
+    """
+    while True:
+        try:
+            return cluster(n_centers)
+        except UntoldValuesError as error:
+            n_centers = min(n_centers, error.n_centers) // 2
+            if n_centers == 0 or not error.is_summary:
+                raise
 
 
 def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None) -> LocalClustering:
@@ -57,24 +98,45 @@ def with_moments(local: LocalClustering, points: Any, sample_weight: Any = None)
         )
     if local.sent is not None and not np.array_equal(local.sent.counts, local.counts):
         raise InvalidInputError("moments cannot be combined with borrowed rows; use small_clusters='withhold'")
-    if _are_too_few(local):
-        raise InvalidInputError("moments of so few rows would reveal them; drop moments")
+    _check_told(local)
     weights = checks.sample_weight(sample_weight, rows)
     sent = ~local.withheld[local.labels]
     dense = (rows[sent].toarray() if checks.is_sparse(rows) else rows[sent]).astype(np.float64)
     own = np.ones(len(dense)) if weights is None else weights[sent].astype(np.float64)
+    if local.columns is not None and not sent.all():
+        _check_sums(local, local.columns.squares[~local.withheld].sum(axis=0), dense, own, local.labels[sent])
     factor = _factor(dense, own)
     if local.columns is None and dense.shape[1] > MOST_WHOLE:
         factor = factor[np.argsort(-np.square(factor).sum(axis=1), kind="stable")[:N_DIRECTIONS]]
     return replace(local, scatter=frozen(factor.astype(local.centers.dtype)))
 
 
-def _are_too_few(local: LocalClustering) -> bool:
-    """Whether sums of squares of what is sent are withheld, since they are over too few rows."""
-    sent = ~local.withheld
-    if local.columns is not None:
-        return not sent.any() or bool(local.columns.withheld[sent].any())
-    return not sent.any() or (local.sent is not None and bool(np.isnan(local.sent.sums_of_squares[sent]).any()))
+def _check_told(local: LocalClustering) -> None:
+    """Raise unless every value of the centers that are sent is told, and every sum of squares."""
+    sent, columns = ~local.withheld, local.columns
+    if not sent.any() or (local.sent is not None and np.isnan(local.sent.sums_of_squares[sent]).any()):
+        raise InvalidInputError(TOO_FEW)
+    if columns is None:
+        return
+    about = (int(sent.sum()), local.is_summary)
+    n_untold = int(np.count_nonzero(columns.withheld[sent].any(axis=1)))
+    if n_untold:
+        which = f"{n_untold:,} of {plural(about[0], 'center')}"
+        raise UntoldValuesError(f"an average that one cell makes up most of, in {which}", *about)
+    # The product of a flag that one row has with another column is that row's cell.
+    if columns.centers is not None and not np.allclose(columns.centers[sent], local.centers[sent], 1e-11, 1e-11):
+        raise UntoldValuesError("a category or flag that too few rows of a cluster have", *about)
+
+
+def _check_sums(local: LocalClustering, told: Array, rows: Array, weights: Array, labels: Array) -> None:
+    """Raise if the sums of squares that are told have a share of rows that are withheld.
+
+    They do where too few rows are sent for a sum of their own (`squares_to_send`). The scatter is such a sum, and the
+    difference of both would be one over the rows that are withheld.
+    """
+    exact = weights @ np.square(rows - local.centers[labels])
+    if not np.allclose(told, exact, rtol=1e-3, atol=1e-9 * float(np.square(rows).max(initial=0))):
+        raise InvalidInputError(TOO_FEW)
 
 
 def _factor(rows: Array, weights: Array) -> Array:

@@ -22,6 +22,7 @@ from kfed.server.k_standards import (
     coming_back,
     place_of,
     standing_out,
+    supported,
 )
 from kfed.server.k_words import ComparisonWords
 
@@ -129,14 +130,15 @@ class KComparison(InNotebook):
         """The recommended k, or if no k stands out, the one that comes nearest to it.
 
         Where clusters could be slices of one cloud at every k, none is nearer than another but by chance: then it is
-        the smallest, which claims least.
+        the smallest, which claims least. A k with fewer than two device centers for each cluster is not taken.
         """
         if self.recommended is not None:
             return self.recommended
-        if not are_clearer(self).any():
+        may_be = supported(self)
+        if not (are_clearer(self) & may_be).any():
             return int(self.n_clusters[0])
         apart = above_one_cloud(self) / ABOVE_ONE_CLOUD
-        found = np.fmin(apart, coming_back(self) / STABLE)
+        found = np.where(may_be, np.fmin(apart, coming_back(self) / STABLE), -np.inf)
         return int(self.n_clusters[np.nan_to_num(found, nan=-np.inf).argmax()])
 
     @property

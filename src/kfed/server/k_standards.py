@@ -39,6 +39,15 @@ def are_clearer(found: KComparison) -> Array:
     return np.asarray(above_one_cloud(found) >= ABOVE_ONE_CLOUD)
 
 
+def supported(found: KComparison) -> Array:
+    """Whether there are two device centers for each cluster of each k, as a mask; all are if no k has so many.
+
+    A cluster of a single center has no spread between centers, so that silhouettes rise to 1 as k nears their number.
+    """
+    enough = np.asarray(2 * found.n_clusters <= found.n_device_centers)
+    return enough if enough.any() else np.ones(len(enough), bool)
+
+
 def above_one_cloud(found: KComparison) -> Array:
     """How far the silhouette of each k is above that of one cloud."""
     return np.asarray(found.silhouettes - found.silhouettes_of_one_cloud)

@@ -20,6 +20,7 @@ from kfed.server.k_standards import (
     are_clearer,
     place_of,
     rises_at_the_end,
+    supported,
 )
 from kfed.server.quality import LEAST_KNOWN
 
@@ -102,9 +103,10 @@ class ComparisonWords:
         best, compared = self.found.best, ranges(self.found.n_clusters)
         if self.found.recommended is not None:
             return f"k = {best} stands out among {compared}"
-        if not are_clearer(self.found).any():
+        if not (are_clearer(self.found) & supported(self.found)).any():
             return f"k = {best} is the smallest of {compared}, and others are clearer by chance alone"
-        return f"k = {best} is the best of {compared} by silhouette and stability"
+        and_stability = " and stability" if np.isfinite(self.found.agreements).any() else ""
+        return f"k = {best} is the best of {compared} by silhouette{and_stability}"
 
     def blocks(self) -> Iterator[Block]:
         """Describe the comparison: the recommendation, the table and notes."""
@@ -157,10 +159,11 @@ def _why_none(found: KComparison) -> str:
         return "all centers are from one device, so stability across devices is unknown"
     if found.largest_share > MOST_HELD:
         return f"one device has {found.largest_share:.0%} of the rows, so resampling the others says little"
-    if not are_clearer(found).any():
+    may_be = supported(found)
+    if not are_clearer(found)[may_be].any():
         return (
             "no k is clearly better than one cloud without clusters: the silhouette is at most "
-            f"{max(above_one_cloud(found).max(), 0):.3f} higher, and {ABOVE_ONE_CLOUD:g} would be clear"
+            f"{max(above_one_cloud(found)[may_be].max(), 0):.3f} higher, and {ABOVE_ONE_CLOUD:g} would be clear"
         )
     at = place_of(found.best, found)
     return (
