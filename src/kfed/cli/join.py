@@ -114,7 +114,7 @@ def join(
     if isinstance(answer, Identity) and output is not None:
         rows = None if again is None else again.values
         if kept.clustering.is_summary and rows is None:
-            rows = kept.rows_again(data, site.scale, note)
+            rows = kept.rows_again([data], site.scale, note)
         labels = kept.labels(answer, rows)
         files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
         tell_labels(kept, answer, labels, output, notices, as_json=as_json, found=client.found)

@@ -133,7 +133,8 @@ def label(
             "--append, --distances, --id-column, --header and --sheet are for a table of new rows; got a .local file"
         )
     kept: LocalFile = load(local, LocalFile)
-    again = kept.rows_again(refine or kept.table_beside(local), scale, note, must_be_same=refine is not None)
+    tables = kept.tables_beside(local) if refine is None else [refine]
+    again = kept.rows_again(tables, scale, note, must_be_same=refine is not None)
     answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)
