@@ -167,9 +167,21 @@ def test_nothing_but_bad_files_is_an_error(messages):
     assert "at least one message" in run("aggregate", "bad.kfed", "-k", 2, "--skip-bad", code=1)
 
 
-def test_an_earlier_output_among_the_messages_is_told_apart(clusters):
-    err = run("aggregate", *sorted(map(str, Path().glob("*.kfed"))), "-k", 4, "-o", "new.kfed", code=1)
-    assert "clusters.kfed: this is an aggregation; expected a message" in err
+def test_earlier_outputs_among_the_messages_are_left_out_and_named(clusters):
+    """`kfed aggregate *.kfed` works again after it wrote clusters.kfed, and `kfed export` model.kfed."""
+    run("export", "clusters.kfed")
+    names = sorted(map(str, Path().glob("*.kfed")))
+    assert {"clusters.kfed", "model.kfed"} < set(names)
+    code, out, err = said("aggregate", *names, "-k", 4, "-o", "new.kfed", "--json")
+    assert code == 0
+    assert [skipped["file"] for skipped in json.loads(out)["skipped"]] == ["clusters.kfed", "model.kfed"]
+    assert "kfed: skipped: clusters.kfed: this is an aggregation, not a message\n" in err
+    assert "kfed: skipped: model.kfed: this is a model, not a message\n" in err
+    assert run("aggregate", *names, "-k", "2-4")
+    assert run("aggregate", *names, "-k", 4, "--force")
+    assert Path("new.kfed").read_bytes() == Path("clusters.kfed").read_bytes()
+    err = run("aggregate", "model.kfed", "clusters.kfed", "-k", 4, "-o", "other.kfed", code=1)
+    assert "model.kfed: this is a model; expected a message" in err
 
 
 def test_files_of_the_wrong_kind_are_told_apart(clusters):

@@ -1,5 +1,6 @@
 """Commands and their files: what leaves a site and what stays, and files that are whole or not there."""
 
+import gzip
 import json
 import stat
 import struct
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import kfed
-from consoles import run
+from consoles import run, said
 from kfed._base import files
 from kfed.site import LocalFile, read_table
 from three_sites import (
@@ -168,3 +169,23 @@ def test_the_name_of_a_device_cannot_leave_the_folder_of_the_answers(folder):
     found = [kfed.Identity.load(path).device_id for path in Path("answers").iterdir()]
     assert sorted(found) == sorted(names)
     assert not list(folder.parent.glob("*.identity"))
+
+
+# Files that a command made before --------------------------------------------------------------------------------
+
+
+def test_labels_of_a_summary_are_the_same_whatever_was_written_beside_its_table(folder):
+    """Neither labels under a longer name nor under that of the table are taken for the table."""
+    assert run("device", "north.csv", "--id-column", "person")
+    run("aggregate", "north.kfed", "-k", 3)
+    label = ["label", "north.local", "--clusters", "clusters.kfed"]
+    code, by_row, err = said(*label)
+    assert (code, err) == (0, "")
+    run(*label, "-o", "north.lab.csv")
+    run(*label, "-o", "north.tsv")
+    Path("north.csv.gz").write_bytes(gzip.compress(Path("north.csv").read_bytes()))
+    assert said(*label) == (0, by_row, "")
+    Path("north.csv").unlink()
+    assert said(*label) == (0, by_row, "")
+    Path("north.csv.gz").unlink()
+    assert "north.tsv was not used to label each row" in said(*label)[2]

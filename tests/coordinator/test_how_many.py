@@ -9,6 +9,7 @@ from coordinators import Caller, messages
 
 import kfed
 from k_worlds import sent_by, square_of_places
+from kfed.cli._states import state_text
 from kfed.coordinator.names import FOUND_HEADER
 from kfed.insight import diagnose
 
@@ -60,6 +61,30 @@ def test_before_clusters_are_made_the_numbers_compared_are_those_that_would_choo
 def test_a_number_that_was_given_is_among_those_compared(caller):
     caller.create_aggregated(messages(20), n_clusters=14)
     assert 14 in caller.get("comparison").json()["n_clusters"]
+
+
+def test_a_number_that_was_asked_for_is_shown_as_chosen_with_what_was_found_before(run_app, tmp_path, sent, expected):
+    """It is said again after a restart and after a device left, and no longer once the best number is taken."""
+    caller = Caller(run_app(str(tmp_path / "kfed.db")))
+    assert caller.create_aggregated(sent, n_clusters=None)["n_clusters_asked"] is None
+    for asked in (5, 6):
+        assert caller.aggregate(n_clusters=asked).status_code == 200
+        shown = caller.show()
+        assert (shown["n_clusters"], shown["n_clusters_asked"], shown["certainty"]) == (None, asked, None)
+        doubts = [one["text"] for one in shown["notices"] if one["code"] == "unsure k"]
+        assert doubts == [f"{asked} clusters were asked for, but {expected.k_choice}"]
+    assert "chosen: 6 clusters, rule default" in state_text(shown)[1]
+    caller.http = run_app(str(tmp_path / "kfed.db"))
+    assert caller.show()["notices"] == shown["notices"]
+    assert caller.remove(sent[0].device_id).status_code == 200
+    assert caller.show()["n_clusters_asked"] == 6
+    assert caller.aggregate(n_clusters=16).status_code == 200
+    assert caller.show()["n_clusters_asked"] == 16
+    assert "asked for" not in str(caller.show()["notices"])
+    caller.aggregate()
+    assert (caller.show()["n_clusters_asked"], caller.show()["certainty"]) == (None, expected.k_choice.certainty)
+    caller.create_aggregated(messages(8), "given")
+    assert caller.show("given")["n_clusters_asked"] is None
 
 
 def test_the_rule_that_answered_is_named_to_everybody(caller, sent):

@@ -19,7 +19,7 @@ import pytest
 from coordinators import ADMIN, MEANS, NO_TLS, SECRET, Caller, message, messages
 
 import kfed
-from consoles import SITES, exit_code, run, write_sites
+from consoles import SITES, exit_code, run, said, write_sites
 from kfed.coordinator.client import CoordinatorError, DeviceClient, Line, StillGathering
 
 
@@ -508,6 +508,27 @@ def test_a_private_site_sends_the_same_release_again_and_pays_for_it_once(url):
     assert len(Path("north.csv.ledger").read_text().splitlines()) == 1
     shown = json.loads(run("federation", "show", "sites", "--url", url, "--json"))
     assert shown["n_devices"] == 1
+
+
+def test_a_site_is_told_when_labels_depend_on_centers_that_are_not_shown(run_server, folder):
+    """Its labels are not those that it would get of the aggregation, which shows all centers."""
+    url = str(run_server("kfed.db").base_url)
+    run("federation", "create", "sites", "--columns", "x,y", "-k", 3, "--quorum", 2, "--url", url)
+    by_row = ["--id-column", "row", "-o", "labels.csv", "--json"]
+    run(*join_cloud(url, "south", "--id-column", "row", "--no-wait"))
+    told = json.loads(run(*join_cloud(url, "north", *by_row)))["warnings"]
+    hidden = [notice["text"] for notice in told if notice["code"] == "hidden centers"]
+    assert len(hidden) == 1
+    assert hidden[0].startswith("the centers of 3 clusters are not shown to sites, as fewer than 3 devices are behind")
+    code, _, err = said("label", "south.local", "--clusters", "south.ticket", "-o", "south-labels.csv")
+    assert code == 0
+    assert "warning: the centers of 3 clusters are not shown to sites, as too few devices are behind" in err
+    run("federation", "create", "open", "--columns", "x,y", "-k", 3, "--min-devices-shown", 1, "--url", url)
+    shown = [argument.replace("sites", "open") for argument in join_cloud(url, "north", "--ticket", "open.ticket")]
+    run(*shown, "--id-column", "row", "--no-wait")
+    run("federation", "aggregate", "open", "-k", 2, "--url", url)
+    told = json.loads(run(*shown, *by_row, "--force"))["warnings"]
+    assert "hidden centers" not in [notice["code"] for notice in told]
 
 
 def one_cloud(run_server, *more):

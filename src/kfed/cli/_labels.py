@@ -24,6 +24,24 @@ def tell_of(notices: Iterable[Notice]) -> None:
         note(f"warning: {notice.text}")
 
 
+def about_hidden(
+    kept: LocalFile, answer: Aggregation | Identity, rows: Array | None, least: int | None
+) -> list[Notice]:
+    """Say that labels depend on centers that a coordinator does not show, where `least` devices are not behind them."""
+    n_hidden = int(np.count_nonzero(~answer.shown)) if isinstance(answer, Identity) else 0
+    if not n_hidden or (rows is None and not kept.n_withheld):
+        return []
+    few = "too few" if least is None else f"fewer than {least}"
+    is_one = n_hidden == 1
+    which, they = ("center of 1 cluster is", "it") if is_one else (f"centers of {n_hidden:,} clusters are", "them")
+    text = (
+        f"the {which} not shown to sites, as {few} devices are behind {they}: rows there are labelled by this site's "
+        "own centers, or with another cluster if this site sent none of that one, so labels may differ from those of "
+        "`kfed label` with the aggregation"
+    )
+    return [Notice("hidden centers", text)]
+
+
 def tell_labels(
     kept: LocalFile,
     answer: Aggregation | Identity,

@@ -22,7 +22,7 @@ def state_text(state: dict[str, Any]) -> list[Any]:
     lines: list[Any] = [
         f"[bold]{escape(state['name'])}[/]: {state['state']}{', closed' if state['closed'] else ''}; "
         f"{plural(state['n_devices'], 'device')}, {plural(state['n_centers'], 'center')}, {state['n_bytes']:,} bytes",
-        f"  {plural(state['n_features'], _noun(state))}, {_number(state['n_clusters'])}, rule {_rule(state)}; "
+        f"  {plural(state['n_features'], _noun(state))}, {_number(state)}, rule {_rule(state)}; "
         f"aggregates {' or '.join(when) or 'on request'}",
     ]
     if state.get("agreed_schema"):
@@ -56,9 +56,11 @@ def _rule(state: dict[str, Any]) -> str:
     return asked if answered in (None, asked) else f"{asked}: {answered} answered"
 
 
-def _number(n_clusters: int | str | None) -> str:
-    """How many clusters there are to be."""
-    return "the best number of clusters" if n_clusters is None else f"n_clusters {n_clusters}"
+def _number(state: dict[str, Any]) -> str:
+    """How many clusters there are to be, or what somebody asked for last."""
+    if state.get("n_clusters_asked"):
+        return f"chosen: {plural(state['n_clusters_asked'], 'cluster')}"
+    return "the best number of clusters" if state["n_clusters"] is None else f"n_clusters {state['n_clusters']}"
 
 
 def _resting(state: dict[str, Any]) -> str:

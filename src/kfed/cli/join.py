@@ -15,7 +15,7 @@ from rich.markup import escape
 from kfed._base import files
 from kfed.cli._agreed import by_columns_of, by_schema_of, check_identifiers
 from kfed.cli._app import app
-from kfed.cli._labels import tell_labels, tell_of
+from kfed.cli._labels import about_hidden, tell_labels, tell_of
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._second import send_second
 from kfed.cli._terminal import Force, Json, claim, flag, note, option, print_json, say
@@ -114,8 +114,10 @@ def join(
     if isinstance(answer, Identity) and output is not None:
         rows = None if again is None else again.values
         if kept.clustering.is_summary and rows is None:
-            rows = kept.rows_again(data, site.scale, note)
+            rows = kept.rows_again([data], site.scale, note)
         labels = kept.labels(answer, rows)
+        tell_of(hidden := about_hidden(kept, answer, rows, terms.min_devices_shown))
+        notices += hidden
         files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
         tell_labels(kept, answer, labels, output, notices, as_json=as_json, found=client.found)
     else:

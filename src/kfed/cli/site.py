@@ -12,14 +12,14 @@ from rich.markup import escape
 from kfed._base.files import write
 from kfed._base.text import listed
 from kfed.cli._app import app
-from kfed.cli._labels import label_facts, tell_labels, tell_of, write_new_labels
+from kfed.cli._labels import about_hidden, label_facts, tell_labels, tell_of, write_new_labels
 from kfed.cli._options import TABLE_HELP, Sheet, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._terminal import Force, Json, about, claim, flag, note, option, plural, print_json, printable, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel, late_advice
 from kfed.site import Ledger, LocalFile, cluster_file, is_table_name, label_rows, release_file
-from kfed.wire import Identity, Notice, load
+from kfed.wire import Identity, load
 
 RefineScale = Annotated[
     Path | None, option("FILE", "With --refine or new rows: the scale file that the rows were clustered with.")
@@ -133,11 +133,12 @@ def label(
             "--append, --distances, --id-column, --header and --sheet are for a table of new rows; got a .local file"
         )
     kept: LocalFile = load(local, LocalFile)
-    again = kept.rows_again(refine or kept.table_beside(local), scale, note, must_be_same=refine is not None)
+    tables = kept.tables_beside(local) if refine is None else [refine]
+    again = kept.rows_again(tables, scale, note, must_be_same=refine is not None)
     answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)
-    notices: list[Notice] = []
+    notices = about_hidden(kept, answer, again, None)
     if isinstance(answer, Aggregation) and kept.device_id not in answer:
         notices = late_advice(answer, answer.messages, kept.to_message())
     if not as_json:

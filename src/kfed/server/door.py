@@ -15,8 +15,12 @@ from kfed.server.aggregation import Aggregation, aggregate_batch
 from kfed.server.algorithm2 import DEFAULT
 from kfed.server.auto_k import choose_k
 from kfed.server.k_choice import KChoice
+from kfed.server.model import ClusterModel
 from kfed.server.rules import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch, check_promise, load
+
+RESULTS = {Aggregation: "this is an aggregation", ClusterModel: "this is a model"}
+"""Files that a server writes beside the messages that it reads."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ def read_messages(
 ) -> Inbox:
     """Read one message from each file; the same message twice counts once.
 
+    Aggregations and models among messages, such as the clusters of an earlier run, are left out and reported.
+
     Parameters
     ----------
     paths : iterable of path
@@ -57,10 +63,13 @@ def read_messages(
         A message that does not promise differential privacy with this epsilon, or less, is not sound.
     """
     found: dict[str, tuple[DeviceMessage, str | os.PathLike[str]]] = {}
-    repeated, skipped = [], []
+    repeated, skipped, results = [], [], []
     for path in paths:
         try:
-            message = load(path, DeviceMessage)
+            message = load(path, DeviceMessage, Aggregation, ClusterModel)
+            if not isinstance(message, DeviceMessage):
+                results.append((path, f"{path}: {RESULTS[type(message)]}, not a message"))
+                continue
             if max_epsilon is not None:
                 check_promise(message.details and message.details.promise, max_epsilon, repr(message.device_id))
         except (MessageError, InvalidInputError, OSError) as error:
@@ -76,8 +85,10 @@ def read_messages(
             )
         if first is not message:
             repeated.append(path)
+    if results and not found and not skip_bad:
+        load(results[0][0], DeviceMessage)  # says what was expected instead
     messages, used = zip(*found.values(), strict=True) if found else ((), ())
-    return Inbox(messages, used, tuple(repeated), tuple(skipped))
+    return Inbox(messages, used, tuple(repeated), (*skipped, *results))
 
 
 def aggregate(

@@ -22,8 +22,8 @@ from kfed.server import Aggregation
 from kfed.site import kept_file
 from kfed.site.clustered import clustered, taken_as_is
 from kfed.site.notices import about_clustering
-from kfed.site.read import is_table_name, read_columns, read_table
-from kfed.site.rows_behind import check_same_rows
+from kfed.site.read import read_columns, read_table
+from kfed.site.rows_behind import check_same_rows, tables_beside
 from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 from kfed.site.warning import OF_DEVICE, warn_of_table
@@ -251,32 +251,32 @@ class LocalFile(KfedFile):
             return read_columns(path, schema=columns.schema, **how)
         return read_table(path, columns=self.clustering.feature_names or None, scale=scale, **how)
 
-    def table_beside(self, local: Path) -> Path | None:
-        """The table that a summary was made of, if it lies beside this file, `local`, under the same name."""
-        near = local.parent.glob(f"{local.stem}.*") if self.clustering.is_summary else ()
-        found = [path for path in near if is_table_name(path)]
-        return found[0] if len(found) == 1 else None
+    def tables_beside(self, local: Path) -> list[Path]:
+        """The tables that a summary may have been made of: those beside this file, `local`, under the same name."""
+        return tables_beside(local) if self.clustering.is_summary else []
 
     def rows_again(
-        self, path: Path | None, scale: Path | None, tell: Callable[[str], object], *, must_be_same: bool = False
+        self, tables: Sequence[Path], scale: Path | None, tell: Callable[[str], object], *, must_be_same: bool = False
     ) -> Array | None:
-        """The rows that were clustered, to label each of them; if they have changed or are not there, None.
+        """The rows that were clustered, from the first of these tables that holds them, to label each; if none, None.
 
         With `must_be_same`, an `InvalidInputError` if they have changed; otherwise `tell` is told why there are none.
         """
-        if path is None and self.clustering.is_summary:
+        if not tables and self.clustering.is_summary:
             tell("rows are labelled by group; pass --refine TABLE to label each row")
-        if path is None:
-            return None
-        try:
-            table = self.read_rows(path, scale)
-            check_same_rows(self.clustering, table.values, table.weights, self.device_id)
-            return table.values
-        except (KFedError, OSError) as error:
-            if must_be_same:
-                raise
-            tell(f"{path} was not used to label each row: {error}")
-            return None
+        refusals = []
+        for path in tables:
+            try:
+                table = self.read_rows(path, scale)
+                check_same_rows(self.clustering, table.values, table.weights, self.device_id)
+                return table.values
+            except (KFedError, OSError) as error:
+                if must_be_same:
+                    raise
+                refusals.append(f"{path} was not used to label each row: {error}")
+        for refusal in refusals:
+            tell(refusal)
+        return None
 
     def save_with_message(
         self, path: str | os.PathLike[str], message_path: str | os.PathLike[str], *, overwrite: bool = True

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.device import SAME_MEAN, LocalClustering, are_rows_of_table, own_scale, with_moments
 from kfed.errors import InvalidInputError
+from kfed.site.read import is_table_name
 from kfed.site.table import Table
 
 
@@ -20,6 +23,19 @@ def with_table_moments(clustering: LocalClustering, table: Table) -> LocalCluste
     is_agreed = table.schema.scaling == "agreed"
     values = own_scale(table.values, table.schema).apply(table.values) if is_agreed else table.values
     return with_moments(clustering, values, table.weights)
+
+
+def tables_beside(local: Path) -> list[Path]:
+    """The tables beside a local file that have its name: of north.local, north.csv and north.csv.gz.
+
+    A longer name, such as north.labels.csv, is that of another table, or of labels.
+    """
+    near = (path for path in sorted(local.parent.iterdir()) if is_table_name(path))
+    return [path for path in near if local.stem in (path.stem, _uncompressed(path).stem)]
+
+
+def _uncompressed(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
 
 
 def check_same_rows(found: LocalClustering, rows: Array, weights: Array | None, device_id: str) -> None:

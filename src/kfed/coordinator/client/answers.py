@@ -45,6 +45,8 @@ class Terms:
         Largest epsilon of a message, if it must be private.
     names : tuple of str or None
         The columns that every message must have, if they are known already; of numbers taken as they are, in order.
+    min_devices_shown : int or None
+        Devices that must be behind a cluster for its center to be in answers, if the coordinator says so.
     """
 
     takes_tables: bool = False
@@ -52,6 +54,7 @@ class Terms:
     schema: FeatureSchema | None = None
     max_epsilon: float | None = None
     names: tuple[str, ...] | None = None
+    min_devices_shown: int | None = None
 
     @classmethod
     def restored(cls, said: Mapping[str, Any]) -> Terms:
@@ -59,4 +62,6 @@ class Terms:
         agreed = said.get("agreed_schema")
         schema = None if agreed is None else FeatureSchema.restored(agreed)
         names = None if said.get("feature_names") is None else tuple(map(str, said["feature_names"]))
-        return cls(bool(said.get("by_column")), int(said.get("rounds", 1)), schema, said.get("max_epsilon"), names)
+        least = None if said.get("min_devices_shown") is None else int(said["min_devices_shown"])
+        rounds = int(said.get("rounds", 1))
+        return cls(bool(said.get("by_column")), rounds, schema, said.get("max_epsilon"), names, least)

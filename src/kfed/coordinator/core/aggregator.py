@@ -16,6 +16,7 @@ import numpy as np
 
 from kfed._base import pool
 from kfed._base.array import Array
+from kfed.coordinator.core.asked import as_asked
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.results import first_aggregation, refined_aggregation
 from kfed.coordinator.federation import Federation
@@ -162,6 +163,9 @@ class Aggregator:
             version=job.version,
             made_at=job.made_at,
         )
+        asked = n_clusters if members is None else job.previous and job.previous.asked
+        if isinstance(asked, int) and asked != federation.n_clusters:
+            clusters = as_asked(clusters, asked, job.previous)
         self._store.save_clustering(SavedClustering(federation.id, job.version, clusters.to_bytes()), job.epoch)
         self._observe_seconds(time.monotonic() - started)
         return clusters

@@ -73,6 +73,10 @@ class Clusters(KfedFile):
         The rule that grouped the centers of devices; empty where that was not kept.
     k_choice : KChoice or None
         How the number of clusters was found, if it was not given.
+    asked : int or None
+        The number of clusters that somebody asked for, if it is not that of the federation.
+    found_before : (int, str) or None
+        The number that was found before somebody asked for another, and how.
     """
 
     _kind: ClassVar[str] = "clusters of a federation"
@@ -97,6 +101,8 @@ class Clusters(KfedFile):
     rounds: int = 1
     rule: str = ""
     k_choice: KChoice | None = None
+    asked: int | None = None
+    found_before: tuple[int, str] | None = None
 
     @classmethod
     def of(
@@ -198,6 +204,7 @@ class Clusters(KfedFile):
         facts |= {"notices": list(map(list, self.notices))} if self.notices else {}
         scale, schema = columns_to_parts(self.columns, self.scale)
         facts |= ({} if self.rounds == 1 else {"rounds": self.rounds}) | ({"rule": self.rule} if self.rule else {})
+        facts |= {name: value for name in ("asked", "found_before") if (value := getattr(self, name)) is not None}
         if self.k_choice is not None:
             tensors, facts = tensors | self.k_choice.tensors(), facts | self.k_choice.file_facts()
         return {**tensors, "device_ids": ids, **scale}, {"clustering": self.version, **facts, **schema}
@@ -213,6 +220,8 @@ class Clusters(KfedFile):
         about["notices"] = tuple(Notice(str(code), str(text)) for code, text in facts.get("notices", ()))
         about["columns"], about["scale"] = columns_from_parts(tensors, facts)
         about["rounds"], about["rule"] = int(facts.get("rounds", 1)), str(facts.get("rule", ""))
+        about["asked"], before = facts.get("asked"), facts.get("found_before")
+        about["found_before"] = None if before is None else (int(before[0]), str(before[1]))
         about["k_choice"] = KChoice.restored(facts, tensors, len(tensors["cluster_centers"]))
         return cls(version=facts["clustering"], device_ids=ids, **about | {name: tensors[name] for name in _TENSORS})
 

@@ -136,6 +136,7 @@ class FederationState(BaseModel):
     n_bytes: int
     version: Annotated[int, Field(description="Number of clusterings so far")]
     n_clusters_found: int | None
+    n_clusters_asked: Annotated[int | None, Field(description="What was asked for instead of n_clusters")]
     cluster_sizes: list[float] | None
     n_aggregated: int
     reason: Annotated[str, Field(description="How k was chosen, if nobody gave it")]
@@ -152,11 +153,12 @@ class FederationState(BaseModel):
         clusters = live.clusters
         names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION} | feature_terms(live.federation)
         found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0, "reason": ""}
-        found |= {"certainty": None, "answered_by": None}
+        found |= {"certainty": None, "answered_by": None, "n_clusters_asked": None}
         found |= {"round": 0 if clusters is None else clusters.rounds, "n_second": n_second}
         if clusters is not None:
             found |= {
                 "n_clusters_found": clusters.n_clusters,
+                "n_clusters_asked": clusters.asked,
                 "cluster_sizes": clusters.cluster_sizes.tolist(),
                 "n_aggregated": len(clusters.device_ids),
                 "reason": clusters.reason,

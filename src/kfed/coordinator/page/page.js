@@ -239,7 +239,7 @@ function terms(state) {
   if (state.quorum) when.push(`at ${plural(state.quorum, "device")}`);
   if (state.deadline) when.push(`by ${new Date(state.deadline * 1000).toLocaleString()}`);
   const names = state.feature_names ? ` (${state.feature_names.slice(0, 8).join(", ")}${state.feature_names.length > 8 ? ", …" : ""})` : "";
-  const k = state.n_clusters === null ? "the best k" : state.n_clusters === "auto" ? "k if one stands out" : `k = ${state.n_clusters}`;
+  const k = state.n_clusters_asked ? `chosen: ${plural(state.n_clusters_asked, "cluster")}` : state.n_clusters === null ? "the best k" : state.n_clusters === "auto" ? "k if one stands out" : `k = ${state.n_clusters}`;
   const what = plural(state.n_features, state.by_column || state.agreed_schema ? "column" : "feature");
   const who = state.invited_only ? " · by invitation" : "";
   const resting = state.min_devices ? ` · clusters of ${plural(state.min_devices, "device")} or more` : "";
