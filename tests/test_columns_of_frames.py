@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kfed
-from kfed.site import read_columns
+from kfed.site import cluster_file, label_rows, read_columns
 from workbooks import workbook
 
 pd = pytest.importorskip("pandas")
@@ -106,3 +106,42 @@ def test_text_with_decimal_commas_and_points_is_not_guessed():
 def test_text_with_decimal_commas_is_numbers_in_excel(write, monkeypatch):
     path = workbook(write, monkeypatch, {"rows": [["dose", "age"], *([["0,5", 30.0], ["1,25", 41.0]] * 9)]})
     np.testing.assert_array_equal(read_columns(path).values[:2, 0], [0.5, 1.25])
+
+
+REFUSED = {
+    "two columns of one name": (pd.DataFrame(np.ones((9, 2)), columns=["age", "age"]), "distinct; 'age' occurs"),
+    "sparse": (pd.DataFrame({"age": [1.0], "s": pd.arrays.SparseArray([0.0])}), "'s' is of a type .* Sparse"),
+    "a column of pandas": (pd.Series([1.0]), r"got a single column \(Series\): use .to_frame"),
+    "a column of Polars": (pl.Series([1.0]), r"got a single column \(Series\): use .to_frame"),
+    "Int128": (pl.DataFrame({"age": [1.0], "n": [1]}, schema_overrides={"n": pl.Int128}), "'n' is of a type .* Int128"),
+    "lists among numbers": (pd.DataFrame({"x": [[867], 2.5, "a"]}), "'x' must hold cells of one type"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_columns_that_cannot_be_read_are_named(what):
+    frame, said = REFUSED[what]
+    with pytest.raises(kfed.InvalidInputError, match=said) as caught:
+        read_columns(frame)
+    assert "867" not in str(caught.value)
+    assert caught.value.__context__ is None  # the words of pyarrow show cells
+
+
+def test_a_column_of_objects_is_read_as_in_excel(write, monkeypatch):
+    mixed = [1, 2.5, "n/a", None, "7"] * 8
+    frame = pd.DataFrame({"age": np.arange(40) % 7 + 30.5, "x": mixed}, index=pd.Index(np.arange(40) * 2))
+    rows = [["age", "x"], *([age, "" if x is None else x] for age, x in zip(frame["age"], mixed, strict=True))]
+    expected = read_columns(workbook(write, monkeypatch, {"rows": rows}))
+    found = read_columns(frame)
+    assert found.schema == expected.schema
+    np.testing.assert_array_equal(found.values, expected.values)
+
+
+def test_rows_of_a_data_frame_are_labelled():
+    frame = FRAME.to_pandas().assign(age=lambda own: own["age"] + 50 * (np.arange(60) % 2))
+    clusters = kfed.aggregate([cluster_file(frame, 2, name).to_message() for name in "ab"], 2)
+    rows = label_rows(frame, clusters)
+    np.testing.assert_array_equal(rows.labels, cluster_file(frame, 2, "a").labels(clusters))
+    assert rows.appended_csv().splitlines()[0] == "age,ward,cluster"
+    with pytest.raises(kfed.InvalidInputError, match=r"the data frame: .*it lacks 'ward'"):
+        label_rows(frame[["age"]], clusters)

@@ -13,6 +13,7 @@ from kfed._base.text import nfc
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_cells import cells_of_each
 from kfed.site.cells import Cells
+from kfed.site.frame_table import table_of_frame
 from kfed.site.reader import TableReader
 from kfed.site.thousands import Signs, signs_of_column
 
@@ -20,20 +21,6 @@ FEATHER_SUFFIXES = (".feather", ".arrow", ".ipc")
 
 _INDEX = re.compile(r"__index_level_\d+__")
 """What pandas calls an index without a name; numbers of rows are no column."""
-
-
-_OF_FRAMES = ("__arrow_c_stream__", "__dataframe__", "iloc", "column_names")
-"""What data frames have, one or the other, in all versions of pandas, Polars and Arrow; not Polars' lazy ones."""
-
-
-def check_frame(table: Any) -> None:
-    """Raise if this is rows without names of columns, such as a list of tuples from a database, or an array."""
-    if not (isinstance(table, dict) or any(hasattr(table, name) for name in _OF_FRAMES)):
-        raise InvalidInputError(
-            f"a table must be a path, or a data frame of pandas, Polars or Arrow; got {type(table).__name__}. Rows "
-            "from a database have no names: pandas.DataFrame(rows, columns=[...]) gives them some. A lazy frame must "
-            "be collected; arrays of numbers are clustered by kfed.cluster_device"
-        )
 
 
 class ArrowReader(TableReader):
@@ -83,7 +70,7 @@ class ArrowReader(TableReader):
 
     def _table(self, names: list[str] | None) -> Any:
         if self._is_frame():
-            table = self._arrow.table(self._source)
+            table = table_of_frame(self._source)
             return table if names is None else table.select(names)
         if self._is_feather():
             from pyarrow import feather
@@ -92,15 +79,6 @@ class ArrowReader(TableReader):
         from pyarrow import parquet
 
         return parquet.read_table(self._source, columns=names)
-
-    def _mixed(self) -> str:
-        """What is wrong with a data frame that pyarrow does not take: most often text among numbers."""
-        for name in getattr(self._source, "columns", ()):
-            try:
-                self._arrow.array(self._source[name])
-            except self._arrow.ArrowException:
-                return f"column {name!r} must hold cells of one type; it mixes text and numbers, say: convert it"
-        return "its columns must be of types that pyarrow knows; convert the others first"
 
     def _is_frame(self) -> bool:
         return not isinstance(self._source, str | os.PathLike)
@@ -116,7 +94,5 @@ class ArrowReader(TableReader):
         except FileNotFoundError:
             raise
         except (self._arrow.ArrowException, OSError) as error:
-            if self._is_frame():  # words of pyarrow show cells: they go no further
-                raise InvalidInputError(f"{self._what}: {self._mixed()}") from None
             kind = "Feather" if self._is_feather() else "Parquet"
             raise InvalidInputError(f"{self._what}: this is not a {kind} file, or not a complete one") from error

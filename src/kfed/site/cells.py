@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 import numpy as np
 
@@ -163,6 +164,19 @@ def from_levels(name: str, texts: Sequence[str], levels: Sequence[str] = ()) -> 
 def _are_absent(words: Sequence[str], levels: Sequence[str] = ()) -> Array:
     absent = absent_among(words, levels)
     return np.array([word.lower() in absent for word in words], bool)
+
+
+def cell_text(cell: object) -> str:
+    """A cell as CSV would hold it.
+
+    Examples
+    --------
+    >>> cell_text(True), cell_text(date(2026, 1, 31)), cell_text(30.5)
+    ('true', '2026-01-31', '30.5')
+    """
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return cell.isoformat() if isinstance(cell, date) else str(cell)
 
 
 def as_ids(cells: Sequence[object]) -> tuple[str, ...]:

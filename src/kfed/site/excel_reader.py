@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 
 from kfed._base.text import nfc, quoted
 from kfed.errors import InvalidInputError, MissingExtraError
-from kfed.site.cells import Cells, as_ids, from_text
+from kfed.site.cells import Cells, as_ids, cell_text, from_text
 from kfed.site.csv_dialect import blank_columns
 from kfed.site.reader import TableReader, n_titles
 from kfed.site.thousands import Signs, signs_of_column
@@ -61,7 +60,7 @@ class ExcelReader(TableReader):
         position = self._positions[name]
         cells = [row[position] for row in self._rows]
         codes: dict[str, int] = {}
-        texts = as_ids(cells) if as_text else map(_text, cells)
+        texts = as_ids(cells) if as_text else map(cell_text, cells)
         places = np.array([codes.setdefault(text.strip(), len(codes)) for text in texts], np.intp)
         if as_text:
             return Cells(name, "text", codes=places, texts=tuple(codes))
@@ -74,12 +73,3 @@ def _choose(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[str, tuple[s
     tables = [name for name in filled if len(sheets[name]) > 1 and len(sheets[name][0]) > 1]
     chosen = next(iter(tables or filled), "")
     return chosen, tuple(name for name in filled if name != chosen)
-
-
-def _text(cell: object) -> str:
-    """A cell as CSV would hold it."""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, datetime):
-        return cell.isoformat()
-    return cell.isoformat() if isinstance(cell, date) else str(cell)

@@ -14,7 +14,7 @@ from kfed._base.array import Array
 from kfed._base.files import about
 from kfed.errors import OutputExistsError
 from kfed.server import HasCenters, distances
-from kfed.site.read import open_table, read_columns, read_table
+from kfed.site.read import open_table, read_columns, read_table, table_name
 from kfed.site.warning import warn_of_table
 from kfed.wire import FeatureSchema, Notice, agreed_scale
 
@@ -25,7 +25,7 @@ class LabelledRows:
 
     Attributes
     ----------
-    path : str
+    path : str, or data frame
         The table.
     row_names : sequence
         The id of each row, or its position, counted from 0.
@@ -43,7 +43,7 @@ class LabelledRows:
         The sheet of an Excel file that was asked for.
     """
 
-    path: str
+    path: Any
     row_names: Sequence[Any]
     id_column: str | None
     n_clusters: int
@@ -70,7 +70,8 @@ class LabelledRows:
         heads, cells = self._cells(with_distances)
         taken = [head for head in heads if head in reader.names]
         if taken:
-            raise OutputExistsError(f"{self.path}: the table has a column {taken[0]!r} already; rename it first")
+            where = table_name(self.path)
+            raise OutputExistsError(f"{where}: the table has a column {taken[0]!r} already; rename it first")
         columns = reader.cells(reader.names, as_text=reader.names)
         rows = zip(*(columns[name].as_texts() for name in reader.names), strict=True)
         lines = ([*row, *own] for row, own in zip(rows, cells, strict=True))
@@ -85,7 +86,7 @@ class LabelledRows:
 
 
 def label_rows(
-    path: str | os.PathLike[str],
+    path: Any,
     clusters: HasCenters,
     *,
     id_column: str | None = None,
@@ -97,7 +98,7 @@ def label_rows(
 
     Parameters
     ----------
-    path : path
+    path : path or data frame
         A table with the columns that the devices used; others are not looked at. Without names, all but the id column.
     clusters : Aggregation, ClusterModel or Identity
     id_column : str, optional
@@ -121,13 +122,13 @@ def label_rows(
         rows = read_table(path, columns=names, id_column=id_column, scale=scale, header=header, sheet=sheet)
         values = rows.values
     notices = list(rows.notices)
-    with about(path):
+    with about(table_name(path)):
         found = distances(clusters, values, notices.append)
     warn_of_table(notices)
     found[np.isnan(values).all(axis=1)] = np.nan
     labels = np.nan_to_num(found).argmin(axis=1)
     return LabelledRows(
-        path=os.fspath(path),
+        path=os.fspath(path) if isinstance(path, str | os.PathLike) else path,
         row_names=range(len(found)) if rows.row_ids is None else rows.row_ids,
         id_column=id_column,
         n_clusters=found.shape[1],

@@ -19,11 +19,12 @@ from kfed._base.files import about
 from kfed._base.indexed import index_of
 from kfed._base.text import nfc
 from kfed.errors import InvalidInputError
-from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader, check_frame
+from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
 from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
 from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
+from kfed.site.frame_table import check_frame
 from kfed.site.kinds import agreed_columns, describe, encode_columns
 from kfed.site.notices import about_cells, about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
@@ -86,16 +87,16 @@ def read_table(
     Table
     """
     reader = open_table(path, header, sheet)
-    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path), exclude)
+    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, table_name(path), exclude)
     cells = reader.cells(choice.used, as_text=choice.ids)
-    _check_rows(cells, _name(path))
+    _check_rows(cells, table_name(path))
     with reader.separators_named():
         choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
     for name in choice.numeric:
-        _check_numbers(reader, cells[name], _name(path))
+        _check_numbers(reader, cells[name], table_name(path))
     values = np.column_stack([_numbers(cells[name]) for name in choice.features])
     values = np.ascontiguousarray(values, _dtype_to_keep(values) if dtype is None else dtype)
-    check_finite(values, choice.features, _name(path))
+    check_finite(values, choice.features, table_name(path))
     notices = (*about_reading(reader, [cells[name] for name in choice.features]), *choice.notices())
     table = _with_rows(Table(values, choice.features, reader.has_header, notices=notices), cells, choice)
     if scale is None:
@@ -144,16 +145,16 @@ def read_columns(
     """
     reader = open_table(path, header, sheet)
     if schema is not None:
-        columns = [column.name for column in agreed_columns(schema, reader.names, _name(path)).columns or ()]
-    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, _name(path), exclude)
-    known = _known_kinds(schema, kinds or {}, choice.features, _name(path))
+        columns = [column.name for column in agreed_columns(schema, reader.names, table_name(path)).columns or ()]
+    choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, table_name(path), exclude)
+    known = _known_kinds(schema, kinds or {}, choice.features, table_name(path))
     as_text = [name for name, kind in known.items() if kind == "category"]
     cells = reader.cells(choice.used, as_text=[*as_text, *choice.ids])
-    _check_rows(cells, _name(path))
+    _check_rows(cells, table_name(path))
     levels = {} if schema is None else {column.name: column.levels for column in schema.columns or ()}
     cells |= {name: _as_kind(reader, cells[name], kind, levels.get(name, ())) for name, kind in known.items()}
     for name in choice.numeric:
-        _check_sound(reader, cells[name], _name(path), is_agreed=schema is not None)
+        _check_sound(reader, cells[name], table_name(path), is_agreed=schema is not None)
     features = [cells[name] for name in choice.features]
     notices = [*about_reading(reader, features), *about_missing(features), *about_cells(reader, features, known)]
     notices += choice.notices()
@@ -162,7 +163,7 @@ def read_columns(
         chosen = choice.features if columns is not None else known
         how: dict[str, Any] = {"chosen": chosen, "min_cluster_size": min_cluster_size, "whose": whose}
         with reader.separators_named():
-            found = describe(features, where=_name(path), **how)
+            found = describe(features, where=table_name(path), **how)
         schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), [*notices, *found.notices]
     else:
         notices += about_levels(features, schema)
@@ -177,7 +178,7 @@ def read_columns(
 def open_table(path: Any, header: bool | None = None, sheet: str | None = None) -> TableReader:
     """Open a table by the ending of its name, or a data frame; `names` has its columns, and no row is read yet."""
     if sheet is not None and not str(path).lower().endswith(".xlsx"):
-        raise InvalidInputError(f"{_name(path)}: only an Excel file (.xlsx) has sheets; leave out --sheet")
+        raise InvalidInputError(f"{table_name(path)}: only an Excel file (.xlsx) has sheets; leave out --sheet")
     if not isinstance(path, str | os.PathLike):
         check_frame(path)
         return ArrowReader(path)
@@ -204,7 +205,8 @@ def is_table_name(path: str | os.PathLike[str]) -> bool:
     return plain.endswith(CSV_SUFFIXES) or name.endswith((*PARQUET_SUFFIXES, *FEATHER_SUFFIXES, ".xlsx", ".npy"))
 
 
-def _name(path: Any) -> str:
+def table_name(path: Any) -> str:
+    """What an error calls a table: its path, or that it is a data frame."""
     return os.fspath(path) if isinstance(path, str | os.PathLike) else "the data frame"
 
 
