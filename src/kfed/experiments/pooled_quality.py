@@ -214,7 +214,7 @@ EXPERIMENT = Experiment(
     title="As good as pooled, in one round",
     paper="beyond the paper",
     claim="Where clusters are not separated, the default comes within half a percent of k-means on all rows. On public "
-    f"sets of few rows it does so without the floor alone: with it no center of fewer than {_public_sets.FLOOR} rows "
+    f"sets of few rows it does so only without the floor: with it no center of fewer than {_public_sets.FLOOR} rows "
     "is sent, which costs it more where a device has few rows of a group.",
     measure="k-means cost, every row at its nearest center, over that of k-means on all rows (best of three seedings; "
     "of ten on public sets).",
