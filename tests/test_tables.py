@@ -10,7 +10,8 @@ import pyarrow.parquet
 import pytest
 
 import kfed
-from kfed.site import read_column, read_scale, read_table
+from kfed.site import read_column, read_columns, read_scale, read_table
+from workbooks import workbook
 
 SECRET = "8675309.25"
 """A value that no error may show."""
@@ -373,3 +374,25 @@ def test_a_column_that_is_not_whole_is_refused(text, column, said, tmp_path):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(kfed.InvalidInputError, match=re.escape(said)):
         read_column(tmp_path / "a.csv", column)
+
+
+@pytest.mark.parametrize("as_is", [True, False])
+def test_bad_weights_are_named_by_their_column_and_line(write, as_is):
+    read = read_table if as_is else read_columns
+    for cell, said in (("-867", "line 4 holds none"), ("", "line 4"), ("0", "all are 0: leave this site out")):
+        rows = f"a,w\n1,{'0' if cell == '0' else 2}\n" + f"3,0\n5,{cell}\n"
+        with pytest.raises(kfed.InvalidInputError, match=f"site.csv: .*'w' .*{said}") as caught:
+            read(write(rows), weight_column="w")
+        assert "867" not in str(caught.value)
+    with pytest.raises(kfed.InvalidInputError, match="'w' "):
+        read(write("a,w\n1,much\n2,little\n"), weight_column="w")
+
+
+@pytest.mark.parametrize("start", [(0, 0), (4, 2)])
+def test_a_fault_in_excel_is_named_by_its_line_in_the_sheet(write, monkeypatch, start):
+    rows = [["Export", ""], ["a", "b"], *([float(i), 1.0] for i in range(9)), ["", ""], [f"about {SECRET}", 1.0]]
+    path = workbook(write, monkeypatch, {"2026": rows}, start)
+    said = f"'a' holds text in line {start[0] + 13} of sheet '2026'"
+    with pytest.raises(kfed.InvalidInputError, match=said) as caught:
+        read_columns(path)
+    assert SECRET not in str(caught.value)

@@ -35,7 +35,8 @@ class ExcelReader(TableReader):
             book = CalamineWorkbook.from_path(self._path)
             shown = SheetTypeEnum.WorkSheet, SheetVisibleEnum.Visible
             names = [one.name for one in book.sheets_metadata if (one.typ, one.visible) == shown]
-            sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=True) for name in names}
+            found = {name: book.get_sheet_by_name(name) for name in names}
+            sheets = {name: one.to_python(skip_empty_area=True) for name, one in found.items()}
         except CalamineError as error:
             raise InvalidInputError(f"{path}: this is not an Excel file, or not a complete one") from error
         if sheet is not None and sheet not in sheets:
@@ -46,11 +47,22 @@ class ExcelReader(TableReader):
             where = "any sheet" if sheet is None else f"sheet {sheet!r}"
             raise InvalidInputError(f"{path}: a table must have at least one row; this file has none in {where}")
         self.n_titles = n_titles(rows[:100])
+<<<<<<< HEAD
         names = [nfc(str(cell).strip()) for cell in rows[self.n_titles]]
         self._rows = [row for row in rows[self.n_titles + 1 :] if any(cell != "" for cell in row)]
+=======
+        names = [composed(str(cell).strip()) for cell in rows[self.n_titles]]
+        below = enumerate(rows[self.n_titles + 1 :], start=_first_line(found[self.sheet]) + self.n_titles + 1)
+        filled = [(line, row) for line, row in below if any(cell != "" for cell in row)]
+        self._lines, self._rows = [line for line, _ in filled], [row for _, row in filled]
+>>>>>>> w2-tables
         blank = blank_columns(names, self._rows)
         self._positions = {name: at for at, name in enumerate(names) if at not in blank}
         self.names = tuple(name for at, name in enumerate(names) if at not in blank)
+
+    def where(self, row: int) -> str:
+        """The place of a row, counted from 0, in words: its line as Excel counts."""
+        return f"line {self._lines[row]} of sheet {self.sheet!r}"
 
     def signs_for(self, texts: Sequence[str]) -> Signs:
         """What separates decimals in a column of these texts, which shows it itself."""
@@ -65,6 +77,11 @@ class ExcelReader(TableReader):
         if as_text:
             return Cells(name, "text", codes=places, texts=tuple(codes))
         return from_text(name, list(codes), places, self.signs_for(list(codes)))
+
+
+def _first_line(sheet: Any) -> int:
+    """The number of the first line with a filled cell, as Excel counts."""
+    return 1 if sheet.start is None else int(sheet.start[0]) + 1
 
 
 def _choose(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[str, tuple[str, ...]]:

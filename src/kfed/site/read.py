@@ -94,6 +94,7 @@ def read_table(
         choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
     for name in choice.numeric:
         _check_numbers(reader, cells[name], table_name(path))
+    _check_weights(reader, cells, choice)
     values = np.column_stack([_numbers(cells[name]) for name in choice.features])
     values = np.ascontiguousarray(values, _dtype_to_keep(values) if dtype is None else dtype)
     check_finite(values, choice.features, table_name(path))
@@ -155,6 +156,7 @@ def read_columns(
     cells |= {name: _as_kind(reader, cells[name], kind, levels.get(name, ())) for name, kind in known.items()}
     for name in choice.numeric:
         _check_sound(reader, cells[name], table_name(path), is_agreed=schema is not None)
+    _check_weights(reader, cells, choice)
     features = [cells[name] for name in choice.features]
     notices = [*about_reading(reader, features), *about_missing(features), *about_cells(reader, features, known)]
     notices += choice.notices()
@@ -272,6 +274,21 @@ def _check_numbers(reader: TableReader, cells: Cells, where: str) -> None:
         f"{where}: every cell must hold a finite number; column {cells.name!r} {fault} in {reader.where(row)}. "
         f"{_WRITE_PLAINLY if fault == EITHER_COMMA else 'Remove or fill such rows first'}"
     )
+
+
+def _check_weights(reader: TableReader, cells: Mapping[str, Cells], choice: ColumnChoice) -> None:
+    """Raise unless every row has a weight that is not negative, and one is above zero."""
+    own = None if choice.weight_column is None else cells[choice.weight_column]
+    if own is None:
+        return
+    must = f"{choice.path}: column {own.name!r} must hold a weight of at least 0 in every row"
+    if own.numbers is None or own.kind == "date":
+        raise InvalidInputError(f"{must}; it holds no numbers")
+    is_bad = ~(own.numbers >= 0)
+    if is_bad.any():
+        raise InvalidInputError(f"{must}; {reader.where(int(is_bad.argmax()))} holds none. Correct or remove that row")
+    if not own.numbers.any():
+        raise InvalidInputError(f"{must}, and one above 0; all are 0: leave this site out")
 
 
 def _numbers(cells: Cells) -> Array:
