@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kfed._base.text import nfc, quoted
+from kfed._base.text import accents_joined, quoted
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.cells import Cells, as_ids, cell_text, from_text
 from kfed.site.csv_dialect import blank_columns
@@ -47,15 +47,10 @@ class ExcelReader(TableReader):
             where = "any sheet" if sheet is None else f"sheet {sheet!r}"
             raise InvalidInputError(f"{path}: a table must have at least one row; this file has none in {where}")
         self.n_titles = n_titles(rows[:100])
-<<<<<<< HEAD
-        names = [nfc(str(cell).strip()) for cell in rows[self.n_titles]]
-        self._rows = [row for row in rows[self.n_titles + 1 :] if any(cell != "" for cell in row)]
-=======
-        names = [composed(str(cell).strip()) for cell in rows[self.n_titles]]
+        names = [accents_joined(str(cell).strip()) for cell in rows[self.n_titles]]
         below = enumerate(rows[self.n_titles + 1 :], start=_first_line(found[self.sheet]) + self.n_titles + 1)
         filled = [(line, row) for line, row in below if any(cell != "" for cell in row)]
         self._lines, self._rows = [line for line, _ in filled], [row for _, row in filled]
->>>>>>> w2-tables
         blank = blank_columns(names, self._rows)
         self._positions = {name: at for at, name in enumerate(names) if at not in blank}
         self.names = tuple(name for at, name in enumerate(names) if at not in blank)

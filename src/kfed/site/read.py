@@ -17,7 +17,7 @@ from kfed._base import checks
 from kfed._base.array import Array
 from kfed._base.files import about
 from kfed._base.indexed import index_of
-from kfed._base.text import nfc
+from kfed._base.text import accents_joined
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
 from kfed.site.cells import Cells, from_levels
@@ -227,7 +227,7 @@ def _known_kinds(
         if kinds:
             raise InvalidInputError("the schema says the kinds of columns; use --kinds without --schema")
         return {column.name: column.kind for column in schema.columns or ()}
-    kinds = {nfc(name): kind for name, kind in kinds.items()}
+    kinds = {accents_joined(name): kind for name, kind in kinds.items()}
     check_known(list(kinds), features, where)
     return {name: checks.one_of(kind, list(WHAT), f"the kind of {name!r}") for name, kind in kinds.items()}
 
