@@ -44,12 +44,12 @@ def quoted(names: Sequence[str], limit: int = 8) -> str:
     return listed(list(map(repr, names)), limit)
 
 
-def composed(word: str) -> str:
+def accents_joined(word: str) -> str:
     r"""A word with letters and their accents as one character each (NFC), however the system wrote it.
 
     Examples
     --------
-    >>> len("Gro\u0308\u00dfe"), len(composed("Gro\u0308\u00dfe"))
+    >>> len("Gro\u0308\u00dfe"), len(accents_joined("Gro\u0308\u00dfe"))
     (6, 5)
     """
     return word if word.isascii() else unicodedata.normalize("NFC", word)
@@ -63,7 +63,7 @@ def folded(word: str) -> str:
     >>> folded(" Innere  Medizin") == folded("innere medizin")
     True
     """
-    return composed(" ".join(word.split()).casefold())
+    return accents_joined(" ".join(word.split()).casefold())
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kfed._base.arrow import arrow
-from kfed._base.text import composed
+from kfed._base.text import accents_joined
 from kfed.errors import InvalidInputError
 from kfed.site.arrow_cells import cells_of_each
 from kfed.site.cells import Cells
@@ -31,7 +31,7 @@ class ArrowReader(TableReader):
         self._what = os.fspath(source) if isinstance(source, str | os.PathLike) else "the data frame"
         with self._damage_named():
             names = [name for name in self._names() if not _INDEX.fullmatch(name)]
-        self.names = tuple(map(composed, names))
+        self.names = tuple(map(accents_joined, names))
         self._written = dict(zip(self.names, names, strict=True))
 
     def cells(self, names: Sequence[str], as_text: Sequence[str] = ()) -> dict[str, Cells]:

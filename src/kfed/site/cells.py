@@ -13,7 +13,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.cell_words import absent_among, is_missing_word, number_in
 from kfed._base.dates import compact_day_in, days_in
-from kfed._base.text import composed
+from kfed._base.text import accents_joined
 from kfed.site.flags import flags_among, flags_in
 from kfed.site.thousands import POINTS, Signs, signs_in
 
@@ -120,7 +120,7 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     >>> from_text("stage", ["I", "II"], np.array([0, 1])).kind
     'text'
     """
-    words = [composed(text.strip()) for text in texts]
+    words = [accents_joined(text.strip()) for text in texts]
     is_missing = np.array([is_missing_word(word) for word in words], bool)
     is_absent = _are_absent(words)
     if is_missing.all() and len({word for word, gone in zip(words, is_absent, strict=True) if not gone}) < 2:
@@ -155,7 +155,7 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
 
 def from_levels(name: str, texts: Sequence[str], levels: Sequence[str] = ()) -> Cells:
     """A column of text whose cells are levels, as they are written; `levels` are some that are known to be."""
-    words = [composed(text.strip()) for text in texts]
+    words = [accents_joined(text.strip()) for text in texts]
     distinct = sorted(set(words))
     place = {word: position for position, word in enumerate(distinct)}
     return _text(name, distinct, _are_absent(distinct, levels), np.array([place[word] for word in words], np.intp))

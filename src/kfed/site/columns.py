@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kfed._base.identifier_names import is_index_name
-from kfed._base.text import composed, exclusion, plural, quoted, verb
+from kfed._base.text import accents_joined, exclusion, plural, quoted, verb
 from kfed.errors import InvalidInputError
 from kfed.wire import Notice
 
@@ -37,10 +37,10 @@ class ColumnChoice:
         By default every column is clustered that is neither id nor weight, is not excluded, and does not hold names of
         rows.
         """
-        id_column, weight_column = (name if name is None else composed(name) for name in (id_column, weight_column))
-        columns = None if columns is None else list(map(composed, columns))
+        id_column, weight_column = (name and accents_joined(name) for name in (id_column, weight_column))
+        columns = None if columns is None else list(map(accents_joined, columns))
         others = [name for name in (id_column, weight_column) if name is not None]
-        gone = [] if exclude is None else list(map(composed, exclude))
+        gone = [] if exclude is None else list(map(accents_joined, exclude))
         _check_excluded(gone, names, columns or (), path)
         row_names = [name for name in row_names_in(names) if columns is None and name not in (*others, *gone)]
         left = [name for name in names if name not in (*others, *gone, *row_names)]

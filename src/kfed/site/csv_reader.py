@@ -13,7 +13,7 @@ import numpy as np
 
 from kfed._base.arrow import arrow
 from kfed._base.cell_words import MISSING_WORDS, is_missing_word, number_in
-from kfed._base.text import composed, plural
+from kfed._base.text import accents_joined, plural
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.arrow_cells import cells_of_each
 from kfed.site.cells import Cells, from_text
@@ -267,7 +267,7 @@ def _is_filled(row: list[str]) -> bool:
 
 
 def _on_one_line(name: str) -> str:
-    return composed(" ".join(map(str.strip, name.strip().splitlines())))
+    return accents_joined(" ".join(map(str.strip, name.strip().splitlines())))
 
 
 def _null_words() -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kfed._base.text import composed, quoted
+from kfed._base.text import accents_joined, quoted
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.cells import Cells, as_ids, cell_text, from_text
 from kfed.site.csv_dialect import blank_columns
@@ -47,7 +47,7 @@ class ExcelReader(TableReader):
             where = "any sheet" if sheet is None else f"sheet {sheet!r}"
             raise InvalidInputError(f"{path}: a table must have at least one row; this file has none in {where}")
         self.n_titles = n_titles(rows[:100])
-        names = [composed(str(cell).strip()) for cell in rows[self.n_titles]]
+        names = [accents_joined(str(cell).strip()) for cell in rows[self.n_titles]]
         below = enumerate(rows[self.n_titles + 1 :], start=_first_line(found[self.sheet]) + self.n_titles + 1)
         filled = [(line, row) for line, row in below if any(cell != "" for cell in row)]
         self._lines, self._rows = [line for line, _ in filled], [row for _, row in filled]
