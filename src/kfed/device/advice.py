@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array
+from kfed._base.context import true_within
 from kfed._base.heavy_column import CODE, heavy_column, some_rows
 from kfed.device.clustering import LocalClustering
 from kfed.wire import Notice
@@ -24,14 +25,9 @@ FEWEST_ROWS = 20
 _CALLER_TELLS: ContextVar[bool] = ContextVar("caller_tells_rows", default=False)
 
 
-@contextmanager
-def caller_tells_rows() -> Iterator[None]:
+def caller_tells_rows() -> AbstractContextManager[None]:
     """Do not warn of rows that are not sent within: the caller does, see `caller_tells_convergence`."""
-    before = _CALLER_TELLS.set(True)
-    try:
-        yield
-    finally:
-        _CALLER_TELLS.reset(before)
+    return true_within(_CALLER_TELLS)
 
 
 def rows_to_warn_of(found: LocalClustering, min_cluster_size: int, *, was_asked: bool) -> Iterator[Notice]:

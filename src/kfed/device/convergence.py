@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
+from kfed._base.context import true_within
 from kfed._base.text import plural
 from kfed.device.clustering import LocalClustering
 
 _CALLER_TELLS: ContextVar[bool] = ContextVar("caller_tells", default=False)
 
 
-@contextmanager
-def caller_tells_convergence() -> Iterator[None]:
+def caller_tells_convergence() -> AbstractContextManager[None]:
     """Do not warn within: the caller does so in other words. Unlike a filter of warnings, it is safe in threads."""
-    before = _CALLER_TELLS.set(True)
-    try:
-        yield
-    finally:
-        _CALLER_TELLS.reset(before)
+    return true_within(_CALLER_TELLS)
 
 
 def warn_unless_converged(found: Sequence[LocalClustering], max_iterations: int) -> None:

@@ -37,9 +37,7 @@ class ColumnChoice:
         By default every column is clustered that is neither id nor weight, is not excluded, and does not hold names of
         rows.
         """
-        id_column, weight_column = (
-            name if name is None else accents_joined(name) for name in (id_column, weight_column)
-        )
+        id_column, weight_column = (name and accents_joined(name) for name in (id_column, weight_column))
         columns = None if columns is None else list(map(accents_joined, columns))
         others = [name for name in (id_column, weight_column) if name is not None]
         gone = [] if exclude is None else list(map(accents_joined, exclude))

@@ -29,23 +29,14 @@ from kfed.site.kinds import agreed_columns, describe, encode_columns
 from kfed.site.notices import about_cells, about_levels, about_missing, about_reading
 from kfed.site.npy_reader import NpyReader
 from kfed.site.owners import about_ids
-from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader
+from kfed.site.reader import TableReader
 from kfed.site.scale import read_scale
+from kfed.site.sound_cells import WHAT, check_numbers, check_sound, check_weights
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table, check_finite
 from kfed.wire import FeatureSchema
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
-
-WHAT = {
-    "number": "a number",
-    "category": "a level",
-    "flag": "yes or no, true or false, or 1 or 0",
-    "date": "a date such as 2026-01-31",
-}
-"""What the cells of each kind of column hold."""
-
-_WRITE_PLAINLY = "Write 1,234 as 1234 or as 1.234, whichever it is"
 
 
 def read_table(
@@ -93,8 +84,8 @@ def read_table(
     with reader.separators_named():
         choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
     for name in choice.numeric:
-        _check_numbers(reader, cells[name], table_name(path))
-    _check_weights(reader, cells, choice)
+        check_numbers(reader, cells[name], table_name(path))
+    check_weights(reader, cells, choice)
     values = np.column_stack([_numbers(cells[name]) for name in choice.features])
     values = np.ascontiguousarray(values, _dtype_to_keep(values) if dtype is None else dtype)
     check_finite(values, choice.features, table_name(path))
@@ -155,8 +146,8 @@ def read_columns(
     levels = {} if schema is None else {column.name: column.levels for column in schema.columns or ()}
     cells |= {name: _as_kind(reader, cells[name], kind, levels.get(name, ())) for name, kind in known.items()}
     for name in choice.numeric:
-        _check_sound(reader, cells[name], table_name(path), is_agreed=schema is not None)
-    _check_weights(reader, cells, choice)
+        check_sound(reader, cells[name], table_name(path), is_agreed=schema is not None)
+    check_weights(reader, cells, choice)
     features = [cells[name] for name in choice.features]
     notices = [*about_reading(reader, features), *about_missing(features), *about_cells(reader, features, known)]
     notices += choice.notices()
@@ -240,55 +231,6 @@ def _as_kind(reader: TableReader, cells: Cells, kind: str, levels: Sequence[str]
         return replace(cells, kind="number")
     is_other = cells.kind != kind and kind in WHAT and not cells.is_missing.all()
     return reader.cells_as(cells.name, kind) if is_other else cells
-
-
-def _check_sound(reader: TableReader, cells: Cells, where: str, *, is_agreed: bool) -> None:
-    """Raise if a cell is not of the kind of its column; a kind that was agreed on cannot be changed here."""
-    if cells.bad_row is None:
-        return
-    place = reader.where(cells.bad_row)
-    text = "" if is_agreed or cells.kind == "date" else f", or take the column as text: --kinds {cells.name}=category"
-    if cells.kind == "number":
-        fault = reader.fault_at(cells.name, cells.bad_row)
-        raise InvalidInputError(
-            f"{where}: every cell must hold a finite number, or nothing; column {cells.name!r} {fault} in {place}. "
-            f"{_WRITE_PLAINLY if fault == EITHER_COMMA else 'Correct or clear that cell'}{text}"
-        )
-    raise InvalidInputError(
-        f"{where}: column {cells.name!r} must hold {WHAT[cells.kind]} in every row; {place} holds something else. "
-        f"{'Write it as the other sites do, or clear' if is_agreed else 'Correct or clear'} that cell{text}"
-    )
-
-
-def _check_numbers(reader: TableReader, cells: Cells, where: str) -> None:
-    """Raise unless every cell holds a number."""
-    row = cells.bad_row
-    if row is None and cells.is_missing.any():
-        row = int(cells.is_missing.argmax())
-    if row is None:
-        return
-    fault = reader.fault_at(cells.name, row)
-    if fault == DECIMAL_COMMA:
-        raise InvalidInputError(f"{where}: {cells.name!r} has decimal commas; write 0.5 instead of 0,5")
-    raise InvalidInputError(
-        f"{where}: every cell must hold a finite number; column {cells.name!r} {fault} in {reader.where(row)}. "
-        f"{_WRITE_PLAINLY if fault == EITHER_COMMA else 'Remove or fill such rows first'}"
-    )
-
-
-def _check_weights(reader: TableReader, cells: Mapping[str, Cells], choice: ColumnChoice) -> None:
-    """Raise unless every row has a weight that is not negative, and one is above zero."""
-    own = None if choice.weight_column is None else cells[choice.weight_column]
-    if own is None:
-        return
-    must = f"{choice.path}: column {own.name!r} must hold a weight of at least 0 in every row"
-    if own.numbers is None or own.kind == "date":
-        raise InvalidInputError(f"{must}; it holds no numbers")
-    is_bad = ~(own.numbers >= 0)
-    if is_bad.any():
-        raise InvalidInputError(f"{must}; {reader.where(int(is_bad.argmax()))} holds none. Correct or remove that row")
-    if not own.numbers.any():
-        raise InvalidInputError(f"{must}, and one above 0; all are 0: leave this site out")
 
 
 def _numbers(cells: Cells) -> Array:
