@@ -114,10 +114,20 @@ def test_rounded_centers_are_as_near_as_the_message_says_and_come_back_bit_for_b
         assert (rounded.rounding <= np.ptp(centers, axis=0 if by_column else 1, keepdims=True) / 2**16).all()
 
 
-def test_twenty_centers_of_784_features_take_at_most_16_and_a_half_kilobytes():
-    centers = np.random.default_rng(0).normal(size=(20, 784)).astype(np.float32)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_twenty_centers_of_784_features_take_at_most_16_and_a_half_kilobytes(dtype):
+    centers = np.random.default_rng(0).normal(size=(20, 784)).astype(dtype)
     message = DeviceMessage("device-0001", centers, [30] * 20, [1.0] * 20, 2.0)
-    assert len(message.quantised(8).to_bytes()) <= 16_500
+    rounded = message.quantised(8)
+    assert len(rounded.to_bytes()) <= 16_500
+    assert (np.abs(rounded.centers - centers) <= rounded.rounding).all()
+
+
+def test_counts_that_single_precision_does_not_hold_stay_exact_beside_rounded_centers():
+    message = DeviceMessage("a", np.arange(6.0).reshape(2, 3), [2**24 + 1, 5], [1.0, 2.0])
+    rounded = message.quantised(8)
+    assert rounded.counts.tolist() == [2**24 + 1, 5]
+    assert DeviceMessage.from_bytes(rounded.to_bytes()) == rounded
 
 
 def test_a_message_is_rounded_to_4_8_or_16_bits_and_only_once():

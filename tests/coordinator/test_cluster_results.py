@@ -138,7 +138,15 @@ def test_everything_that_the_page_can_do_the_command_line_can(run_server, tmp_pa
     caller = Caller(run_server("kfed.db"))
     url = ("--url", caller.http.base_url)
     caller.create_aggregated(messages(8))
-    assert "4 clusters" in run("federation", "compare", "clinics", "-k", "2-6", *url)
+    compared = run("federation", "compare", "clinics", "-k", "2-6", *url)
+    assert "4 clusters" in compared
+    for one in messages(8):
+        one.save(f"{one.device_id}.kfed")
+    by_files = run("aggregate", *sorted(map(str, Path().glob("*.kfed"))), "-k", "2-6")
+    table = [line for line in by_files.splitlines() if "│" in line or "┃" in line]
+    assert "C-H" in table[0]
+    assert len(table) == 6
+    assert set(table) <= set(compared.splitlines())
     run("federation", "rename", "clinics", "0=young", "1 = old", *url)
     files = ("--report", "report.html", "--aggregation", "clusters.kfed", "--centers", "centers.csv")
     run("federation", "download", "clinics", *files, *url)

@@ -12,6 +12,7 @@ from k_worlds import sent_by, square_of_places
 from kfed.cli._states import state_text
 from kfed.coordinator.names import FOUND_HEADER
 from kfed.insight import diagnose
+from kfed.server import ComparisonWords
 
 pytestmark = pytest.mark.usefixtures("few_compared_in_module")
 
@@ -42,6 +43,9 @@ def test_the_comparison_that_is_shown_is_the_one_that_chose_the_number(caller, s
     assert (found["recommended"], found["certainty"]) == (16, expected.k_choice.certainty)
     assert found["n_clusters"] == expected.k_choice.comparison.n_clusters.tolist()
     assert found["stability"] == expected.k_choice.comparison.stability.tolist()
+    table = ComparisonWords(expected.k_choice.comparison).table()
+    assert found["table"] == {"headings": list(table.headings), "rows": list(map(list, table.rows))}
+    assert found["calinski_harabasz"] == expected.k_choice.comparison.calinski_harabasz.tolist()
     asked = {"first": 2, "last": 5}
     other = caller.http.post("/v1/federations/clinics/comparison", json=asked, headers=caller.admin).json()
     assert other["n_clusters"] == [2, 3, 4, 5]

@@ -114,6 +114,24 @@ def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(socket_ca
     assert devices.get_by_role("columnheader").all_inner_texts() == ["Device", "Arrived", "Centers", "Bytes"]
 
 
+def test_on_a_phone_the_comparison_begins_with_what_decides_and_costs_have_all_their_digits(socket_caller, open_page):
+    far = [kfed.DeviceMessage(one.device_id, one.centers * 97, one.counts, [1e5, 1e5], 9.0) for one in messages(3)]
+    socket_caller.create_aggregated(far)
+    page = open_page(socket_caller.http.base_url, viewport={"width": 375, "height": 800})
+    table = page.get_by_role("region", name="Comparison")
+    table.wait_for()
+    heads = ["k", "Stability", "Weakest", "Silhouette", "Of one cloud", "C-H", "Explained", "Cost"]
+    assert table.get_by_role("columnheader").all_inner_texts() == heads
+    found = socket_caller.http.get("/v1/federations/clinics/comparison").json()
+    row = table.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
+    assert row[-1] == f"{found['costs'][0]:,.0f}"
+    mean, low, high = found["stability"][0]
+    assert row[0] == f"{mean:.2f} ({low:.2f}\N{EN DASH}{high:.2f})"
+    is_in_sight = "(node) => node.getBoundingClientRect().right <= innerWidth"
+    assert table.get_by_role("columnheader", name="Weakest").evaluate(is_in_sight)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 CONTRAST = """
 () => {
   const value = (text) => text.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)

@@ -9,9 +9,11 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed._base.report import Notes, TextTable
 from kfed.cli._options import with_option_groups
+from kfed.cli._report import on_terminal
 from kfed.cli._states import print_state
-from kfed.cli._terminal import Force, Json, Yes, claim, number_range_or_auto, option, print_json, rich_table, say
+from kfed.cli._terminal import Force, Json, Yes, claim, number_range_or_auto, option, print_json, say
 from kfed.cli.federation import Ask, Name, app
 from kfed.cli.invitations import Device
 from kfed.errors import InvalidInputError
@@ -98,18 +100,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _compared(found: dict[str, Any]) -> list[Any]:
-    rows = []
-    for at, k in enumerate(found["n_clusters"]):
-        mean, weakest = found["stability"][at][0], found["weakest"][at]
-        rows.append(
-            (
-                f"{k} *" if k == found["recommended"] else str(k),
-                f"{found['costs'][at]:,.4g}",
-                f"{found['explained'][at]:.1%}",
-                f"{found['silhouettes'][at]:.3f}",
-                "" if mean is None else f"{mean:.2f}",
-                "" if weakest is None else f"{weakest:.2f}",
-            )
-        )
-    headings = ["k", "cost", "explained", "silhouette", "stability", "weakest"]
-    return [escape(found["conclusion"]), rich_table(None, headings, rows)]
+    """The table and the notes of `kfed aggregate -k 2-12`; a coordinator from before there was a table says less."""
+    said: dict[str, Any] = found.get("table", {"headings": [], "rows": []})
+    table = TextTable("", tuple(said["headings"]), tuple(map(tuple, said["rows"])))
+    return [escape(found["conclusion"]), *on_terminal([table, Notes(tuple(found["notes"]))])]

@@ -33,7 +33,7 @@ def tabulated(centers: Any, counts: Any, sums_of_squares: Any, spectral_deviatio
         table[:, -2] = _statistic(sums_of_squares, n_centers, "sums_of_squares")
     if spectral_deviation is not None:
         table[:, -1] = _statistic([spectral_deviation], 1, "spectral_deviation")
-    return table.astype(np.float32) if centers.dtype == np.float32 and _fits_single(table) else table
+    return table.astype(np.float32) if centers.dtype == np.float32 and fits_single(table) else table
 
 
 def _statistic(values: Any, length: int, name: str) -> Array:
@@ -46,7 +46,7 @@ def _statistic(values: Any, length: int, name: str) -> Array:
     return array
 
 
-def _fits_single(table: Array) -> bool:
+def fits_single(table: Array) -> bool:
     """Whether single precision holds every count exactly and no value overflows."""
     counts = table[:, -3]
     in_range = counts.max(initial=0) <= 2**24 and counts.min(initial=1) >= SMALLEST_SINGLE

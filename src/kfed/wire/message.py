@@ -28,7 +28,7 @@ from kfed._base import checks, files
 from kfed._base.array import Array, Length, frozen
 from kfed._base.notebook import InNotebook
 from kfed.errors import InvalidInputError, MessageError, VersionError
-from kfed.wire.center_table import N_STATISTICS, check_table, tabulated
+from kfed.wire.center_table import N_STATISTICS, check_table, fits_single, tabulated
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile
 from kfed.wire.grid import CODES, on_grid
@@ -220,6 +220,8 @@ class DeviceMessage(InNotebook, KfedFile):
         rounded = on_grid(self.known_centers, bits, by_column, self.device_id)
         details = replace(self.details or Details(), **rounded._asdict())
         table = np.concatenate([rounded.centers, self.table[:, -N_STATISTICS:]], axis=1)
+        if not by_column and fits_single(table):  # a grid is in single precision, whatever the centers were in
+            table = table.astype(np.float32)
         if details.observed is not None:
             table[:, :-N_STATISTICS][details.observed == 0] = 0
         return self.from_table(self.device_id, table, self.schema, details)

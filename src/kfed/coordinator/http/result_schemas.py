@@ -21,6 +21,13 @@ class KRange(BaseModel):
     last: Annotated[StrictInt, Field(ge=1, le=200)] = 12
 
 
+class ComparisonTable(BaseModel):
+    """Cells of text; a star marks the number that stands out."""
+
+    headings: list[str]
+    rows: list[list[str]]
+
+
 class ComparisonAnswer(BaseModel):
     """Numbers of clusters side by side; lists have an entry for each."""
 
@@ -33,12 +40,14 @@ class ComparisonAnswer(BaseModel):
     explained: Annotated[list[float], Field(description="Share of the variance that clusters explain")]
     silhouettes: list[float]
     silhouettes_of_one_cloud: list[float]
+    calinski_harabasz: list[float | None]
     stability: Annotated[
         list[list[float | None]],
         Field(description="Agreement without some devices: mean, and the range of nine in ten"),
     ]
     weakest: Annotated[list[float | None], Field(description="How often the weakest cluster comes back")]
     notes: list[str]
+    table: Annotated[ComparisonTable, Field(description="The same as `kfed aggregate -k 2-12` prints it")]
 
 
 class SectionAnswer(BaseModel):

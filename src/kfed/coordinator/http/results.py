@@ -148,6 +148,8 @@ def _compared(found: KComparison, choice: KChoice | None = None) -> bytes:
     certainty = "reliable" if found.is_sure else "none stands out" if found.recommended is None else "stands out"
     words = ComparisonWords(found)
     facts |= {"notes": list(words.notes()), "conclusion": words.conclusion().text, "certainty": certainty}
+    table = words.table()
+    facts["table"] = {"headings": table.headings, "rows": table.rows}
     if choice is not None:
         facts |= {"conclusion": str(choice), "certainty": choice.certainty}
     return json.dumps(facts).encode()

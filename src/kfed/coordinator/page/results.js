@@ -62,12 +62,19 @@ function inUse(state, found) {
   return ` ${plural(k, "cluster")} ${k === 1 ? "is" : "are"} in use${why}${found.n_clusters.includes(k) ? "" : "; not compared here"}.`;
 }
 
+// All digits before the point: a rounded 29,640 would look exact.
+function inFull(value) {
+  if (value === null) return "–";
+  return value.toLocaleString("en", Math.abs(value) >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 });
+}
+
 function comparisonTable(state, found) {
-  const heads = ["k", ...(isAdmin() ? ["Use"] : []), "Cost", "Explained", "Silhouette", "Of one cloud", "Stability", "Weakest"];
+  const heads = ["k", ...(isAdmin() ? ["Use"] : []), "Stability", "Weakest", "Silhouette", "Of one cloud", "C-H", "Explained", "Cost"];  // on a phone the last ones scroll
   const digits = (value) => (value === null ? "–" : value.toFixed(2));
   const rows = found.n_clusters.map((k, i) => {
-    const cells = [found.costs[i].toLocaleString("en", { maximumSignificantDigits: 4 }), `${(100 * found.explained[i]).toFixed(1)} %`,
-      digits(found.silhouettes[i]), digits(found.silhouettes_of_one_cloud[i]), digits(found.stability[i][0]), digits(found.weakest[i])];
+    const [mean, low, high] = found.stability[i];
+    const cells = [mean === null ? "–" : `${digits(mean)} (${digits(low)}–${digits(high)})`, digits(found.weakest[i]), digits(found.silhouettes[i]),
+      digits(found.silhouettes_of_one_cloud[i]), inFull(found.calinski_harabasz[i]), `${(100 * found.explained[i]).toFixed(1)} %`, inFull(found.costs[i])];
     const name = made("th", { scope: "row" }, String(k), k === found.recommended ? made("span", { class: "late" }, "stands out") : null);
     const choose = isAdmin() ? made("td", { class: "number" }, chooseButton(state, k)) : null;
     return made("tr", k === state.n_clusters_found ? { class: "chosen" } : {}, name, choose, ...cells.map((text) => made("td", { class: "number" }, text)));
