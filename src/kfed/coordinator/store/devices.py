@@ -138,8 +138,7 @@ class ArrivalBatch:
         tables: FirstTables,
     ) -> None:
         self._known = known
-        self._guests = guests
-        self._tables = tables
+        self._guests, self._tables = guests, tables
         self.tallies = tallies
         self._names = names
         self.new_names: dict[int, tuple[str, ...]] = {}
