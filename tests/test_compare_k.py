@@ -203,6 +203,11 @@ def test_auto_without_a_clear_number_ends_in_the_table(tmp_path, monkeypatch, cl
     assert not Path("clusters.kfed").exists()
 
 
+def test_one_number_is_nothing_to_compare(world):
+    with pytest.raises(kfed.InvalidInputError, match="n_clusters must be a range or several numbers; got 3"):
+        kfed.compare_k(world.messages(), 3)
+
+
 @pytest.mark.parametrize("text", ["0-3", "5-2", "2-", "-3", "2-x", "many"])
 def test_a_bad_range_is_refused(folder, text):
     result = run("aggregate", "device-000.kfed", f"-k={text}")
@@ -307,9 +312,16 @@ def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_ano
     monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: named)
     with pytest.warns(kfed.AggregationWarning, match="4 clusters stand out, but are not certain"):
         found = kfed.aggregate(sent)
-    assert found.k_choice.comparison.is_sure
     assert (found.n_clusters, found.k_choice.is_reliable, found.k_choice.agreement) == (4, False, False)
-    assert found.k_choice.reason.startswith("distances and cost of all centers name 7; stable when")
+    assert found.k_choice.reason.startswith("counted by the gaps between centers, there are 7; stable when")
+    compared = found.k_choice.comparison
+    assert (compared.recommended, compared.is_sure) == (4, False)
+    assert ComparisonWords(compared).conclusion().text == str(found.k_choice), "one statement, wherever it is made"
+    monkeypatch.setattr("kfed.server.comparing.choose_k", lambda *args: named)
+    alone = kfed.compare_k(sent, range(2, 7), n_resamplings=6)
+    assert (alone.is_sure, alone.doubt) == (False, "counted by the gaps between centers, there are 7")
+    assert ComparisonWords(alone).finding == found.k_choice.finding
+    assert kfed.Aggregation.from_bytes(found.to_bytes()).k_choice.comparison.doubt == compared.doubt
     assert found.k_choice.reason.endswith("k = 4 stands out among 2 to 10")
 
 
@@ -329,7 +341,8 @@ def test_where_the_silhouette_still_rises_more_numbers_are_compared_as_if_all_we
     monkeypatch.setattr("kfed.server.finding_k.MORE", range(5, 8))
     found = kfed.aggregate(sent, rule="robust").k_choice.comparison
     assert asked == [[2, 3, 4], [5, 6, 7]], "no number is compared twice"
-    assert found.to_dict() == at_once.to_dict()
+    counted = "counted by the gaps between centers, there are 100"
+    assert found.to_dict() == replace(at_once, doubt=counted).to_dict()
 
 
 def test_where_there_are_no_more_centers_the_numbers_that_were_compared_are_all(monkeypatch):

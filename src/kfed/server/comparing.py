@@ -15,13 +15,16 @@ stable and explains more, see `KComparison.recommended`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from kfed._base import checks, pool
 from kfed.errors import InvalidInputError, TooFewCentersError
 from kfed.server.algorithm2 import DEFAULT, group, rule_for
+from kfed.server.auto_k import choose_k
 from kfed.server.k_comparison import KComparison
+from kfed.server.k_doubts import doubt_about
 from kfed.server.one_cloud import silhouette_of_one_cloud
 from kfed.server.quality import GroupingQuality, RowMoments
 from kfed.server.rules import OwnRule, rule_name
@@ -76,6 +79,8 @@ def compare_k(
     """
     batch = messages if isinstance(messages, MessageBatch) else MessageBatch.of(messages)
     rule = rule_for(batch, rule_name(rule), "robust")
+    if not isinstance(n_clusters, Iterable):
+        raise InvalidInputError(f"n_clusters must be a range or several numbers; got {n_clusters!r}")
     wanted = sorted({checks.positive_integer(k, "n_clusters") for k in n_clusters})
     if not wanted:
         raise InvalidInputError("n_clusters must hold at least one number to compare; got none")
@@ -101,7 +106,7 @@ def compare_k(
     if not found:
         group(on_scale, values[0], rule, None, n_jobs, min_devices)  # raises, and says why
     possible, measured, of_one_cloud, survived = zip(*found, strict=True)
-    return KComparison(
+    compared = KComparison(
         n_clusters=np.array(possible),
         costs=np.array([one.cost for one in measured]),
         explained=np.array([one.explained for one in measured]),
@@ -117,3 +122,7 @@ def compare_k(
         largest_share=float(np.bincount(moments.owners, moments.counts).max() / moments.counts.sum()),
         inexact=moments.inexact,
     )
+    if compared.recommended is None:
+        return compared
+    counted = choose_k(on_scale, n_jobs, min_devices)
+    return replace(compared, doubt=doubt_about(compared, counted, batch, n_jobs, min_devices))

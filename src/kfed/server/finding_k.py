@@ -8,18 +8,19 @@ few groups of many clusters stand out, too, so that the distances and the cost m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from kfed.errors import TooFewCentersError
-from kfed.server.algorithm2 import group, has_summaries
-from kfed.server.auto_k import LACKING, choose_k
+from kfed.server.algorithm2 import has_summaries
+from kfed.server.auto_k import choose_k
 from kfed.server.comparing import compare_k
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
+from kfed.server.k_doubts import doubt_about
 from kfed.server.k_standards import rises_at_the_end
 from kfed.server.k_words import ComparisonWords
 from kfed.wire import MessageBatch
@@ -42,17 +43,16 @@ def find_k(batch: MessageBatch, rule: str, n_jobs: int | None = None, min_device
     if len(batch.centers) < LEAST_TO_COMPARE or (is_settled and not has_summaries(batch)):
         return choice
     try:
-        found = _compared(batch, choice.n_clusters, rule, n_jobs, min_devices)
+        found = _compared(batch, choice, rule, n_jobs, min_devices)
     except TooFewCentersError:
         return choice
-    agreement = found.best == choice.n_clusters
-    doubts = list(_doubts(found, choice, batch, n_jobs, min_devices))
+    agreement, words = found.best == choice.n_clusters, ComparisonWords(found)
     return replace(
         choice,
         n_clusters=found.best,
-        is_reliable=found.recommended is not None and not doubts,
+        is_reliable=found.is_sure,
         agreement=agreement,
-        reason="; ".join([*doubts, found.reason, ComparisonWords(found).taken_by]),
+        reason="; ".join(filter(None, [words.doubt, found.reason, words.taken_by])),
         comparison=found,
     )
 
@@ -64,13 +64,13 @@ def compare_usual(
 
     As many clusters as there are centers are left out: each center would be one.
     """
-    named = choose_k(batch.rescaled, n_jobs, min_devices).n_clusters
-    return _compared(batch, named, rule, n_jobs, min_devices, also, len(batch.centers) - 1)
+    counted = choose_k(batch.rescaled, n_jobs, min_devices)
+    return _compared(batch, counted, rule, n_jobs, min_devices, also, len(batch.centers) - 1)
 
 
 def _compared(
     batch: MessageBatch,
-    named: int,
+    counted: KChoice,
     rule: str,
     n_jobs: int | None,
     min_devices: int | None,
@@ -79,16 +79,15 @@ def _compared(
 ) -> KComparison:
     """Compare small numbers of clusters, and those around the number that distances and cost name."""
     by = "pooled" if rule == "pooled" else "robust"
+    named = counted.n_clusters
     around = range(max(2, named - BELOW), named + ABOVE + 1) if named <= MOST_NAMED else ()
     values = {k for k in (*COMPARED, *around, also) if most is None or k <= most}
     more = {k for k in MORE if most is None or k <= most} - values
     found = compare_k(batch, values, rule=by, min_devices=min_devices, n_jobs=n_jobs)
-    if not (more and rises_at_the_end(found)):
-        return found
-    try:
-        return _together(found, compare_k(batch, more, rule=by, min_devices=min_devices, n_jobs=n_jobs))
-    except TooFewCentersError:  # for any more
-        return found
+    if more and rises_at_the_end(found):
+        with suppress(TooFewCentersError):  # for any more
+            found = _together(found, compare_k(batch, more, rule=by, min_devices=min_devices, n_jobs=n_jobs))
+    return replace(found, doubt=doubt_about(found, counted, batch, n_jobs, min_devices))
 
 
 def _together(first: KComparison, second: KComparison) -> KComparison:
@@ -99,21 +98,3 @@ def _together(first: KComparison, second: KComparison) -> KComparison:
         name: np.concatenate([getattr(first, name), getattr(second, name)])[order] for name in by_k
     }
     return replace(first, **columns)
-
-
-def _doubts(
-    found: KComparison, choice: KChoice, batch: MessageBatch, n_jobs: int | None, min_devices: int | None
-) -> Iterator[str]:
-    """Say what speaks against a number that stands out."""
-    if found.recommended is None:
-        return
-    if not found.is_sure:
-        yield ComparisonWords(found).doubt
-    if found.best != choice.n_clusters:
-        yield f"distances and cost of all centers name {choice.n_clusters}"
-    elif found.is_sure:
-        labels = group(batch.rescaled, found.best, found.rule, None, n_jobs, min_devices).center_labels
-        if np.bincount(labels).min() == 1:
-            yield "a cluster is a single center, which comes back wherever its device is drawn"
-    if choice.may_lack_a_cluster:
-        yield LACKING

@@ -16,11 +16,10 @@ from kfed._base.report import Block
 from kfed.server.k_standards import (
     ABOVE_ONE_CLOUD,
     STABLE,
-    SURE,
     above_one_cloud,
     are_clearer,
+    comes_back,
     coming_back,
-    place_of,
     standing_out,
     supported,
 )
@@ -66,6 +65,8 @@ class KComparison(InNotebook):
         Share of the rows that the device with most of them has.
     inexact : str
         Why costs and explained variance are not exactly those of the rows; empty if they are.
+    doubt : str
+        What speaks against the recommended k, beside its stability; empty if nothing does.
 
     Examples
     --------
@@ -90,6 +91,7 @@ class KComparison(InNotebook):
     share_known: float
     largest_share: float = 0.0
     inexact: str = ""
+    doubt: str = ""
 
     def __post_init__(self) -> None:
         readonly_fields(self)
@@ -121,9 +123,8 @@ class KComparison(InNotebook):
 
     @property
     def is_sure(self) -> bool:
-        """Whether a k stands out whose clusters come back nearly always."""
-        found = self.recommended
-        return found is not None and bool(coming_back(self)[place_of(found, self)] >= SURE)
+        """Whether a k stands out whose clusters come back nearly always, and no other way to count is against it."""
+        return self.recommended is not None and comes_back(self.recommended, self) and not self.doubt
 
     @property
     def best(self) -> int:

@@ -18,7 +18,11 @@ _FACTS: dict[str, type | tuple[type, ...]] = {
     "share_known": (int, float),
     "largest_share": (int, float),
     "inexact": str,
+    "doubt": str,
 }
+_LATER_FACTS = {"doubt": ""}
+"""Facts that files from before lack."""
+
 _COLUMNS = tuple(one.name for one in fields(KComparison) if one.name not in _FACTS)
 
 
@@ -36,6 +40,7 @@ def restored_comparison(facts: Any, tensors: dict[str, Array]) -> KComparison | 
     """Rebuild from both; raise unless they fit together. None if a file holds no comparison."""
     if facts is None:
         return None
+    facts = {**_LATER_FACTS, **facts}
     columns: dict[str, Any] = {name: frozen(tensors[f"k_comparison_{name}"]) for name in _COLUMNS}
     values, agreements = columns["n_clusters"], columns["agreements"]
     is_sound = (

@@ -58,6 +58,11 @@ def coming_back(found: KComparison) -> Array:
     return np.asarray(np.fmin(found.weakest, found.stability[:, 0]))
 
 
+def comes_back(k: int, found: KComparison) -> bool:
+    """Whether the clusters of a k come back nearly always."""
+    return bool(coming_back(found)[place_of(k, found)] >= SURE)
+
+
 def place_of(k: int, found: KComparison) -> int:
     """Where a k stands among those that were compared."""
     return int(np.flatnonzero(found.n_clusters == k)[0])

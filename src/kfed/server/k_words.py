@@ -18,6 +18,7 @@ from kfed.server.k_standards import (
     SURE,
     above_one_cloud,
     are_clearer,
+    comes_back,
     place_of,
     rises_at_the_end,
     supported,
@@ -90,12 +91,12 @@ class ComparisonWords:
     def doubt(self) -> str:
         """Why the number that stands out is not certain; nothing if it is, or if none stands out."""
         found = self.found
-        if found.recommended is None or found.is_sure:
-            return ""
+        if found.recommended is None or comes_back(found.recommended, found):
+            return found.doubt
         at = place_of(found.recommended, found)
         agreement, weakest = float(found.stability[at, 0]), float(found.weakest[at])
         below = f"weakest cluster {weakest:.2f}" if weakest < agreement else f"agreement {agreement:.2f}"
-        return f"{below} is below {SURE:g}"
+        return "; ".join(filter(None, [f"{below} is below {SURE:g}", found.doubt]))
 
     @property
     def taken_by(self) -> str:
