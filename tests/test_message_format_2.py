@@ -276,7 +276,7 @@ def test_a_site_that_forgot_the_scale_is_told_how_all_sites_can_prepare_their_ta
         (["a", "e"], "; 'stage' of the others is missing at 'a' and 'e': add it there"),
         (
             ["a", "b", "c"],
-            "; 'stage' of 'd' and 'e' is unknown to the others: leave it out there, for example with .*--exclude stage`$",
+            "; 'stage' of 'd' and 'e' is unknown to the others: leave it out there, for example .*--exclude stage`$",
         ),
     ],
 )
