@@ -164,13 +164,20 @@ def test_the_same_report_in_a_terminal_as_json_and_as_markdown(result, tmp_path)
     assert "| column |" in to_markdown(cluster_report(result, "Clusters"))
 
 
-def test_names_of_clusters_that_do_not_exist_are_refused(result, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('{"7": "x"}', "names must be of clusters 0 to 1"),
+        ("[1]", "names must look like"),
+        ('{"0": "a", "1": "a"}', "every cluster must have a name of its own; 'a' is there twice"),
+    ],
+)
+def test_names_of_no_cluster_and_of_two_are_refused(result, tmp_path, content, problem):
     result.save(tmp_path / "clusters.kfed")
-    for content, problem in (('{"7": "x"}', "names must be of clusters 0 to 1"), ("[1]", "names must look like")):
-        (tmp_path / "names.json").write_text(content)
-        refused = run("report", tmp_path / "clusters.kfed", "--names", tmp_path / "names.json")
-        assert refused.exit_code == 1
-        assert problem in refused.stderr
+    (tmp_path / "names.json").write_text(content)
+    refused = run("report", tmp_path / "clusters.kfed", "--names", tmp_path / "names.json")
+    assert refused.exit_code == 1
+    assert problem in refused.stderr
 
 
 def test_a_cluster_without_centers_has_a_profile_too():

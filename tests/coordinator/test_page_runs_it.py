@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from coordinators import ADMIN, MEANS, SECRET, Caller, message, messages
 from test_page import open_page  # noqa: F401
@@ -301,3 +302,16 @@ def test_twelve_clusters_of_many_devices_are_told_apart_on_a_phone_too(socket_ca
     assert len(set(colours)) == 12
     assert page.evaluate(OVERLAPS) == [12, 0]
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_that_no_number_stands_out_is_said_once(socket_caller, signed_in, few_compared):
+    rng = np.random.default_rng(0)
+    sent = [kfed.cluster_device(rng.normal(size=(200, 2)), None, random_state=0).to_message(name) for name in "abc"]
+    reason = socket_caller.create_aggregated(sent, n_clusters=None)["reason"]
+    assert reason.startswith("no number of clusters stands out")
+    page = signed_in(socket_caller, "#/clinics")
+    page.get_by_role("region", name="Comparison").wait_for()
+    page.get_by_role("heading", name="Where they live").wait_for()
+    why = reason.split(": ", 1)[1]
+    assert page.locator("#main").inner_text().count(why) == 1
+    assert "No number of clusters stands out (2 at best)." in page.locator("#compare").inner_text()

@@ -89,4 +89,7 @@ def _names(path: Path) -> dict[int, str]:
         raise InvalidInputError(f"{path}: names must be JSON; this file is not") from error
     if not isinstance(content, dict) or not all(key.isdecimal() and isinstance(content[key], str) for key in content):
         raise InvalidInputError(f'{path}: names must look like {{"0": "young", "1": "retired"}}')
-    return {int(key): value for key, value in content.items()}
+    names = {int(key): value for key, value in content.items()}
+    if repeated := [name for name in names.values() if list(names.values()).count(name) > 1]:
+        raise InvalidInputError(f"{path}: every cluster must have a name of its own; {repeated[0]!r} is there twice")
+    return names

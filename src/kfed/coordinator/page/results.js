@@ -48,17 +48,24 @@ function show(state, found, tools) {
     tools.querySelector("#compare-last").value = Math.max(found.n_clusters.at(-1), 12);
   }
   const chart = made("div", { class: "chart" }), hadFocus = get("compare").contains(document.activeElement);
-  get("compare").replaceChildren(made("p", { class: found.certainty === "reliable" ? "good" : "open" }, `${found.conclusion.replace(/^no /, "No ")}.${inUse(state, found)}`),
+  get("compare").replaceChildren(made("p", { class: found.certainty === "reliable" ? "good" : "open" }, `${concluded(state, found).replace(/^no /, "No ")}.${inUse(state, found)}`),
     chart, comparisonTable(state, found), made("details", {}, made("summary", {}, "How to read this"), made("ul", {}, ...found.notes.map((text) => made("li", {}, `${text[0].toUpperCase()}${text.slice(1)}.`)))), tools ?? "");
   drawComparison(chart, found, state.n_clusters_found);
   if (hadFocus) get("compare").querySelector("[role=region]").focus();
+}
+
+// A notice at the top of the page says the same in full.
+const isSaid = (state, text) => state.notices.some((notice) => notice.text === text);
+
+function concluded(state, found) {
+  return isSaid(state, found.conclusion) ? found.conclusion.split(": ")[0] : found.conclusion;
 }
 
 // The number in use, where it is another one than the comparison names.
 function inUse(state, found) {
   const k = state.n_clusters_found;
   if (k === null || k === found.best) return "";
-  const why = state.reason ? ` (${state.reason})` : "";
+  const why = state.reason && !isSaid(state, state.reason) ? ` (${state.reason})` : "";
   return ` ${plural(k, "cluster")} ${k === 1 ? "is" : "are"} in use${why}${found.n_clusters.includes(k) ? "" : "; not compared here"}.`;
 }
 
@@ -105,7 +112,7 @@ export async function renderResult(state) {
     const found = await ask("GET", at(state.name, "result"));
     if (key !== shown) return;
     const hadFocus = get("result").contains(document.activeElement);
-    get("result").replaceChildren(namesForm(state, found), ...found.sections.flatMap(section));
+    get("result").replaceChildren(namesForm(state, found), ...unsaid(state, found.sections).flatMap(section));
     if (hadFocus) get("result").querySelector("summary").focus();
   } catch (error) {
     if (key === shown) get("result").replaceChildren(made("p", { class: "quiet" }, error.message));
@@ -128,6 +135,13 @@ function namesForm(state, found) {
   };
   return made("details", { class: "names" }, made("summary", {}, "Name the clusters"),
     made("form", { submit: work }, made("div", { class: "named-all" }, ...fields), made("button", { class: "small" }, "Save names")));
+}
+
+// Sections without the notes that are notices at the top of the page.
+function unsaid(state, sections) {
+  const isNew = (one) => one.kind !== "notes" || one.texts.length > 0;
+  const rest = (one) => (one.kind === "notes" ? { ...one, texts: one.texts.filter((text) => !isSaid(state, text)) } : one);
+  return sections.map((part) => ({ ...part, blocks: part.blocks.map(rest).filter(isNew) })).filter((part) => part.blocks.length);
 }
 
 // The first sections are about all clusters; those about a single one are opened by who wants to read them.
