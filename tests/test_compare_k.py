@@ -188,8 +188,8 @@ def test_why_a_number_was_taken_is_said_once(tmp_path, monkeypatch, cloud):
     clear = run("aggregate", *sorted(tmp_path.glob("clear-*.kfed")), "-o", "clear.out")
     doubtful = run("aggregate", *sorted(tmp_path.glob("cloud-*.kfed")), "-o", "cloud.out")
     assert clear.output.count("stable when devices are resampled") == 1
-    assert doubtful.output.count("no k is clearly better than one cloud") == 1
-    assert "no k is clearly better than one cloud" in doubtful.stderr
+    assert doubtful.output.count("no k is clearly better than one group") == 1
+    assert "no k is clearly better than one group" in doubtful.stderr
 
 
 def test_auto_without_a_clear_number_ends_in_the_table(tmp_path, monkeypatch, cloud):

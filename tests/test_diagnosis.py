@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,8 +8,9 @@ import pytest
 import kfed
 from consoles import invoked as run
 from kfed._base import figures
-from kfed.insight import assessment, diagnose, diagnose_data, diagnosis, plot_traversal
+from kfed.insight import assessment, cluster_report, diagnose, diagnose_data, diagnosis, plot_traversal
 from kfed.server import Without
+from test_k_words import clusters_of
 from worlds import mixture_world
 
 
@@ -122,6 +124,44 @@ def test_a_number_of_clusters_that_centers_do_not_show_is_warned_of(world):
     found = diagnose(kfed.aggregate(world.messages(), 6))
     assert any(text.startswith("6 clusters were asked for, but the centers clearly show 9") for text in found.warnings)
     assert not any("were asked for" in text for text in diagnose(kfed.aggregate(world.messages(), 9)).warnings)
+
+
+def test_another_number_than_the_one_that_stands_out_is_warned_of_without_contradiction(world):
+    sent = world.messages()
+    choice = kfed.choose_n_clusters(sent)
+    compared = kfed.compare_k(sent, range(7, 11), n_resamplings=4)
+    six = kfed.aggregate(sent, 6)
+    outstanding = replace(choice, is_reliable=False, comparison=compared, reason="because")
+    assert list(diagnosis._doubts_about_k(six, outstanding)) == [
+        "6 clusters were asked for; 9 clusters stand out, but are not certain: because"
+    ]
+    none = replace(choice, n_clusters=2, is_reliable=False, comparison=None, reason="because")
+    assert list(diagnosis._doubts_about_k(six, none)) == [
+        "6 clusters were asked for, and no number of clusters stands out (2 at best): because"
+    ]
+    one = kfed.aggregate(sent, 1)
+    assert list(diagnosis._doubts_about_k(one, none)) == [], "that none stands out is no doubt about one"
+    assert next(diagnosis._doubts_about_k(one, choice)).startswith("1 cluster was asked for, but the centers")
+
+
+@pytest.mark.parametrize("is_unstable", [False, True])
+def test_a_number_that_is_not_certain_is_said_once_and_beside_instability_as_an_average(monkeypatch, is_unstable):
+    found = clusters_of("stands out")
+    kept = [Without("0", 0.7 if is_unstable else 1.0), Without("1", 1.0)]
+    monkeypatch.setattr(assessment, "without_each", lambda _: kept)
+    judged = diagnose(found)
+    page = str(judged.report("clusters").sections[:2])
+    assert page.count("4 clusters stand out, but are not certain") == 1
+    assert ("on average over devices that are left out, though, 4 clusters stand out" in page) == is_unstable
+    report = str(cluster_report(found, "clusters").sections[1])
+    assert ("unstable: without '0', 30% of the rows of others change their cluster" in report) == is_unstable
+    assert report.count("though, 4 clusters stand out") == is_unstable
+
+
+def test_pictures_fit_on_phones_and_have_a_margin_on_dark_pages(clusters):
+    page = diagnose(kfed.Aggregation.load(clusters)).to_html("clusters").decode()
+    assert "min-width: 30rem" not in page
+    assert "figure img { padding: .6rem; }" in page
 
 
 def test_more_clusters_than_centers_could_show_are_said_to_be_too_many_to_judge():

@@ -17,7 +17,7 @@ from test_compare_k import sites_of_four_groups
 SAID = {
     "reliable": "4 clusters: stable when devices are resampled",
     "stands out": "4 clusters stand out, but are not certain: weakest cluster 0.87 is below 0.9; stable",
-    "none stands out": "no number of clusters stands out (2 at best): no k is clearly better than one cloud",
+    "none stands out": "no number of clusters stands out (2 at best): no k is clearly better than one group",
 }
 
 

@@ -1,9 +1,11 @@
 """What a notebook shows of a value: escaped HTML that says what it is, and data frames."""
 
 import numpy as np
+import pandas as pd
 
 import kfed
 from kfed.server import Optimality
+from kfed.site import cluster_file
 from kfed.wire import Column, Details, FeatureSchema
 
 
@@ -53,6 +55,15 @@ def test_centers_and_comparisons_are_data_frames(world, result):
     compared = kfed.compare_k(world.messages(), [2, 4], n_resamplings=2).to_frame()
     assert compared.index.tolist() == [2, 4]
     assert compared.loc[4, "costs"] < compared.loc[2, "costs"]
+
+
+def test_dates_of_centers_are_dates():
+    days = pd.date_range("2026-01-01", periods=40)
+    frame = pd.DataFrame({"x": np.sin(np.arange(40)), "day": days.strftime("%Y-%m-%d")})
+    profile = kfed.aggregate([cluster_file(frame, 1, "a").to_message()], 1).profile()
+    in_csv = [record["mean"] for record in profile.rows() if record["column"] == "day"]
+    assert profile.centers_frame()["day"].tolist() == in_csv
+    assert in_csv[0].startswith("2026-01-")
 
 
 def test_an_aggregation_and_a_comparison_can_be_drawn(world, result, tmp_path):

@@ -12,7 +12,17 @@ from kfed._base import text
 from kfed._base.array import Array
 from kfed._base.report import Conclusion, TextTable
 from kfed.errors import InvalidInputError
-from kfed.server import Aggregation, Optimality, RowMoments, Without, gaps_between, misfits, nearest_pair, without_each
+from kfed.server import (
+    Aggregation,
+    KChoice,
+    Optimality,
+    RowMoments,
+    Without,
+    gaps_between,
+    misfits,
+    nearest_pair,
+    without_each,
+)
 
 APART, OVERLAPPING = 4.0, 2.0
 """Standard deviations between two clusters from which hardly any row is in doubt, and below which many are: of two
@@ -93,19 +103,26 @@ class Assessment:
         found = self.aggregation
         return found.settings.rounds == 1 and len(found.messages.centers) < 2 * found.n_clusters + 1
 
+    @property
+    def instability(self) -> str:
+        """What changes without the device that clusters depend on most; nothing unless many rows do."""
+        worst = self.worst_without
+        if worst is None or not self.is_unstable or self.has_too_few_centers or self.aggregation.n_clusters == 1:
+            return ""
+        kept = f"{1 - worst.share_kept:.0%} of the rows of others change their cluster"
+        return f"unstable: without {worst.device_id!r}, {kept}"
+
     def conclusion(self) -> Conclusion:
         """The answer in one sentence, and what it means."""
-        worst, pair = self.worst_without, nearest_pair(self.gaps)
+        pair = nearest_pair(self.gaps)
         if self.aggregation.n_clusters == 1:
             return Conclusion("one cluster: all rows are in it", None)
         if self.has_too_few_centers:
             centers = text.plural(len(self.aggregation.messages.centers), "center")
             k = text.plural(self.aggregation.n_clusters, "cluster")
             return Conclusion(f"too few centers to tell: {centers} for {k}", None, tuple(self._sentences()))
-        if worst is not None and self.is_unstable:
-            kept = f"{1 - worst.share_kept:.0%} of the rows of others change their cluster"
-            said = f"unstable: without {worst.device_id!r}, {kept}"
-            return Conclusion(said, False, tuple(filter(None, [self._apart(), *self._sentences()])))
+        if self.instability:
+            return Conclusion(self.instability, False, tuple(filter(None, [self._apart(), *self._sentences()])))
         if pair is None:
             return Conclusion("stable, but how far apart is not known", None, tuple(self._sentences()))
         gap = self.gaps[pair]
@@ -218,3 +235,18 @@ def optimality_if_known(aggregation: Aggregation) -> Optimality | None:
         return aggregation.optimality()
     except InvalidInputError:
         return None
+
+
+def warnings_of(aggregation: Aggregation, assessment: Assessment) -> list[str]:
+    """What the notices of an aggregation say; where one device decides, that stability is one over many devices."""
+    return [
+        on_average(notice.text, aggregation.k_choice, assessment) if notice.code == "unsure k" else notice.text
+        for notice in aggregation.notices
+    ]
+
+
+def on_average(said: str, choice: KChoice | None, assessment: Assessment) -> str:
+    """What is said of a number that stands out, beside clusters that a single device changes."""
+    if choice is None or not (choice.stands_out and assessment.instability):
+        return said
+    return f"on average over devices that are left out, though, {said}"

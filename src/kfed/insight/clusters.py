@@ -14,8 +14,8 @@ from kfed._base import text
 from kfed._base.report import Block, GreyPictures, HeatTable, Notes, Paragraph, Report, Section
 from kfed._version import __version__
 from kfed.errors import InvalidInputError
-from kfed.insight.assessment import optimality_if_known
-from kfed.server import Aggregation, Profile, RowMoments
+from kfed.insight.assessment import Assessment, warnings_of
+from kfed.server import Aggregation, Profile
 
 FULL_HEAT = 2.0
 """Standard deviations from the average at which a colour is full."""
@@ -48,9 +48,10 @@ def cluster_report(
     profile = profile or aggregation.profile()
     called = _names(names or {}, profile.n_clusters)
     shape = _shape(image_shape, profile)
-    warnings = tuple(notice.text for notice in aggregation.notices)
+    assessment = Assessment.of(aggregation)
+    warnings = (*filter(None, [assessment.instability]), *warnings_of(aggregation, assessment))
     sections = [
-        Section("", tuple(_summary(aggregation, profile, called, is_image=shape is not None))),
+        Section("", tuple(_summary(assessment, profile, called, is_image=shape is not None))),
         *([Section("Look at this first", (Notes(warnings, "warning"),))] if warnings else []),
         *([Section("Mean images", (_images(profile, called, shape),))] if shape else []),
         *([] if shape else [Section("What sets clusters apart", (_heatmap(profile, called),))]),
@@ -102,10 +103,8 @@ def _shape(given: tuple[int, int] | None, profile: Profile) -> tuple[int, int] |
     return (side, side) if is_square and all(map(_PIXEL.fullmatch, profile.names)) else None
 
 
-def _summary(aggregation: Aggregation, profile: Profile, called: Sequence[str], *, is_image: bool) -> Iterator[Block]:
+def _summary(found: Assessment, profile: Profile, called: Sequence[str], *, is_image: bool) -> Iterator[Block]:
     """A few plain sentences."""
-    moments = RowMoments.of(aggregation.messages)
-    explained = moments.quality(aggregation.center_labels, aggregation.n_clusters).explained
     largest, smallest = int(profile.shares.argmax()), int(profile.shares.argmin())
     n_rows, n_devices = round(float(profile.sizes.sum())), int(np.count_nonzero(profile.rows_on_devices.any(axis=1)))
     sentences = [
@@ -117,12 +116,10 @@ def _summary(aggregation: Aggregation, profile: Profile, called: Sequence[str], 
             f"The largest is {called[largest]} with {_percent(profile.shares[largest])} of the rows, the smallest "
             f"{called[smallest]} with {_percent(profile.shares[smallest])}."
         )
-    of_what = (
-        "the rows" if moments.has_squares else "the device centers (devices did not say how far their rows spread)"
-    )
-    share = f"{moments.about}{_percent(explained)}"
+    of_what = "the rows" if found.has_squares else "the device centers (devices did not say how far their rows spread)"
+    share = f"{found.about}{_percent(found.explained)}"
     sentences.append(f"Which cluster a row is in explains {share} of the variance of {of_what}.")
-    bound = optimality_if_known(aggregation)
+    bound = found.optimality
     if bound is not None and np.isfinite(bound.ratio):
         sentences.append(text.sentence(bound.conclusion().text))
     yield Paragraph(" ".join(sentences))

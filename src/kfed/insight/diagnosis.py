@@ -15,7 +15,7 @@ import numpy as np
 from kfed._base import text
 from kfed._base.report import Block, Conclusion, Notes, Plot, Report, Section, TextTable, fact_table
 from kfed._version import __version__
-from kfed.insight.assessment import Assessment
+from kfed.insight.assessment import Assessment, on_average, warnings_of
 from kfed.insight.html import to_html
 from kfed.server import Aggregation, KChoice, choose_k, find_k, plot_centers, plot_k_choice
 from kfed.theory import Certificate, Judgement
@@ -149,12 +149,13 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     shows_k = choice.is_reliable or aggregation.settings.rounds == 1  # second messages have one center for each cluster
     doubts = tuple(_doubts_about_k(aggregation, choice)) if shows_k else ()
     assessment = Assessment.of(aggregation)
+    is_said = any(notice.code == "unsure k" for notice in aggregation.notices)
     warnings = [notice.text for notice in aggregation.notices]
     return Diagnosis(
         certificate.verdict,
         certificate.is_guaranteed,
-        _evidence(choice, assessment) if shows_k and not doubts else "",
-        (*warnings, *doubts),
+        _evidence(choice, assessment) if shows_k and not doubts and not is_said else "",
+        (*warnings_of(aggregation, assessment), *doubts),
         tuple(certificate.facts()),
         (*_pairs(certificate), _clusters(aggregation, certificate)),
         tuple(_plots(aggregation, certificate, choice)),
@@ -189,9 +190,7 @@ def diagnose_data(report: SeparationReport) -> Diagnosis:
 
 
 def _evidence(choice: KChoice, assessment: Assessment) -> str:
-    if not (assessment.is_unstable and choice.is_reliable):
-        return f"the centers show {choice}"
-    return f"on average over devices that are left out, though, the centers show {choice}"
+    return on_average(f"the centers show {choice}" if choice.is_reliable else str(choice), choice, assessment)
 
 
 def _other_measure(assessment: Assessment) -> Iterator[str]:
@@ -216,16 +215,18 @@ def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
     """Say where the centers themselves show another number of clusters than was asked for."""
     if choice.n_clusters == aggregation.n_clusters:
         return
-    shown = f"{choice.n_clusters:,} cluster{'s' * (choice.n_clusters != 1)}"
-    asked = f"{aggregation.n_clusters:,} clusters were asked for, but the centers"
+    shown = text.plural(choice.n_clusters, "cluster")
+    asked = text.plural(aggregation.n_clusters, "cluster was asked for", "clusters were asked for")
     most = len(choice.ratios) + 1
     if aggregation.n_clusters > most:
-        yield f"{asked} are too few to tell: they can show at most {most:,}"
+        yield f"{asked}, but the centers are too few to tell: they can show at most {most:,}"
         return
     if choice.is_reliable:
-        yield f"{asked} clearly show {shown}: {choice.reason}"
-    else:
-        yield f"{asked} show them no more clearly than any other number ({shown} at best): {choice.reason}"
+        yield f"{asked}, but the centers clearly show {shown}: {choice.reason}"
+    elif choice.stands_out:
+        yield f"{asked}; {choice.finding}: {choice.reason}"
+    elif aggregation.n_clusters > 1:  # that no number stands out is what one cluster looks like
+        yield f"{asked}, and {choice.finding}: {choice.reason}"
 
 
 def _pairs(judged: Judgement) -> Iterator[TextTable]:

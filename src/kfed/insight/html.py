@@ -39,8 +39,8 @@ th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); tex
 th { font-weight: 600; }
 td.number, th.number { text-align: right; white-space: nowrap; padding-left: .5rem; }
 figure { margin: 1rem 0; }
-figure img { display: block; width: 100%; min-width: 30rem; max-width: 54rem; height: auto; border-radius: .3rem;
-  background: #fff; }
+figure img { display: block; width: 100%; max-width: 54rem; height: auto; border-radius: .3rem; background: #fff; }
+@media (prefers-color-scheme: dark) { figure .scroll { background: none; } figure img { padding: .6rem; } }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }
 .tally { font-size: 1.1rem; font-weight: 600; }
 nav { display: flex; flex-wrap: wrap; gap: .4rem .5rem; margin: 1.2rem 0; }
@@ -61,7 +61,7 @@ dd { margin: 0; }
 .scroll th:first-child, .scroll td:first-child { position: sticky; left: 0; background: var(--page); }
 .pictures { display: flex; flex-wrap: wrap; gap: .8rem; margin: .8rem 0; }
 .pictures figure { margin: 0; width: 7rem; }
-.pictures img { width: 7rem; min-width: 0; height: auto; image-rendering: pixelated; border: 1px solid var(--line); }
+.pictures img { width: 7rem; padding: 0; height: auto; image-rendering: pixelated; border: 1px solid var(--line); }
 @media (max-width: 40rem) { main { padding: 1rem .75rem 3rem; } table { font-size: .75rem; width: 100%; }
   th, td { padding: .25rem .15rem .25rem 0; } td.number, th.number { padding-left: .2rem; white-space: normal; }
   .scroll th:first-child, .scroll td:first-child { min-width: 4.5rem;

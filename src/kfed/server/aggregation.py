@@ -108,7 +108,11 @@ class Aggregation(Questions, KfedFile):
 
     @property
     def cluster_centers(self) -> Array:
-        """Means mu(tau_r) of the global clusters, (n_clusters, n_features), in the units that devices sent."""
+        """Means mu(tau_r) of the global clusters, (n_clusters, n_features), in the units that devices sent.
+
+        Where devices do not tell an average, the mean of all stands in for it, so that these are not exactly the means
+        over told cells that `profile` shows.
+        """
         centers = self.grouping.cluster_centers
         return centers if self.scale is None else readonly(self.scale.undo(centers))
 

@@ -83,7 +83,7 @@ class ComparisonWords:
         at = place_of(found.recommended, found)
         return (
             f"stable when devices are resampled (agreement {found.stability[at, 0]:.2f}, weakest cluster "
-            f"{found.weakest[at]:.2f}), and clearer than one cloud without clusters (silhouette "
+            f"{found.weakest[at]:.2f}), and clearer than one group without any clusters inside (silhouette "
             f"{found.silhouettes[at]:.2f} against {found.silhouettes_of_one_cloud[at]:.2f})"
         )
 
@@ -147,7 +147,7 @@ class ComparisonWords:
         resamplings = text.plural(found.agreements.shape[1], "resampling")
         yield (
             "expl. is the share of the variance that clusters explain, silh. the silhouette, cloud the silhouette of "
-            "one cloud without clusters, C-H the Calinski-Harabasz index"
+            "one group without any clusters inside, C-H the Calinski-Harabasz index"
         )
         yield (
             f"stability is the agreement (adjusted Rand index) with {resamplings} of the devices, with the range of "
@@ -163,14 +163,14 @@ def _why_none(found: KComparison) -> str:
     may_be = supported(found)
     if not are_clearer(found)[may_be].any():
         return (
-            "no k is clearly better than one cloud without clusters: the silhouette is at most "
+            "no k is clearly better than one group without any clusters inside: the silhouette is at most "
             f"{max(above_one_cloud(found)[may_be].max(), 0):.3f} higher, and {ABOVE_ONE_CLOUD:g} would be clear"
         )
     at = place_of(found.best, found)
     return (
-        "no k that is clearer than one cloud has stable clusters when devices are resampled; best is "
-        f"k = {found.best} (agreement {found.stability[at, 0]:.2f}, weakest cluster {found.weakest[at]:.2f}; "
-        f"{STABLE:g} would be stable)"
+        "no k that is clearer than one group without any clusters inside has stable clusters when devices are "
+        f"resampled; best is k = {found.best} (agreement {found.stability[at, 0]:.2f}, weakest cluster "
+        f"{found.weakest[at]:.2f}; {STABLE:g} would be stable)"
     )
 
 

@@ -177,11 +177,16 @@ class Profile(InNotebook):
         return data_frame({key: [record[key] for record in records] for key in records[0]}, ["cluster", "column"])
 
     def centers_frame(self) -> pandas.DataFrame:
-        """A data frame of the means, with a row for each cluster and its size as ``(rows)``; needs pandas."""
+        """A data frame of the means, with a row for each cluster and its size as ``(rows)``; needs pandas.
+
+        Means of dates are dates such as 2026-01-31.
+        """
+        days = zip(self.names, self.means.T, self.is_date, strict=True)
+        means = {name: list(map(_dated, own)) if are_dates else own for name, own, are_dates in days}
         columns = {
             "cluster": range(self.n_clusters),
             "(rows)": self.sizes,
-            **dict(zip(self.names, self.means.T, strict=True)),
+            **means,
         }
         return data_frame(columns, "cluster")
 
@@ -195,6 +200,11 @@ class Profile(InNotebook):
             (str(r), f"{self.sizes[r]:,.0f}", f"{self.shares[r]:.1%}", self.in_words(r)) for r in range(self.n_clusters)
         )
         yield TextTable("", heads, rows, n_words=4)
+
+
+def _dated(day: float) -> float | str:
+    """A day as a date, or as it is if it is not known or in no year."""
+    return day if np.isnan(day) else date_of(day) or day
 
 
 def _moments(members: Array, centers: Array, observed: Array, squares: Array | None) -> tuple[Array, Array, Array]:
