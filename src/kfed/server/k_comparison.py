@@ -20,8 +20,8 @@ from kfed.server.k_standards import (
     are_clearer,
     comes_back,
     coming_back,
+    have_centers,
     standing_out,
-    supported,
 )
 from kfed.server.k_words import ComparisonWords
 
@@ -135,7 +135,7 @@ class KComparison(InNotebook):
         """
         if self.recommended is not None:
             return self.recommended
-        may_be = supported(self)
+        may_be = have_centers(self)
         if not (are_clearer(self) & may_be).any():
             return int(self.n_clusters[0])
         apart = above_one_cloud(self) / ABOVE_ONE_CLOUD

@@ -39,7 +39,7 @@ def are_clearer(found: KComparison) -> Array:
     return np.asarray(above_one_cloud(found) >= ABOVE_ONE_CLOUD)
 
 
-def supported(found: KComparison) -> Array:
+def have_centers(found: KComparison) -> Array:
     """Whether there are two device centers for each cluster of each k, as a mask; all are if no k has so many.
 
     A cluster of a single center has no spread between centers, so that silhouettes rise to 1 as k nears their number.

@@ -19,9 +19,9 @@ from kfed.server.k_standards import (
     above_one_cloud,
     are_clearer,
     comes_back,
+    have_centers,
     place_of,
     rises_at_the_end,
-    supported,
 )
 from kfed.server.quality import LEAST_KNOWN
 
@@ -55,11 +55,12 @@ def ranges(values: Array) -> str:
 
     Examples
     --------
-    >>> ranges(np.array([2, 3, 4, 17, 18])), ranges(np.array([2]))
-    ('2 to 4 and 17 to 18', '2')
+    >>> ranges(np.array([2, 3, 4, 17, 18])), ranges(np.array([2])), ranges(np.array([2, 4, 8, 16]))
+    ('2 to 4 and 17 to 18', '2', '2, 4, 8 and 16')
     """
     runs = np.split(values, np.flatnonzero(np.diff(values) > 1) + 1)
-    return " and ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), words[-1]])
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class ComparisonWords:
         best, compared = self.found.best, ranges(self.found.n_clusters)
         if self.found.recommended is not None:
             return f"k = {best} stands out among {compared}"
-        if not (are_clearer(self.found) & supported(self.found)).any():
+        if not (are_clearer(self.found) & have_centers(self.found)).any():
             return f"k = {best} is the smallest of {compared}, and others are clearer by chance alone"
         and_stability = " and stability" if np.isfinite(self.found.agreements).any() else ""
         return f"k = {best} is the best of {compared} by silhouette{and_stability}"
@@ -160,7 +161,7 @@ def _why_none(found: KComparison) -> str:
         return "all centers are from one device, so stability across devices is unknown"
     if found.largest_share > MOST_HELD:
         return f"one device has {found.largest_share:.0%} of the rows, so resampling the others says little"
-    may_be = supported(found)
+    may_be = have_centers(found)
     if not are_clearer(found)[may_be].any():
         return (
             "no k is clearly better than one group without any clusters inside: the silhouette is at most "

@@ -183,11 +183,7 @@ class Profile(InNotebook):
         """
         days = zip(self.names, self.means.T, self.is_date, strict=True)
         means = {name: list(map(_dated, own)) if are_dates else own for name, own, are_dates in days}
-        columns = {
-            "cluster": range(self.n_clusters),
-            "(rows)": self.sizes,
-            **means,
-        }
+        columns: dict[str, Any] = {"cluster": range(self.n_clusters), "(rows)": self.sizes, **means}
         return data_frame(columns, "cluster")
 
     def plot(self, path: str | os.PathLike[str] | None = None, ax: Axes | None = None) -> Axes:
