@@ -182,7 +182,7 @@ class Profile(InNotebook):
         Means of dates are dates such as 2026-01-31.
         """
         days = zip(self.names, self.means.T, self.is_date, strict=True)
-        means = {name: list(map(_dated, own)) if are_dates else own for name, own, are_dates in days}
+        means: dict[str, Any] = {name: list(map(_dated, own)) if are_dates else own for name, own, are_dates in days}
         columns = {
             "cluster": range(self.n_clusters),
             "(rows)": self.sizes,
