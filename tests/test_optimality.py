@@ -154,6 +154,9 @@ def test_a_table_sends_its_scatter_with_moments(tmp_path, monkeypatch):
     sent = [kfed.DeviceMessage.load(f"{name}.kfed") for name in ("north", "south")]
     assert 1 <= kfed.aggregate(sent, 2).optimality().ratio < 5
     assert "spread in every direction" in CliRunner().invoke(app, ["inspect", "north.kfed"]).stdout
+    np.savetxt("east.csv", rng.normal(size=(400, 4)), delimiter=",", header="a,b,c,d", comments="")
+    assert CliRunner().invoke(app, ["device", "east.csv", "--moments"]).exit_code == 0
+    assert kfed.DeviceMessage.load("east.kfed").details.scatter is not None
     (tmp_path / "holes.csv").write_text("a,b\n" + "1,2\n3,\n5,6\n7,8\n" * 5)
     refused = CliRunner().invoke(app, ["device", "holes.csv", "-k", "1", "--moments"])
     assert refused.exit_code == 1

@@ -12,6 +12,7 @@ from kfed.device import (
     check_max_bytes,
     cluster_columns,
     cluster_device,
+    coarse_enough,
     fitting,
 )
 from kfed.errors import InvalidInputError
@@ -57,7 +58,7 @@ def clustered(
 
     ids = owners_of(table)
 
-    def cluster(most: int) -> LocalClustering:
+    def once(most: int) -> LocalClustering:
         given: dict[str, Any] = how | {"ids": ids, "max_local_clusters": most}
         if table.schema is None:
             found = cluster_device(table, n_local_clusters, small_clusters=small_clusters, **given)
@@ -65,6 +66,9 @@ def clustered(
             found = cluster_columns(table.values, table.schema, n_local_clusters, **given)
         found = with_table_moments(found, table) if moments else found
         return found if max_bytes is None else replace(found, max_bytes=max_bytes)
+
+    def cluster(most: int) -> LocalClustering:
+        return coarse_enough(once, most) if moments else once(most)
 
     def message_of(found: LocalClustering) -> DeviceMessage:
         return replace(found, _sent_as=set()).to_message(how["device_id"], bits=bits)
