@@ -71,7 +71,8 @@ def read_messages(
                 results.append((path, f"{path}: {RESULTS[type(message)]}, not a message"))
                 continue
             if max_epsilon is not None:
-                check_promise(message.details and message.details.promise, max_epsilon, repr(message.device_id))
+                promise = None if message.details is None else message.details.promise
+                check_promise(promise, max_epsilon, repr(message.device_id))
         except (MessageError, InvalidInputError, OSError) as error:
             if not skip_bad:
                 raise
