@@ -20,7 +20,7 @@
 
     KFedWarning (UserWarning)              something that is not an error needs a look; `code` says what
     ├── AggregationWarning                 the clusters need a look before anyone relies on them
-    ├── NotConvergedWarning                a device was cut short; scikit-learn's ConvergenceWarning, too (kfed.device)
+    ├── NotConvergedWarning                a device was cut short; scikit-learn's, too, if that is imported
     ├── PrivacyWarning                     a private message would promise, or say, less than it seems to
     └── TableWarning                       a table of a site, or of new rows, needs a look
 

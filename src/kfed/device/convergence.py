@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -10,6 +11,7 @@ from contextvars import ContextVar
 from kfed._base.context import true_within
 from kfed._base.text import plural
 from kfed.device.clustering import LocalClustering
+from kfed.errors import KFedWarning
 
 _CALLER_TELLS: ContextVar[bool] = ContextVar("caller_tells", default=False)
 
@@ -26,8 +28,15 @@ def warn_unless_converged(found: Sequence[LocalClustering], max_iterations: int)
     """
     n_unsettled = sum(not own.converged and not own.is_summary for own in found)
     if n_unsettled and not _CALLER_TELLS.get():
-        from kfed.device.not_converged import NotConvergedWarning
-
         who = "this device" if len(found) == 1 else f"{n_unsettled:,} of {plural(len(found), 'device')}"
         words = f"{who} stopped at max_iterations={max_iterations} before converging: increase max_iterations"
-        warnings.warn(NotConvergedWarning(words, "not converged"), stacklevel=3)
+        warnings.warn(_kind_of_warning()(words, "not converged"), stacklevel=3)
+
+
+def _kind_of_warning() -> type[KFedWarning]:
+    """scikit-learn's warning, too, but only if it is imported already, as it is for all who filter by its class."""
+    if "sklearn" not in sys.modules:
+        return KFedWarning
+    from kfed.device.not_converged import NotConvergedWarning
+
+    return NotConvergedWarning
