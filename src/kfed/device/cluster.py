@@ -82,8 +82,8 @@ def cluster_device(
         that can spare them, and what is sent is the mean of all these. Labels, centers and counts here stay as they
         are. It helps where many clusters are small; a single point far from all others is better withheld.
     max_iterations : int
-        The largest number of Lloyd steps; they end earlier once nothing changes. A `KFedWarning`, which is also
-        scikit-learn's ``ConvergenceWarning``, says if there were too few, but not of a summary.
+        The largest number of Lloyd steps; they end earlier once nothing changes. A `KFedWarning` says if there
+        were too few, but not of a summary; if scikit-learn is imported, it is its ``ConvergenceWarning``, too.
     measure_deviation : bool
         Also measure the spectral deviation, which the server's certificate needs. With up to 32 features, or points,
         it is exact; otherwise it is an upper estimate, at most 4 % too high. With more
