@@ -89,5 +89,17 @@ def test_the_page_of_the_documentation_has_tables_that_hold_and_pictures_beside_
     assert "](page/toy.png)" in text
 
 
+def test_the_page_keeps_sections_without_results_once_and_says_that_they_are_of_an_earlier_version(outcomes, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Old\n\n## table2\n\nk-FED leads.\n\n## toy\n\nold toy\n\n## no experiment\n\ngone\n")
+    for _ in range(2):
+        write_documentation(outcomes, page)
+        text = page.read_text()
+        assert text.count("k-FED leads.") == text.count("## table2\n") == text.count("*Of an earlier version") == 1
+        assert text.rstrip().endswith("k-FED leads.")
+        assert "not counted: [table2](#table2)." in text
+        assert "gone" not in text
+
+
 def test_the_tally_counts_claims_and_skipped_experiments(outcomes):
     assert verdict_counts(outcomes) == "3 claims of the paper: 2 reproduced, 1 not reproduced; experiments skipped: 1"

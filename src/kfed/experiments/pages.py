@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,9 @@ PREFACE = (
     "in the paper's setting. Claims of kfed that go beyond the paper are counted apart. What the claims are of:"
 )
 
+KEPT = "*Of an earlier version of kfed: the results behind it are not at hand, and `kfed reproduce` makes new ones.*"
+"""What a section says whose experiment has no results in the folder."""
+
 
 def write_html(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
     """Write one HTML file that holds everything, pictures too, and loads nothing from a network."""
@@ -34,8 +37,28 @@ def write_html(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
 
 
 def write_documentation(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
-    """Write a page of the documentation; pictures go to a folder beside it that has the page's name."""
-    write_page(report_of(outcomes), path, PREFACE)
+    """Write a page of the documentation; pictures go to a folder beside it that has the page's name.
+
+    Sections of the page that is there are kept where an experiment has no results to write them from, and say so.
+    """
+    kept = _without_results(Path(path), {outcome.experiment.name for outcome in outcomes})
+    write_page(report_of(outcomes), path, " ".join([PREFACE, *_about_kept(kept)]))
+    if kept:
+        files.write(path, "\n".join([Path(path).read_text(encoding="utf-8"), *kept.values()]).encode())
+
+
+def _about_kept(kept: Mapping[str, str]) -> Iterator[str]:
+    if kept:
+        links = ", ".join(f"[{name}](#{name})" for name in kept)
+        yield f"The last sections are of an earlier version, and not counted: {links}."
+
+
+def _without_results(page: Path, written: Collection[str]) -> dict[str, str]:
+    """Sections of a page about experiments that are not written anew, by name."""
+    sections = page.read_text(encoding="utf-8").split("\n## ")[1:] if page.exists() else []
+    named = {text.partition("\n")[0]: text.partition("\n")[2].removeprefix(f"\n{KEPT}\n").strip() for text in sections}
+    missing = [name for name in EXPERIMENTS if name in named and name not in written]
+    return {name: f"## {name}\n\n{KEPT}\n\n{named[name]}\n" for name in missing}
 
 
 def with_earlier(outcomes: Sequence[ExperimentOutcome], folder: Path) -> list[ExperimentOutcome]:
