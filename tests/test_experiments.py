@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -118,13 +119,15 @@ def summarize(results):
 def fingerprint_with(tmp_path, monkeypatch):
     """The fingerprint of an experiment of one's own, written with these parts."""
 
+    folders = (tmp_path / str(number) for number in count())  # one for each, as code is read once
+
     def made(**parts):
         usual = {"factor": 1, "words": "a", "imports": "", "calls": ""}
-        (tmp_path / "own_experiment.py").write_text(MODULE.format(**usual | parts))
-        for cached in (code_of._path_of, code_of._tree, code_of._definitions, code_of._code, code_of._imported):
-            cached.cache_clear()
+        folder = next(folders)
+        folder.mkdir()
+        (folder / "own_experiment.py").write_text(MODULE.format(**usual | parts))
         with monkeypatch.context() as patch:
-            patch.syspath_prepend(tmp_path)
+            patch.syspath_prepend(folder)
             patch.delitem(sys.modules, "own_experiment", raising=False)
             patch.setattr(sys, "dont_write_bytecode", True)
             importlib.invalidate_caches()
@@ -191,11 +194,12 @@ def test_an_experiment_that_is_called_through_kfed_is_followed_by_name(fingerpri
 )
 def test_sentences_count_in_experiments_and_nowhere_else(fingerprint_with, tmp_path, monkeypatch, one, other, counts):
     made_up = ModuleType("kfed.made_up")
-    made_up.__file__ = str(tmp_path / "made_up.py")
     monkeypatch.setitem(sys.modules, "kfed.made_up", made_up)
     found = []
-    for text in (one, other):
-        (tmp_path / "made_up.py").write_text(f"def said(axes):\n    return {text}\n")
+    for name, text in (("one", one), ("other", other)):
+        file = tmp_path / f"{name}.py"
+        file.write_text(f"def said(axes):\n    return {text}\n")
+        made_up.__file__ = str(file)
         found.append(fingerprint_with(imports="from kfed import made_up", calls="made_up.said(axes)")[0])
     assert (found[0] != found[1]) is counts
     assert fingerprint_with(calls=f"axes = {one}")[0] != fingerprint_with(calls=f"axes = {other}")[0]

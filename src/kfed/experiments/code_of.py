@@ -40,7 +40,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
     """
     module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
     own, imported = _reached(module, name)
-    return _digest([module, name, *own, *map(_code, sorted(_closure(imported)))])
+    return _digest([module, name, *own, *(_code(_tree(module)) for module in sorted(_closure(imported)))])
 
 
 def _reached(module: str, name: str) -> tuple[list[str], set[str]]:
@@ -52,7 +52,7 @@ def _reached(module: str, name: str) -> tuple[list[str], set[str]]:
             continue
         seen.add(place)
         where, what = place
-        node, imported = _definitions(where).get(what), _imports(_tree(where).body)
+        node, imported = _definitions(_tree(where)).get(what), _imports(_tree(where).body)
         if where == FRONT_DOOR and what in (exported := _imports(ast.walk(_tree(where)))):  # the lazy ones, too
             wanted.append(exported[what])
         elif not what or not (where == module or _is_experiment(where)):
@@ -102,8 +102,8 @@ def _imports(nodes: Any) -> dict[str, Place]:
 
 
 @lru_cache(maxsize=512)
-def _definitions(module: str) -> dict[str, ast.stmt]:
-    return {target: node for node in _tree(module).body for target in _targets(node)}
+def _definitions(tree: ast.Module) -> dict[str, ast.stmt]:
+    return {target: node for node in tree.body for target in _targets(node)}
 
 
 def _targets(node: ast.stmt) -> list[str]:
@@ -122,33 +122,39 @@ def _closure(modules: set[str]) -> set[str]:
         module = wanted.pop()
         if module not in found and _path_of(module) is not None:
             found.add(module)
-            wanted |= _imported(module)
+            wanted |= _imported(_tree(module))
     return found
 
 
 @lru_cache(maxsize=512)
-def _imported(module: str) -> frozenset[str]:
+def _imported(tree: ast.Module) -> frozenset[str]:
     """The modules of kfed that a module imports, at its top or in its functions."""
-    return frozenset(where for where, _ in _imports(ast.walk(_tree(module))).values())
+    return frozenset(where for where, _ in _imports(ast.walk(tree)).values())
 
 
-@lru_cache(maxsize=2048)
 def _path_of(module: str) -> Path | None:
     """Where a module of kfed, or an experiment of one's own, is; None if there is no such module."""
     loaded = sys.modules.get(module)
     if loaded is not None and getattr(loaded, "__file__", None):
         return Path(str(loaded.__file__))
+    return _path_in_kfed(module)
+
+
+@lru_cache(maxsize=2048)
+def _path_in_kfed(module: str) -> Path | None:
     folder = Path(kfed.__file__).parent.joinpath(*module.split(".")[1:])
     places = (folder / "__init__.py", folder.with_suffix(".py")) if module.startswith("kfed.") else ()
     return next((path for path in places if path.is_file()), None)
 
 
-@lru_cache(maxsize=512)
 def _tree(module: str) -> ast.Module:
     """The code of a module, without words."""
-    path = _path_of(module)
+    return _parsed(_path_of(module), module.partition(".")[0] != "kfed" or _is_experiment(module))
+
+
+@lru_cache(maxsize=512)
+def _parsed(path: Path | None, may_name_cases: bool) -> ast.Module:
     tree = ast.parse(path.read_text(encoding="utf-8") if path else "")
-    may_name_cases = module.partition(".")[0] != "kfed" or _is_experiment(module)
     return _WithoutWords(may_name_cases).visit(tree)  # type: ignore[no-any-return]
 
 
@@ -183,8 +189,8 @@ class _WithoutWords(ast.NodeTransformer):
 
 
 @lru_cache(maxsize=512)
-def _code(module: str) -> str:
-    return _plain(_tree(module))
+def _code(tree: ast.Module) -> str:
+    return _plain(tree)
 
 
 def _plain(value: Any) -> str:
