@@ -53,16 +53,14 @@ def walked(monkeypatch, folder, number):
     return found
 
 
-@pytest.mark.parametrize(("number", "way"), [("-k 2", ROW), ("", ROW | MORE)])
-def test_a_row_takes_the_way_that_the_page_describes_and_no_other(tmp_path, monkeypatch, number, way):
+@pytest.mark.parametrize(("number", "way"), [("-k 2", ROW), ("", ROW | MORE | HELPERS)])
+def test_a_row_takes_the_way_that_the_page_describes_and_no_other_and_without_a_number_meets_every_helper(
+    tmp_path, monkeypatch, number, way
+):
     found = walked(monkeypatch, tmp_path, number)
     assert way - found == set()
     rooms = ("site/", "device/", "server/", "wire/", "coordinator/", "cli/", "_base/")
     assert {name for name in found if name.startswith(rooms) and name not in way | HELPERS} == set()
-
-
-def test_every_helper_is_on_the_way_without_a_number(tmp_path, monkeypatch):
-    assert HELPERS - walked(monkeypatch, tmp_path, "") == set()
 
 
 def imports_from(path):

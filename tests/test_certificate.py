@@ -486,6 +486,7 @@ def test_the_conditions_are_listed_with_their_place_in_the_paper_and_whether_the
 # Presence -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_million_devices_take_little_room():
     rng = np.random.default_rng(0)
     devices = np.repeat(np.arange(1_000_000), 2)

@@ -52,6 +52,7 @@ def test_cost_and_explained_variance_are_those_of_the_cells_of_the_rows(missing,
     assert ("approximate" in str(compared)) == bool(moments.inexact)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::kfed.AggregationWarning")
 def test_the_share_of_the_variance_is_said_to_be_about_right_where_messages_do_not_tell_all():
     sites = clinics(1, missing=0.3)

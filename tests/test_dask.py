@@ -103,6 +103,7 @@ def test_without_a_cluster_the_threads_of_this_process_do_the_work(table):
     assert clustered(frame_of(table, 3), None).to_bytes() == expected_of(table)[0].to_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixed", [False, True])
 def test_devices_that_span_partitions_are_brought_together_and_it_is_said(dask_client, table, mixed):
     rows = table.sample(frac=1, random_state=1).reset_index(drop=True) if mixed else table

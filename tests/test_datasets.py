@@ -262,6 +262,7 @@ def test_an_unknown_data_set_is_an_error():
         locate("imagenet")
 
 
+@pytest.mark.slow
 @needs_data
 def test_the_real_data_sets_have_the_counts_that_are_known_of_them():
     train = datasets.mnist_by_writer()

@@ -266,6 +266,7 @@ def test_results_that_were_edited_are_not_taken(tmp_path):
     assert ExperimentOutcome.stored(toy, tmp_path) is None
 
 
+@pytest.mark.slow
 def test_time_is_shared_by_the_cores_that_there_were(tmp_path):
     runs = tuple(Result(axes, {"sum": 1}, 3.0) for axes in Toy().experiment.full)
     two = Toy(side_by_side=2).experiment

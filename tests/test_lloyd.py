@@ -162,6 +162,7 @@ def test_the_cost_is_about_that_of_scikit_learn():
     assert np.mean(ratios) <= 1.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_clusters_of_many_points_are_a_fixed_point_of_lloyd_and_cost_what_scikit_learns_do(weighted):
     cluster = pytest.importorskip("sklearn.cluster")
@@ -180,6 +181,7 @@ def test_many_clusters_of_many_points_are_a_fixed_point_of_lloyd_and_cost_what_s
     assert local.cost <= 1.02 * theirs
 
 
+@pytest.mark.slow
 def test_lloyd_starts_so_well_on_a_large_device_that_few_steps_are_left_whatever_the_seed():
     rng = np.random.default_rng(0)
     means = 0.75 * np.random.default_rng(1).standard_normal((16, 32))

@@ -177,7 +177,7 @@ def test_a_number_that_no_message_may_hold_is_named_by_line(write):
         cluster_columns(np.full((9, 4), 1e300), SCHEMA, 1)
 
 
-@pytest.mark.parametrize("late", [10, 200_000])
+@pytest.mark.parametrize("late", [10, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_text_far_down_in_a_column_of_numbers_is_found(write, late):
     rows = [f"{i % 9},{i / 7}" for i in range(late)] + [f"oops{SECRET},1"] + ["3,4"] * 10
     with pytest.raises(kfed.InvalidInputError, match=rf"column 'a' holds text in line {late + 2}"):

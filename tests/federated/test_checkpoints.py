@@ -21,6 +21,7 @@ from kfed.federated import (  # noqa: E402
 
 
 # Checkpoints --------------------
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_parameters(two_kinds, tmp_path):
     class StoppedError(Exception):
         pass

@@ -68,6 +68,7 @@ def normed():
     )
 
 
+@pytest.mark.slow
 def test_batched_equals_the_plain_loop_where_rows_of_a_batch_share_statistics():
     devices = fleet(6, n_rows=lambda i: 3 + 9 * i)
     batched, plain = (fit_global(devices, normed, replace(SETTINGS, batched=batched)) for batched in (True, False))

@@ -33,6 +33,7 @@ def personal():
     return fit_personalized(fleet(8, kinds_of=lambda i: [0, 1]), 2, linear, SHORT, n_local_clusters=2)
 
 
+@pytest.mark.slow
 def test_one_model_for_each_cluster_serves_kinds_that_one_model_cannot(two_kinds):
     tests = fleet(8, seed=1)
     personal = fit_personalized(two_kinds, 2, linear, TRAINING)
@@ -130,6 +131,7 @@ def test_shared_rounds_are_those_of_one_global_model_and_then_models_part(two_ki
     assert {record.communication.bytes_down for record in personal.history} == {5 * MODEL_BYTES}
 
 
+@pytest.mark.slow
 def test_ifca_parts_copies_of_a_shared_model_and_sends_one_model_before(two_kinds):
     training = FedAvg(rounds=40, shared_rounds=10, clients_per_round=6, batch_size=20, learning_rate=0.3)
     ifca = fit_ifca(two_kinds, 2, linear, training, n_starts=4, start_rounds=5)
