@@ -24,8 +24,9 @@ PREFACE = (
     "reproduce` does what is missing there and writes it again, `make page` only writes it. *Reproduced* means the "
     "same everywhere: the direction of the claim, beyond the noise of our runs, and at least half of the paper's "
     "effect where it gives one; *direction only* is less than half. *Exceeded* is only a number that the paper gives, "
-    "in the paper's setting. Claims of kfed that go beyond the paper are counted apart. What the claims are of:"
+    "in the paper's setting. Claims of kfed that go beyond the paper are counted apart."
 )
+SOURCE = "What the claims are of:"
 
 KEPT = "*Of an earlier version of kfed: the results behind it are not at hand, and `kfed reproduce` makes new ones.*"
 """What a section says whose experiment has no results in the folder."""
@@ -42,7 +43,7 @@ def write_documentation(outcomes: Sequence[ExperimentOutcome], path: str | Path)
     Sections of the page that is there are kept where an experiment has no results to write them from, and say so.
     """
     kept = _without_results(Path(path), {outcome.experiment.name for outcome in outcomes})
-    write_page(report_of(outcomes), path, " ".join([PREFACE, *_about_kept(kept)]))
+    write_page(report_of(outcomes), path, " ".join([PREFACE, *_about_kept(kept), SOURCE]))
     if kept:
         files.write(path, "\n".join([Path(path).read_text(encoding="utf-8"), *kept.values()]).encode())
 
