@@ -90,7 +90,9 @@ def blurred_messages():
     return [kfed.DeviceMessage(f"{i}", own, [50, 50], [90.0, 90.0], 3.0) for i, own in enumerate(centers)]
 
 
-def test_without_a_number_a_federation_takes_the_one_that_aggregating_files_takes_and_says_how_sure_it_is(caller):
+def test_without_a_number_a_federation_takes_the_one_that_aggregating_files_takes_and_says_how_sure_it_is(
+    caller, few_compared
+):
     sent = blurred_messages()
     shown = caller.create_aggregated(sent, n_clusters=None)
     expected = kfed.aggregate(sent)

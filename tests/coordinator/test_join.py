@@ -464,6 +464,7 @@ def test_nothing_is_said_to_who_does_not_present_the_right_certificate(
     assert not Path("north.ticket").exists()
 
 
+@pytest.mark.slow
 def test_a_device_verifies_who_it_talks_to_and_no_token_or_stack_is_in_the_log(serve, folder, certificate):
     Path("admin.token").unlink()
     server = serve("--verbose", "--certfile", certificate / "cert.pem", "--keyfile", certificate / "key.pem")

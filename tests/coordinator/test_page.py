@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
-from coordinators import ADMIN, MEANS, Caller, message, messages
+from coordinators import ADMIN, MEANS, Caller, OnSocket, made_settings, message, messages
 
 import kfed
+
+pytestmark = pytest.mark.usefixtures("few_compared_in_module")
+
+MARKUP = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
@@ -30,6 +34,21 @@ def open_page(browser):
     assert not [text for text in complaints if not any(status in text for status in expected)]
     assert asked
     assert all(url.startswith(("http://127.0.0.1", "data:")) for url in asked)
+
+
+@pytest.fixture(scope="module")
+def of_three(tmp_path_factory, few_compared_in_module):
+    """Calls a coordinator with the clusters of three devices whose costs are large: for tests that change nothing."""
+    running = OnSocket(made_settings(str(tmp_path_factory.mktemp("three") / "kfed.db")))
+    caller = Caller(running.client)
+    names = [MARKUP, "device-0001", "device-0002"]
+    far = [
+        kfed.DeviceMessage(name, one.centers * 97, one.counts, [1e5, 1e5], 9.0)
+        for name, one in zip(names, messages(3), strict=True)
+    ]
+    caller.create_aggregated(far)
+    yield caller
+    running.stop()
 
 
 def test_it_shows_a_federation_and_keeps_up_by_itself(socket_caller, open_page):
@@ -97,11 +116,8 @@ def test_it_is_used_by_keyboard_alone(socket_caller, open_page):
     assert page.get_by_role("link", name="omega").get_attribute("aria-current") == "page"
 
 
-def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(socket_caller, open_page):
-    socket_caller.create(quorum=3)
-    for one in messages(3):
-        socket_caller.put(one)
-    page = open_page(socket_caller.http.base_url)
+def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(of_three, open_page):
+    page = open_page(of_three.http.base_url)
     page.get_by_role("img", name="in 4 clusters").wait_for()
     assert page.get_by_role("navigation", name="Federations").count() == 1
     assert page.get_by_role("main").count() == 1
@@ -114,15 +130,13 @@ def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(socket_ca
     assert devices.get_by_role("columnheader").all_inner_texts() == ["Device", "Arrived", "Centers", "Bytes"]
 
 
-def test_on_a_phone_the_comparison_begins_with_what_decides_and_costs_have_all_their_digits(socket_caller, open_page):
-    far = [kfed.DeviceMessage(one.device_id, one.centers * 97, one.counts, [1e5, 1e5], 9.0) for one in messages(3)]
-    socket_caller.create_aggregated(far)
-    page = open_page(socket_caller.http.base_url, viewport={"width": 375, "height": 800})
+def test_on_a_phone_the_comparison_begins_with_what_decides_and_costs_have_all_their_digits(of_three, open_page):
+    page = open_page(of_three.http.base_url, viewport={"width": 375, "height": 800})
     table = page.get_by_role("region", name="Comparison")
     table.wait_for()
     heads = ["k", "Stability", "Weakest", "Silhouette", "Of one cloud", "C-H", "Explained", "Cost"]
     assert table.get_by_role("columnheader").all_inner_texts() == heads
-    found = socket_caller.http.get("/v1/federations/clinics/comparison").json()
+    found = of_three.http.get("/v1/federations/clinics/comparison").json()
     row = table.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
     assert row[-1] == f"{found['costs'][0]:,.0f}"
     mean, low, high = found["stability"][0]
@@ -217,22 +231,20 @@ def test_an_address_that_names_nothing_shows_the_first_federation_and_asks_once(
     assert not [url for url in asked if url.endswith("/v1/events")]
 
 
-def test_a_name_that_is_markup_is_text(socket_caller, open_page):
-    socket_caller.create(quorum=1, n_clusters=2)
-    socket_caller.put(message("<img src=x onerror=alert(1)>"))
-    page = open_page(socket_caller.http.base_url)
-    page.get_by_role("cell", name="<img src=x onerror=alert(1)>").wait_for()
+def test_a_name_that_is_markup_is_text(of_three, open_page):
+    page = open_page(of_three.http.base_url)
+    page.get_by_role("cell", name=MARKUP).wait_for()
     assert page.locator("td img").count() == 0
 
 
-def test_the_api_is_described_for_people(socket_caller, open_page):
-    page = open_page(socket_caller.http.base_url.join("/docs"))
+def test_the_api_is_described_for_people(of_three, open_page):
+    page = open_page(of_three.http.base_url.join("/docs"))
     page.get_by_role("heading", name="PUT /v1/federations/{name}/devices/{device_id}/message").wait_for()
     create = page.locator("section").filter(has=page.get_by_role("heading", name="POST /v1/federations", exact=True))
     said = create.inner_text()
     for part in ("Idempotency-Key", "n_clusters", "at most 1,000,000", "curl -X POST", "-d '{", "409", "422", "429"):
         assert part in said
-    document = socket_caller.http.get("/openapi.json").json()
+    document = of_three.http.get("/openapi.json").json()
     n_calls = sum(map(len, document["paths"].values()))
     assert page.locator("#api section").count() == page.locator("#index li").count() == n_calls
 

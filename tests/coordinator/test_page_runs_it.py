@@ -304,6 +304,7 @@ def test_twelve_clusters_of_many_devices_are_told_apart_on_a_phone_too(socket_ca
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
+@pytest.mark.slow
 def test_that_no_number_stands_out_is_said_once(socket_caller, signed_in, few_compared):
     rng = np.random.default_rng(0)
     sent = [kfed.cluster_device(rng.normal(size=(200, 2)), None, random_state=0).to_message(name) for name in "abc"]
