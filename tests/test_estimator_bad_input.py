@@ -80,7 +80,7 @@ WITH_GAP = pd.DataFrame({"age": FRAME["age"].where(FRAME.index != 3), "dose": 1.
     [
         WITH_GAP,
         WITH_GAP.astype({"age": "Int64"}),
-        WITH_GAP.astype(object).fillna(pd.NA),
+        WITH_GAP.astype(object).where(WITH_GAP.notna(), pd.NA),
         WITH_GAP.to_numpy(),
         sparse.csr_array(WITH_GAP.to_numpy()),
         WITH_GAP.to_numpy().tolist(),
