@@ -6,7 +6,7 @@
 import os
 import shutil
 import sys
-from functools import cache, partial
+from functools import cache
 
 import pytest
 import typer.testing
@@ -14,6 +14,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 import kfed
+from few_numbers import compare_few
 from kfed._base import figures
 
 settings.register_profile("dev", max_examples=15, deadline=None)
@@ -35,21 +36,15 @@ def full_dpi(monkeypatch):
 @pytest.fixture
 def few_compared(monkeypatch):
     """Where nobody says how many clusters there are, compare few numbers, by few resamplings."""
-    _compare_few(monkeypatch)
+    compare_few(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def few_compared_in_module():
     """What `few_compared` does, for all tests of a module."""
     with pytest.MonkeyPatch.context() as patched:
-        _compare_few(patched)
+        compare_few(patched)
         yield
-
-
-def _compare_few(patched):
-    patched.setattr("kfed.server.finding_k.COMPARED", range(2, 7))
-    patched.setattr("kfed.server.finding_k.MORE", range(7, 9))
-    patched.setattr("kfed.server.finding_k.compare_k", partial(kfed.compare_k, n_resamplings=6))
 
 
 @pytest.hookimpl(wrapper=True)

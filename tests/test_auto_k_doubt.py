@@ -1,5 +1,7 @@
 """Finding k where it does not show, or where messages say little: it is said, and no number is called reliable."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -95,9 +97,22 @@ def devices_of_few_clusters(n_rows_of_lone):
     return devices
 
 
-@pytest.mark.parametrize(("n_rows_of_lone", "is_reliable"), [(0, True), (15, True), (100, False), (200, False)])
+@cache
+def sent_by_few_clusters(n_rows_of_lone):
+    return sent_by(devices_of_few_clusters(n_rows_of_lone), "auto")
+
+
+@pytest.mark.parametrize(
+    ("n_rows_of_lone", "is_reliable"),
+    [
+        (15, True),
+        (200, False),
+        pytest.param(0, True, marks=pytest.mark.slow),
+        pytest.param(100, False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_number_is_not_relied_upon_if_one_device_may_have_a_cluster_more(n_rows_of_lone, is_reliable):
-    sent = sent_by(devices_of_few_clusters(n_rows_of_lone), "auto")
+    sent = sent_by_few_clusters(n_rows_of_lone)
     choice = kfed.choose_n_clusters(sent)
     assert (choice.n_clusters, choice.is_reliable) == (16, is_reliable)
     assert ("what was set aside of one device has points enough for a cluster" in choice.reason) == (not is_reliable)
@@ -106,7 +121,7 @@ def test_a_number_is_not_relied_upon_if_one_device_may_have_a_cluster_more(n_row
 
 
 def test_a_number_that_may_lack_a_cluster_is_taken_with_a_warning():
-    sent = sent_by(devices_of_few_clusters(200), "auto")
+    sent = sent_by_few_clusters(200)
     with pytest.warns(kfed.AggregationWarning, match=r"\(16 at best\): what was set aside of one device has points"):
         found = kfed.aggregate(sent)
     assert (found.n_clusters, found.k_choice.is_reliable) == (16, False)

@@ -172,7 +172,7 @@ def fleet_of_all_kinds(dtype=np.float64):
     return [*fleet, scipy.sparse.csr_array(fleet[3]), fleet[0][:1]]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
 def test_a_device_in_a_fleet_gets_what_it_gets_alone_to_the_bit_with_one_thread_or_three(dtype):
     fleet = fleet_of_all_kinds(dtype)
     ids = [f"device {i}" for i in range(len(fleet))]
@@ -274,12 +274,13 @@ def test_a_round_without_any_number_given_finds_the_clusters():
 
 def test_it_takes_less_than_half_a_second_on_a_thousand_points_of_a_hundred_features():
     points, _ = device("isotropic", 4, n_features=100, points_per_cluster=250)
-    taken = []
-    for _ in range(3):
+
+    def taken():
         started = time.process_time()
         kfed.cluster_device(points, "auto", random_state=0, n_jobs=1)
-        taken.append(time.process_time() - started)
-    assert min(taken) < 0.5
+        return time.process_time() - started
+
+    assert any(taken() < 0.5 for _ in range(3))
 
 
 @pytest.mark.parametrize("value", ["automatic", "", "4", 2.5, 0, True])

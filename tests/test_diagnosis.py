@@ -158,8 +158,15 @@ def test_a_number_that_is_not_certain_is_said_once_and_beside_instability_as_an_
     assert report.count("though, 4 clusters stand out") == is_unstable
 
 
-def test_pictures_fit_on_phones_and_have_a_margin_on_dark_pages(clusters):
-    page = diagnose(kfed.Aggregation.load(clusters)).to_html("clusters").decode()
+@pytest.fixture(scope="module")
+def page(clusters, tmp_path_factory):
+    """The page that `kfed diagnose` writes."""
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    assert run("diagnose", clusters, "--html", path).exit_code == 0
+    return path.read_text()
+
+
+def test_pictures_fit_on_phones_and_have_a_margin_on_dark_pages(page):
     assert "min-width: 30rem" not in page
     assert "figure img { padding: .6rem; }" in page
 
@@ -170,20 +177,16 @@ def test_more_clusters_than_centers_could_show_are_said_to_be_too_many_to_judge(
     assert "4 clusters were asked for, but the centers are too few to tell: they can show at most 3" in warnings
 
 
-def test_the_page_holds_its_pictures_and_asks_nothing_of_a_network(clusters, tmp_path):
-    page = tmp_path / "page.html"
-    result = run("diagnose", clusters, "--html", page)
-    assert result.exit_code == 0
-    text = page.read_text()
-    assert text.count('<img src="data:image/png;base64,') == 3
-    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//|url\(|@import|<script", text)
+def test_the_page_holds_its_pictures_and_asks_nothing_of_a_network(page):
+    assert page.count('<img src="data:image/png;base64,') == 3
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//|url\(|@import|<script", page)
     order = [
         "<strong>Clear.</strong>",
         "How good the clusters are",
         "How many clusters the centers show",
         "Not guaranteed.",
     ]
-    assert sorted(order, key=text.index) == order
+    assert sorted(order, key=page.index) == order
 
 
 def test_names_from_messages_do_not_become_html():

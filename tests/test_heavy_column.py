@@ -23,7 +23,7 @@ def said(X, *, seed=0, n_clusters=3):
     return [str(one.message) for one in caught if "dominant column" in getattr(one.message, "code", "")]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_wine_as_it_is_warns_in_every_split_of_arrays_and_frames(seed):
     frame = load_wine(as_frame=True).data
     (of_array,), (of_frame,) = said(frame.to_numpy(), seed=seed), said(frame, seed=seed)

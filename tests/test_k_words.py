@@ -2,12 +2,13 @@
 
 import warnings
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 import kfed
+from few_numbers import compare_few
 from kfed._base import figures, files
 from kfed.insight import cluster_report, diagnose
 from kfed.server import ComparisonWords
@@ -39,15 +40,16 @@ def level(request):
 
 @cache
 def clusters_of(level):
-    sent = sites_of_four_groups(3, 60)
+    sent = sites_of_four_groups(3, 30, 30)
     if level == "none stands out":
         rng = np.random.default_rng(0)
-        local = kfed.cluster_fleet([rng.normal(size=(200, 4)) for _ in range(5)], random_state=0)
+        local = kfed.cluster_fleet([rng.normal(size=(80, 4)) for _ in range(5)], random_state=0)
         sent = [own.to_message(f"g{i}") for i, own in enumerate(local)]
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         warnings.simplefilter("ignore", kfed.AggregationWarning)
+        compare_few(patched)
         if level == "stands out":
-            patched.setattr("kfed.server.finding_k.compare_k", shaky(kfed.compare_k))
+            patched.setattr("kfed.server.finding_k.compare_k", shaky(partial(kfed.compare_k, n_resamplings=6)))
         return kfed.aggregate(sent)
 
 

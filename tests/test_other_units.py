@@ -45,7 +45,7 @@ UNITS = [("crp", 10.0), ("crp", 0.1), ("crp", 0.01), ("crp", 1000.0), ("urea", 6
 
 
 @pytest.mark.parametrize(("column", "factor"), UNITS)
-@pytest.mark.parametrize("seed", [90, 91])
+@pytest.mark.parametrize("seed", [90, pytest.param(91, marks=pytest.mark.slow)])
 def test_another_unit_of_a_column_whose_ranges_overlap_is_noticed(others, clusters, column, factor, seed):
     odd = message("odd", frame(seed, **{column: factor}))
     text = f"column {column!r} of 'odd' lies far from that of the other devices: is it in the same unit?"
@@ -88,7 +88,7 @@ def test_sites_of_few_rows_are_in_the_same_unit(seed):
 
 
 @pytest.mark.filterwarnings("ignore::kfed.AggregationWarning")
-@pytest.mark.parametrize("n_malignant", [1, 3])
+@pytest.mark.parametrize("n_malignant", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_site_with_another_group_in_many_columns_is_in_the_same_unit(n_malignant):
     points, is_benign = load_breast_cancer(return_X_y=True)
     tables = [*np.array_split(points[is_benign == 1], 5), *np.array_split(points[is_benign == 0], 4)[:n_malignant]]

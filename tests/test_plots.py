@@ -148,6 +148,7 @@ def test_a_picture_has_150_pixels_per_inch(kind, tmp_path, full_dpi):
 # The demo -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_demo_is_a_function_of_its_seed_and_sends_less_than_the_data(tmp_path):
     one, other = run_demo(3), run_demo(3)
     assert one.qualities == other.qualities

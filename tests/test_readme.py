@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from few_numbers import compare_few
 from kfed.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -56,7 +57,7 @@ def run_in(folder: Path, command: list[str]) -> str:
     params=[
         ("For a consortium, without a server", "README.md"),
         ("A tree of files", "docs/explanation-scale.md"),
-        ("In ten minutes", "docs/tutorial.md"),
+        pytest.param(("In ten minutes", "docs/tutorial.md"), marks=pytest.mark.slow),
     ],
     ids=["consortium", "tree", "tutorial"],
 )
@@ -64,11 +65,14 @@ def folder_after_the_walkthrough(tmp_path_factory, request):
     root = tmp_path_factory.mktemp("newcomer")
     shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("*.kfed", "*.local"))
     here = root
-    for command in commands_of_the_walkthrough(*request.param):
-        if command[0] == "cd":
-            here = here / command[1]
-        else:
-            run_in(here, command)
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param[0] != "In ten minutes":  # which is slow, and compares as many numbers as users do
+            compare_few(patched)
+        for command in commands_of_the_walkthrough(*request.param):
+            if command[0] == "cd":
+                here = here / command[1]
+            else:
+                run_in(here, command)
     return here
 
 
@@ -125,7 +129,7 @@ def test_no_patient_is_in_the_files_that_are_sent(folder_after_the_walkthrough):
         assert re.search(rb"[NSEW]\d{3}", sent) is None
 
 
-def test_the_three_commands_of_the_first_page_label_the_rows_of_every_site(tmp_path):
+def test_the_three_commands_of_the_first_page_label_the_rows_of_every_site(tmp_path, few_compared):
     device, aggregate, label = commands_in((ROOT / "docs/index.md").read_text(encoding="utf-8"))
     for clinic in CLINICS:
         shutil.copy(ROOT / "examples/hospitals" / f"{clinic}.csv", tmp_path)
@@ -181,6 +185,7 @@ def test_the_address_of_the_walkthrough_is_where_a_coordinator_listens_and_an_ad
     assert f"http://{serve['host']}:{serve['port']}" == create["url"] == ADDRESS
 
 
+@pytest.mark.slow
 def test_with_a_coordinator_one_kind_of_patient_gets_one_cluster_at_all_clinics(folder_after_the_coordinator):
     found: dict[str, Counter[str]] = {}
     for clinic in CLINICS:
@@ -200,6 +205,7 @@ def test_with_a_coordinator_one_kind_of_patient_gets_one_cluster_at_all_clinics(
     assert all(n_agreed >= 0.95 * sum(found[kind].values()) for kind, (_, n_agreed) in clusters.items())
 
 
+@pytest.mark.slow
 def test_what_a_coordinator_keeps_knows_no_patient(folder_after_the_coordinator):
     kept = b"".join(path.read_bytes() for path in folder_after_the_coordinator.glob("kfed.db*"))
     assert b"north" in kept

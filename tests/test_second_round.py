@@ -401,7 +401,7 @@ def test_bits_are_asked_for_on_the_command_line_and_explained(sites, bits):
     assert "must be 4, 8 or 16" in run("device", "north.csv", "-k", 3, "--bits", 6, "--force", code=2)
 
 
-def test_refining_does_not_make_a_diagnosis_worse():
+def test_refining_does_not_make_a_diagnosis_worse(few_compared):
     rng = np.random.default_rng(0)
     places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
     held = {"north": (0, 1), "south": (1, 2), "west": (2, 3)}

@@ -301,6 +301,7 @@ def test_a_summary_of_copies_of_one_row_is_a_single_center_or_none():
     assert len(np.unique(local.labels)) == 1
 
 
+@pytest.mark.slow
 def test_a_small_unbalanced_table_with_units_is_labelled_as_well_as_by_pooled_k_means():
     agreement = []
     for seed in range(5):
