@@ -202,6 +202,7 @@ def test_private_messages_are_on_the_scale_of_the_schema_that_was_fetched(url):
     assert shown["n_devices"] == 1
 
 
+@pytest.mark.slow
 def test_a_second_round_is_by_the_schema_too(url, few_compared):
     create_by_schema(url, "--rounds", 2)
     for site in SITES:

@@ -567,6 +567,7 @@ def test_sites_of_one_cloud_get_clusters_without_a_number_and_hear_that_none_sta
     assert "the best number of clusters, rule default: pooled answered" in shown
 
 
+@pytest.mark.slow
 def test_where_only_a_clear_number_is_taken_a_site_says_once_who_has_to_choose_it_and_waits_as_long_as_asked(
     run_server, folder, few_compared
 ):

@@ -51,6 +51,7 @@ def of_three(tmp_path_factory, few_compared_in_module):
     running.stop()
 
 
+@pytest.mark.slow
 def test_it_shows_a_federation_and_keeps_up_by_itself(socket_caller, open_page):
     socket_caller.create(quorum=6, feature_names=["age", "height"])
     page = open_page(socket_caller.http.base_url)
