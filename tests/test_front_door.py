@@ -117,7 +117,6 @@ def test_the_lowest_versions_are_those_that_pyproject_allows():
     floors = {
         re.split(r"[\[>]", need)[0]: need.split(">=")[1].split(",")[0].split(";")[0] for need in allowed if ">=" in need
     }
-    floors["click"] = ""  # comes with typer; later ones warn of what the lowest typer does
     lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
     for name, version in (line.split("==") for line in lines if not line.startswith("#")):
         assert version.startswith(floors[name]), name
