@@ -180,7 +180,7 @@ def test_a_node_whose_message_changed_since_the_round_is_refused_and_named(tmp_p
     grid = Nodes({NODES[0]: points_of(NODES[0]) + 1.0})
     outcome = run_round(grid, settings_of(output=path))
     assert list(outcome.failed) == NODES[:1]
-    assert "another message" in outcome.failed[NODES[0]]
+    assert "a different message" in outcome.failed[NODES[0]]
     assert labels_of(grid.context(NODES[0])) is None
     assert set(outcome.late) == set(NODES[1:])
 
