@@ -86,7 +86,7 @@ def test_in_a_job_no_cell_leaves_its_site_and_those_who_fail_are_named(tmp_path,
     (operator / "headless.csv").write_text(
         "\n".join(line for line in lines if ",n" not in line.lower())[len(lines[0]) :]
     )
-    (operator / "other.csv").write_text("patient,age\n" + "\n".join(f"O{age},{age}" for age in range(20, 60)))
+    (operator / "other.csv").write_text("patient,age\n" + "\n".join(f"O{i},{20 + i % 25}" for i in range(40)))
     sites = ["north", "east", "tiny", "headless", "other", "absent"]
     workspace = tmp_path / "workspace"
     command = [sys.executable, "-c", RUN_ONE, EXAMPLE, workspace, *sites]
