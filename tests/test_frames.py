@@ -95,8 +95,11 @@ def test_a_device_that_cannot_be_used_is_in_the_table_with_the_reason(table, kin
     assert set(left_out.index) == {"2", "(no device)"}
     assert left_out["message"].isna().all()
     assert rows["n_rows"].sum() == 320
-    with pytest.warns(PartitionWarning, match="devices left out: 2"):
+    with pytest.warns(PartitionWarning, match="devices left out: 2") as said:
         collected = collect_messages(found)
+    assert [(isinstance(own.message, kfed.KFedWarning), own.message.code) for own in said] == [
+        (True, "devices left out")
+    ]
     assert "2" not in collected
     labels = label_frame(IN_KIND[kind](bad), kfed.aggregate(collected, 3), **HOW)["cluster"]
     assert sum(label is None or label is pd.NA for label in (labels if kind != "Arrow" else labels.to_pylist())) == (

@@ -18,11 +18,23 @@
     ├── EngineError (RuntimeError)         a cluster of workers or a network went away
     └── DivergedError (ArithmeticError)    the training loss is not a number
 
+    Defined where they are raised:
+    KFedError
+    ├── InvalidInputError
+    │   ├── device.summary.TooManyBytesError         a message cannot be as small as `max_bytes`
+    │   ├── device.moments.UntoldValuesError         `moments` would reveal values that are withheld
+    │   └── adapters._platform_note.RefusedError     a site of a platform does not do what a task asks for
+    ├── coordinator.client.CoordinatorError          a coordinator refused a request, or could not be reached
+    └── coordinator.problems.ProblemError            a coordinator refuses a request with this HTTP status
+        ├── StoreUnavailableError                    the database cannot be used right now; try again
+        └── DamagedMessagesError                     messages in the store cannot be read
+
     KFedWarning (UserWarning)              something that is not an error needs a look; `code` says what
     ├── AggregationWarning                 the clusters need a look before anyone relies on them
     ├── NotConvergedWarning                a device was cut short; scikit-learn's, too, if that is imported
     ├── PrivacyWarning                     a private message would promise, or say, less than it seems to
-    └── TableWarning                       a table of a site, or of new rows, needs a look
+    ├── TableWarning                       a table of a site, or of new rows, needs a look
+    └── adapters.PartitionWarning          rows were moved between partitions, or devices were left out
 
 No text of an error holds a value of a data row: it names the row and the column.
 """

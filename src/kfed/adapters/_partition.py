@@ -15,7 +15,7 @@ from kfed._base.arrow import arrow
 from kfed._base.text import plural
 from kfed.adapters._arrow import as_arrow, named_codes
 from kfed.device import MIN_CLUSTER_SIZE, LocalClustering, Privacy, cluster_columns
-from kfed.errors import InvalidInputError
+from kfed.errors import InvalidInputError, KFedWarning
 from kfed.server import Aggregation
 from kfed.simulate import cluster_devices
 from kfed.site import cluster_table, open_table, read_columns
@@ -28,7 +28,7 @@ NO_DEVICE = "(no device)"
 MISSING = ("observed", "drop", "mean")
 
 
-class PartitionWarning(UserWarning):
+class PartitionWarning(KFedWarning):
     """Rows were moved between partitions, or devices were left out."""
 
 

@@ -228,13 +228,12 @@ def _with_whole_devices(frame: Any, device_column: str, client: Client | None) -
     _check_memory(found, set(spanning), client)
     if not spanning:
         return frame
-    warnings.warn(
+    what = (
         f"{len(spanning):,} of {text.plural(len(n_partitions), 'device')} {text.verb(len(spanning), 'has', 'have')} "
         f"rows in several partitions ({text.listed(spanning)}), so those rows are shuffled; a table "
-        f"partitioned by {device_column!r} needs no shuffle",
-        PartitionWarning,
-        stacklevel=3,
+        f"partitioned by {device_column!r} needs no shuffle"
     )
+    warnings.warn(PartitionWarning(what, "shuffled"), stacklevel=3)
     places = dask.delayed({name: place for place, name in enumerate(spanning)})
     staying = frame.map_partitions(_rows_staying, device_column, places, meta=frame._meta)
     meta = frame._meta.assign(**{ROW_NUMBER: np.int64(0), PLACE: np.int64(0)})

@@ -174,11 +174,8 @@ def warn_of(skipped: Sequence[Skipped]) -> None:
     """Name the devices that were left out, if there are any."""
     if skipped:
         reasons = [f"{one.device_id!r}: {one.reason}" for one in skipped]
-        warnings.warn(
-            f"devices left out: {len(skipped):,} ({text.listed(reasons)}); `skipped` lists all of them",
-            PartitionWarning,
-            stacklevel=3,
-        )
+        what = f"devices left out: {len(skipped):,} ({text.listed(reasons)}); `skipped` lists all of them"
+        warnings.warn(PartitionWarning(what, "devices left out"), stacklevel=3)
 
 
 def _table(rows: Sequence[DeviceReport]) -> Any:
