@@ -259,6 +259,6 @@ def test_without_a_device_there_may_be_no_reliable_k_any_more():
 
 def test_a_choice_reads_well():
     choice = kfed.choose_n_clusters(mixture_world().messages())
-    assert str(choice).startswith("16 clusters: farthest-first distances drop")
+    assert str(choice).startswith("16 clusters: gaps between farthest-first picks fall by a factor of")
     unsure = kfed.choose_n_clusters(shared_digits(10, 4))
     assert str(unsure).startswith("no number of clusters stands out (3 at best): ")

@@ -91,8 +91,8 @@ def test_numbers_that_are_taken_as_they_are_are_found_by_name_in_any_order(url):
     [
         (("age", "dose", "hb"), (), "federation sites clusters by 'ward', which this table does not have"),
         (("Age", "dose", "ward"), (), "'Age' must be spelled as in federation sites: 'age'"),
-        (COLUMNS, ("--exclude", "dose"), "clusters by 'dose', which an option takes out of the table"),
-        (COLUMNS, ("--id-column", "ward"), "clusters by 'ward', which an option takes out of the table"),
+        (COLUMNS, ("--exclude", "dose"), "clusters by 'dose', so --exclude must not name it"),
+        (COLUMNS, ("--id-column", "ward"), "clusters by 'ward', so --id-column must not name it"),
         (COLUMNS, ("--columns", "age,dose"), "--columns differs in 'ward'; leave out --columns"),
     ],
 )

@@ -56,7 +56,7 @@ def accents_joined(word: str) -> str:
 
 
 def folded(word: str) -> str:
-    """A word without what people write in different ways: capital letters, accents, and blanks around and between.
+    """Normalize a word for comparison: ignore case, extra spaces, and how accents are encoded.
 
     Examples
     --------

@@ -43,8 +43,9 @@ class AskedNote:
         noted = self._noted()
         if noted is not None and {name: noted.get(name) for name in ("site", "options")} != _plain(site, options):
             raise RefusedError(
-                "this site has answered another question about its table, and both answers together could tell single "
-                "rows; ask as before, with the same name and options, or let its operator remove the note (KFED_ASKED)"
+                "this site has answered another question about its table, and both answers together could reveal "
+                "single rows; ask as before, with the same name and options, or let its operator remove the note "
+                "(KFED_ASKED)"
             )
 
     def keep(self, site: str, options: Mapping[str, Any], digest: str) -> None:
@@ -71,7 +72,7 @@ class AskedNote:
         if (self._noted() or {}).get("message") != digest:
             raise RefusedError(
                 "the table, or how it is read, has changed since this site sent its message, and both messages "
-                "together could tell single rows; its operator can remove the note (KFED_ASKED)"
+                "together could reveal single rows; its operator can remove the note (KFED_ASKED)"
             )
 
     def _noted(self) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What k-FED is compared with: pooling, coresets, many rounds; all have one face, and count what they send alike.
+"""What k-FED is compared with: pooling, coresets, many rounds. All share one interface, and count what they send.
 
 ::
 

@@ -35,9 +35,9 @@ app.add_typer(federation.app, name="federation")
 
 PANELS = {
     "At a site": ("device", "label", "inspect", "join", "leave", "refine", "summarize"),
-    "Where messages meet": ("aggregate", "assign", "agree", "diagnose", "report", "export"),
+    "At the server": ("aggregate", "assign", "agree", "diagnose", "report", "export"),
     "A coordinator": ("serve", "federation", "coordinator"),
-    "To see and to study": ("demo", "reproduce"),
+    "Demo and research": ("demo", "reproduce"),
 }
 """Who uses which command, in the order of `kfed --help`."""
 

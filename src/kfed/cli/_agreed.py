@@ -51,12 +51,7 @@ def by_columns_of(federation: str, names: Sequence[str], site: SiteOptions, data
         return site
     _check_held(federation, names, reader.names, data)
     own = {name for name in (site.id_column, site.weight_column) if name is not None}
-    taken = [name for name in names if name in own | set(site.exclude or ())]
-    if taken:
-        raise InvalidInputError(
-            f"federation {federation} clusters by {quoted(taken)}, which an option takes out of the table; leave out "
-            "that option, or do not join"
-        )
+    _check_not_taken(federation, names, site)
     said = site.columns if site.schema is None else [column.name for column in read_schema(site.schema).columns or ()]
     if said is not None:
         _check_said(federation, names, said, "--columns" if site.schema is None else "--schema")
@@ -67,6 +62,18 @@ def by_columns_of(federation: str, names: Sequence[str], site: SiteOptions, data
             f"{quoted([name or '(no name)' for name in others], MOST_NAMED)}"
         )
     return replace(site, columns=list(names), exclude=None) if as_is else replace(site, exclude=others or None)
+
+
+def _check_not_taken(federation: str, names: Sequence[str], site: SiteOptions) -> None:
+    """Raise if an option uses a column of the federation for something else, or leaves it out."""
+    ids, weights = [site.id_column], [site.weight_column]
+    for option, named in {"--exclude": site.exclude or (), "--id-column": ids, "--weight-column": weights}.items():
+        taken = [name for name in names if name in named]
+        if taken:
+            raise InvalidInputError(
+                f"federation {federation} clusters by {quoted(taken)}, so {option} must not name "
+                f"{verb(len(taken), 'it', 'them')}; change {option}, or do not join"
+            )
 
 
 def check_identifiers(federation: str, names: Collection[str], kept: LocalFile) -> None:

@@ -26,7 +26,12 @@ TABLE_HELP = "The rows of this site: .csv (also .gz, .zst), .parquet, .feather, 
 
 ScaleFile = Annotated[
     Path | None,
-    option("FILE", "JSON file with the shift and scale of each column; only with --schema is it compared.", "--scale"),
+    option(
+        "FILE",
+        "JSON file with the shift and scale of each column. kfed does not check that sites use the same file; with "
+        "--schema it does.",
+        "--scale",
+    ),
 ]
 Sheet = Annotated[
     str | None, option("NAME", "Sheet of an Excel file; by default the first with several columns.", "--sheet")
@@ -117,7 +122,7 @@ class SiteOptions:
         Any,
         option(
             "N|auto",
-            "Number of local clusters. Without it, a fine summary of the rows is sent; auto estimates it.",
+            "Number of local clusters; auto estimates it. By default, a fine summary of the rows is sent instead.",
             "-k",
             "--n-local-clusters",
             parser=number_or_auto,
@@ -212,7 +217,7 @@ class SiteOptions:
         return data.stem if self.device_id is None else self.device_id
 
     def released_before(self, data: Path, kept_file: Path) -> LocalFile | None:
-        """What a local file keeps of a private release of this table, if that promises what is asked for now."""
+        """The local file of an earlier private release of this table, if its promise was the same as now."""
         privacy = self.privacy()
         if privacy is None or not kept_file.exists():
             return None
@@ -222,7 +227,7 @@ class SiteOptions:
         return kept if is_same and Ledger.beside(data).has(kept.to_message()) else None
 
     def how(self, data: Path, *, as_is: bool | None = None) -> dict[str, Any]:
-        """The same, as the arguments of `cluster_file` and `release_file`; `as_is` holds unless an option differs."""
+        """These options as arguments of `cluster_file` and `release_file`; `as_is` applies unless an option sets it."""
         return {
             "n_local_clusters": self.n_local_clusters,
             "device_id": self.name(data),

@@ -38,7 +38,7 @@ def inspect(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a file holds, what it does not hold, and who may have it."""
+    """Show what a file holds, what it does not hold, and who may receive it."""
     if scale is not None and not centers:
         raise InvalidInputError("--scale applies to the centers; add --centers to show them")
     agreed = agreed_file(file)

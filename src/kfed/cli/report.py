@@ -53,7 +53,7 @@ def report(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Tell what the clusters are: size, devices, and the columns that set each apart, in the units of the tables."""
+    """Describe the clusters: size, devices, and the columns that set each apart, in the units of the tables."""
     outputs = [path for path in (page, table) if path is not None]
     claim(outputs, inputs=[path for path in (clusters, names, scale) if path is not None], force=force)
     result = load(clusters, Aggregation)

@@ -117,7 +117,7 @@ class Federation:
 
     @property
     def max_bytes(self) -> int:
-        """Size that no message with as many centers and features as allowed exceeds."""
+        """Upper bound on the size of a valid message, in bytes."""
         n_features, n_columns = self.schema.n_features, len(self.schema.columns or ())
         if self.by_column or n_columns:
             n_features *= 3 * (1 if n_columns else LEVELS_OF_A_COLUMN)  # values, cells and spreads
@@ -201,10 +201,10 @@ def judge(
 
 
 def judge_new(federation: Federation, n_devices: int, invitation: Invitation | None, token: str | None) -> Admission:
-    """Decide about a new device, given the invitation in its name, and the token of one that it showed.
+    """Decide whether a new device may join, given the invitation for its id and the invitation token that it sent.
 
-    It joins with an invitation that was not used, or as a device that needs none. The id of a device that is invited is
-    kept for it.
+    An invited device needs the token of its invitation, which must be unused; nobody else can join under its id. Other
+    devices may join unless the federation is for invited devices only.
     """
     if federation.closed or n_devices >= federation.max_devices:
         return Admission.CLOSED if federation.closed else Admission.FULL
@@ -265,7 +265,7 @@ def names_in_order(schema: FeatureSchema) -> tuple[str, ...]:
 
 
 def names_to_keep(federation: Federation, message: DeviceMessage) -> tuple[str, ...] | None:
-    """What the federation of a message calls its features: of tables, the columns."""
+    """The feature names that a federation keeps when this message joins; for tables, the names of the columns."""
     if not federation.by_column:
         return message.feature_names
     return federation.schema.names or names_in_order(message.schema)

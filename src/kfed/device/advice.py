@@ -26,12 +26,12 @@ _CALLER_TELLS: ContextVar[bool] = ContextVar("caller_tells_rows", default=False)
 
 
 def caller_tells_rows() -> AbstractContextManager[None]:
-    """Do not warn of rows that are not sent within: the caller does, see `caller_tells_convergence`."""
+    """Within this context, leave the warning about rows that are not sent to the caller."""
     return true_within(_CALLER_TELLS)
 
 
 def rows_to_warn_of(found: LocalClustering, min_cluster_size: int, *, was_asked: bool) -> Iterator[Notice]:
-    """Like `rows_not_sent`; nothing if the caller tells it."""
+    """Like `rows_not_sent`; nothing within `caller_tells_rows`."""
     return iter(()) if _CALLER_TELLS.get() else rows_not_sent(found, min_cluster_size, was_asked=was_asked)
 
 

@@ -228,7 +228,8 @@ class LocalClustering(KfedFile):
             )
         if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(
-                f"identity must have {self.n_features} features; got {identity.n_features}: this answers another device"
+                f"identity must have {plural(self.n_features, 'feature')}; got {identity.n_features}: it is the "
+                "answer to another device"
             )
         sent = ~self.withheld
         if len(identity) != np.count_nonzero(sent):

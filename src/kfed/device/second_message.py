@@ -59,8 +59,8 @@ def refine_device(
     Raises
     ------
     InvalidInputError
-        If the first message was private, since a second one would break its promise; or if small clusters borrowed
-        rows; or if these are not the points that were clustered.
+        If the first message was private, since a second one would exceed the privacy that it promised; or if small
+        clusters borrowed rows; or if these are not the points that were clustered.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def _check(local: LocalClustering, min_cluster_size: int) -> None:
     checks.positive_integer(min_cluster_size, "min_cluster_size")
     if local.private is not None:
         raise InvalidInputError(
-            "a private device sends only one message: a second one about the same rows would break the promise of the "
-            "first"
+            "a private device sends only one message: a second one about the same rows would exceed the privacy "
+            "promised by the first"
         )
     if local.refines is not None:
         raise InvalidInputError("this clustering is a second message already; a device sends at most two messages")

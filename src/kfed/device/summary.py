@@ -76,9 +76,9 @@ def n_zero_features(points: Any) -> int:
 
 
 def within_budget(message: DeviceMessage) -> DeviceMessage:
-    """The message of a summary, its centers rounded to 16, 8 or 4 bits a value if they take too many bytes else.
+    """Round the centers of a summary to 16, 8 or 4 bits a value if its message would be too large otherwise.
 
-    Beside the scatter, which takes more, nothing is rounded: the bounds that follow from it would be wide.
+    A message with the scatter is never rounded: the scatter takes more bytes, and its bounds would become wide.
     """
     if message.details is not None and {"scatter", "sketch"} & message.details.tensors().keys():
         return message
@@ -99,9 +99,9 @@ class TooManyBytesError(InvalidInputError):
 
 
 def within_bytes(message: DeviceMessage, max_bytes: int, bits: int | None) -> DeviceMessage:
-    """The message, rounded no more than it takes to stay within `max_bytes`; with `bits`, rounded to so many.
+    """Round a message just enough to stay within `max_bytes`; with `bits`, round it to exactly that many.
 
-    Beside the scatter nothing is rounded, unless `bits` says so. Raises `TooManyBytesError` if it cannot be that small.
+    A message with the scatter is rounded only if `bits` is given. Raises `TooManyBytesError` if it stays too large.
     """
     tensors = {} if message.details is None else message.details.tensors()
     n_scatter = sum(tensors[name].nbytes for name in ("scatter", "sketch") if name in tensors)
@@ -116,7 +116,7 @@ def within_bytes(message: DeviceMessage, max_bytes: int, bits: int | None) -> De
 
 
 def under_long_name(found: Any) -> DeviceMessage:
-    """The message of a clustering under a long name, which it does not remember to have made."""
+    """Make the message of a clustering under a long name, without recording that name as sent."""
     message: DeviceMessage = replace(found, _sent_as=set()).to_message("x" * LONG_NAME)
     return message
 

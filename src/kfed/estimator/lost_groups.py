@@ -29,8 +29,7 @@ def refuse_groups_as_y(y: Any) -> None:
     """
     if y is not None and not _is_machinery(_caller(sys._getframe(1))):
         raise InvalidInputError(
-            "y must be None without groups: if it holds the device of each row, pass it by name, as groups=; there are "
-            "no targets in clustering"
+            "y must be None: clustering has no targets. If it holds the device of each row, pass it by name, as groups="
         )
 
 

@@ -123,7 +123,7 @@ def _route_arrays(route: Route, device_ids: tuple[str, ...]) -> Arrays:
     if isinstance(route, OneEach):
         return {"route.models": np.array([route.models[name] for name in device_ids])}
     if not isinstance(route, ByNearestCenter):
-        raise InvalidInputError("these models are those of a round; save what the fit returns")
+        raise InvalidInputError("models of a round in progress cannot be saved; save what `fit` returns")
     models, centers = [route.models[name] for name in device_ids], [route.centers[name] for name in device_ids]
     return {
         "route.models": np.concatenate(models),

@@ -54,7 +54,7 @@ class PersonalizedModels(FederatedModels):
     >>> models.by, models.n_models
     ('updates', 2)
     >>> print(models.worth)
-    100% of 4 devices are at home in their group, by chance 50%
+    100% of 4 devices fit their own group best; by chance it would be 50%
     >>> int(models.route("phone-0", rows[0])[0]) == int(models.route("phone-2", rows[2])[0])
     True
     """

@@ -49,7 +49,7 @@ class GroupWorth:
     >>> losses = [[0.1, 0.9], [0.2, 0.8], [0.7, 0.3], [0.5, 0.6]]  # of each device, with the models of both groups
     >>> worth = GroupWorth.by_losses(losses, [0, 0, 1, 1])
     >>> print(worth)
-    75% of 4 devices are at home in their group, by chance 50%
+    75% of 4 devices fit their own group best; by chance it would be 50%
     >>> worth.matters
     True
     """
@@ -88,7 +88,10 @@ class GroupWorth:
         return self.share >= (1 + self.chance) / 2
 
     def __str__(self) -> str:
-        return f"{self.share:.0%} of {self.n_judged} devices are at home in their group, by chance {self.chance:.0%}"
+        return (
+            f"{self.share:.0%} of {self.n_judged} devices fit their own group best; "
+            f"by chance it would be {self.chance:.0%}"
+        )
 
 
 def worth_of(

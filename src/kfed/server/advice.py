@@ -62,7 +62,8 @@ def advice(
         yield Notice(
             "alike",
             f"a device has {presence.max_local_clusters:,} of the {n_clusters:,} clusters, more than "
-            f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary",
+            f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary, so it gives no "
+            "guarantee; the clusters may still be right",
         )
     if choice is not None and not choice.is_reliable:
         yield Notice("unsure k", str(choice))

@@ -49,7 +49,7 @@ class AggregationSettings:
     rounds: int = 1
 
     def without(self, device_id: str) -> AggregationSettings:
-        """The same, of devices among which this one is not."""
+        """The settings for the same devices without this one."""
         return replace(self, first_device=None) if self.first_device == device_id else self
 
 
@@ -123,7 +123,7 @@ class Aggregation(Questions, KfedFile):
 
     @property
     def devices_in_cluster(self) -> Array:
-        """How many devices the center of each cluster rests on, (n_clusters,); in tables, in the column with fewest."""
+        """Devices behind the center of each cluster, (n_clusters,); for tables, those of the column with the fewest."""
         unused = np.union1d(self.grouping.set_aside, self.grouping.strays)
         rows = np.setdiff1d(np.arange(len(self.center_labels)), unused, assume_unique=True)
         return readonly(devices_behind(self.messages, self.center_labels, rows, self.n_clusters))
@@ -177,8 +177,8 @@ class Aggregation(Questions, KfedFile):
     def answer(self, message: DeviceMessage) -> Identity:
         """The answer to any device, by its message.
 
-        A device that was aggregated with this message gets its identity. A device of another id is late, and is
-        assigned, see `assign`.
+        A device that was aggregated with this message gets its identity. A device with another id is late, and gets
+        the nearest clusters. Unlike `assign`, this does not warn if the device lies far from the clusters.
 
         Raises
         ------

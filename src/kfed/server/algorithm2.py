@@ -245,7 +245,7 @@ def relayed(answer: Identity, device_id: str, own: Array, sent: Array, n_feature
     """The answer to a device whose centers are in clusters `own`, from a parent server's answer to clusters `sent`."""
     if len(answer) != len(sent) or answer.n_features != n_features:
         raise InvalidInputError(
-            f"answer must name the {len(sent)} clusters of {n_features} features that were sent; got {len(answer)} "
-            f"clusters of {answer.n_features} features, the answer to another message"
+            f"answer must name {text.plural(len(sent), 'cluster')} of {text.plural(n_features, 'feature')}, as sent; "
+            f"got {len(answer)} of {answer.n_features}: it is the answer to another message"
         )
     return replace(answer, device_id=device_id, cluster_ids=answer.cluster_ids[np.searchsorted(sent, own)])

@@ -163,15 +163,17 @@ class _Evidence:
     def support(self) -> str:
         """The evidence for the number."""
         if self.is_one:
-            return "no two centers lie farther apart than chance puts centers of one cluster"
+            return "no two centers are farther apart than centers of one cluster can be by chance"
         signs = []
         if self.drop >= CLEAR_RATIO:
-            signs.append(f"farthest-first distances drop {self.drop:.1f} times after pick {self.n_clusters}")
+            signs.append(
+                f"gaps between farthest-first picks fall by a factor of {self.drop:.1f} after pick {self.n_clusters}"
+            )
         if self.spread.is_known and self.second == self.n_clusters:
-            signs.append("as many centers lie farther apart than those of one cluster")
+            signs.append("that many centers are too far apart to share a cluster")
         if self.by_cost == self.n_clusters:
-            signs.append("the Calinski-Harabasz index of all points is largest there")
-        return ", and ".join(signs)
+            signs.append("the Calinski-Harabasz index is highest at that number")
+        return "; ".join(signs)
 
     def doubts(self) -> Iterator[str]:
         """Reasons not to rely on the number."""
@@ -199,7 +201,7 @@ class _Evidence:
                 f"largest at {self.by_cost}, and distances drop most after pick {by_drop}"
             )
         if self.drop < clear and not (self.second == self.by_cost == self.n_clusters):
-            yield f"farthest-first distances do not drop clearly there ({clear:g} times from one to the next)"
+            yield f"gaps between farthest-first picks do not fall clearly there (by a factor of {clear:g} or more)"
         if (self.by_cost or 0) > self.n_clusters:
             yield f"the Calinski-Harabasz index of all points is largest at {self.by_cost}"
 

@@ -78,7 +78,9 @@ def _comparable(clusters: HasCenters, X: Any, tell: Callable[[Notice], None]) ->
     notices: list[Notice] = []
     points, centers = points_of(X, clusters.schema, notices), clusters.cluster_centers.astype(np.float64)
     if points.shape[1] != centers.shape[1]:
-        raise FeatureMismatchError(f"X has {points.shape[1]} features; expected {centers.shape[1]}")
+        raise FeatureMismatchError(
+            f"X has {points.shape[1]} {'feature' if points.shape[1] == 1 else 'features'}; expected {centers.shape[1]}"
+        )
     if np.isnan(centers).all():
         raise InvalidInputError("the answer shows no cluster center, so there is nothing to compare rows with")
     if not checks.is_sparse(points):

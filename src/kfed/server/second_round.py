@@ -87,8 +87,8 @@ def _checked(message: DeviceMessage, fingerprint: str, aggregation: Aggregation)
         )
     if details.refines != fingerprint:
         raise InvalidInputError(
-            f"the second message of {message.device_id!r} is about other clusters than these; refine once more, from "
-            "the clusters that are to be refined"
+            f"the second message of {message.device_id!r} is about other clusters; run `kfed refine` again with this "
+            "clusters file"
         )
     if (details.cluster_ids >= aggregation.n_clusters).any():
         raise InvalidInputError(

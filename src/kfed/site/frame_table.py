@@ -47,7 +47,8 @@ def _column_by_column(frame: Any) -> Any:
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
         raise InvalidInputError(
-            f"the data frame: column names must be distinct; {quoted(repeated)} occurs twice. Rename one of them"
+            f"the data frame: column names must be distinct; {quoted(repeated)} "
+            f"{'occurs' if len(repeated) == 1 else 'occur'} more than once"
         )
     if not names or isinstance(frame, dict):
         raise InvalidInputError("the data frame: it must have columns of types that pyarrow knows; convert them first")

@@ -258,9 +258,10 @@ class LocalFile(KfedFile):
     def rows_again(
         self, tables: Sequence[Path], scale: Path | None, tell: Callable[[str], object], *, must_be_same: bool = False
     ) -> Array | None:
-        """The rows that were clustered, from the first of these tables that holds them, to label each; if none, None.
+        """Read the rows that were clustered from the first of these tables that holds them; None if none does.
 
-        With `must_be_same`, an `InvalidInputError` if they have changed; otherwise `tell` is told why there are none.
+        A table that cannot be read, or whose rows have changed, raises an error with `must_be_same`; otherwise it is
+        skipped, and `tell` is called with the reason if no table is left.
         """
         if not tables and self.clustering.is_summary:
             tell("rows are labelled by group; pass --refine TABLE to label each row")

@@ -42,7 +42,7 @@ def restored_fields(tensors: dict[str, Array], facts: Mapping[str, Any]) -> dict
 
 
 def as_version_2(tensors: dict[str, Array], facts: Mapping[str, Any]) -> tuple[dict[str, Array], Mapping[str, Any]]:
-    """The same parts; those of version 1, which held the clustering as a file within the file, as of version 2."""
+    """Convert parts of version 1, which held the clustering as a file in the file, to version 2; keep all others."""
     if facts.get("version") != 1 or "clustering" not in tensors:
         return tensors, facts
     inner, clustering = files.decode(tensors["clustering"].tobytes())

@@ -1,4 +1,4 @@
-"""Whose each row of a table is: its id, and for a row without one a person of its own, unless it may be a copy."""
+"""The person behind each row: its id; a row without an id counts as a new person, unless it may be a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns and levels that two parties do not share by name, and those that differ in spelling alone."""
+"""Columns and levels that only one of two parties has, and those that differ only in spelling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_NAMED = 5
 
 
 def respelled(own: Collection[str], known: Collection[str]) -> dict[str, str]:
-    """Words that are not known, but for capital letters and blanks, each with the known one.
+    """Map words to known ones from which they differ only in case or spaces.
 
     Examples
     --------

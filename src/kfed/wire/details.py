@@ -176,7 +176,7 @@ class Details:
         self._check_second()
 
     def _check_second(self) -> None:
-        """Raise unless this is a first message, or says of each center in which cluster of which clusters it is."""
+        """Raise unless this is a first message, or a second one with valid `cluster_ids` and `refines`."""
         if (self.cluster_ids is None) != (self.refines is None):
             raise InvalidInputError("a second message must have both cluster_ids and refines")
         if self.cluster_ids is not None and (

@@ -115,7 +115,7 @@ class Clusters(KfedFile):
         version: int,
         made_at: float,
     ) -> Clusters:
-        """Keep what answers take of an aggregation, under the ids that its clusters had before."""
+        """Keep the parts of an aggregation that are needed to answer devices; known clusters keep their ids."""
         if previous is not None:
             old, new = (_comparable(own, aggregation) for own in (previous, aggregation))
             aggregation = aggregation.renumbered(stable_ids(old, new))
@@ -150,12 +150,12 @@ class Clusters(KfedFile):
 
     @property
     def found(self) -> str:
-        """How the number of clusters was found, as devices are told: without what may name others of them."""
+        """How the number of clusters was found, for devices: without the text that may name other devices."""
         choice = self.k_choice
         return "" if choice is None else choice.finding if choice.comparison is None else str(choice)
 
     def members_among(self, sequences: Mapping[str, int]) -> set[int]:
-        """Places of the aggregated messages that are among stored ones, given as the place of each device."""
+        """Places of the aggregated messages that are still stored, given the stored place of each device."""
         of_device = zip(self.device_ids, self.sequences.tolist(), strict=True)
         return {sequence for device_id, sequence in of_device if sequences.get(device_id) == sequence}
 

@@ -1,7 +1,7 @@
 """`Coordinator`: federations, the devices that join, leave or come late, and the clusters made of them.
 
 Everything in this file runs on the event loop. `Committer` and `Aggregator` do what takes long on threads of their own
-and return a result; what a federation shows changes here, and only here. `kfed.coordinator.core` draws the threads.
+and return a result; what a federation shows changes on the event loop alone. `kfed.coordinator.core` draws the threads.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Coordinator:
             self._unasked(live, partial(self.aggregate, live))
 
     def _unasked(self, live: Live, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Work in the background for nobody in particular; the next tick retries what fails."""
+        """Run work in the background that no request waits for; the next tick retries what fails."""
         live.is_busy = True
 
         async def finish() -> None:

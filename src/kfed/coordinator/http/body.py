@@ -27,7 +27,7 @@ class Bodies:
         self._n_bytes += n_bytes
 
     def release(self, n_bytes: int) -> None:
-        """Count bytes no more."""
+        """Stop counting these bytes."""
         self._n_bytes -= n_bytes
 
 
@@ -64,7 +64,7 @@ class Body:
         return message
 
     def release(self) -> None:
-        """Count it no more."""
+        """Stop counting the bytes of this body."""
         self._bodies.release(self._n_counted)
         self._n_counted = 0
 

@@ -39,7 +39,7 @@ SECURITY_HEADERS = [
 
 
 class Shield:
-    """Refuses other names and bodies that are too large; answers every exception with a problem that shows no stack."""
+    """Refuses requests for other host names and bodies that are too large; answers errors without a stack trace."""
 
     def __init__(self, app: ASGIApp, names: HostNames, max_bytes: int, measures: Measures) -> None:
         self._app = app

@@ -99,7 +99,7 @@ class Store:
 
     @property
     def epoch(self) -> int:
-        """How often `read_back` was called. What was computed from an earlier truth is not saved."""
+        """How often `read_back` was called. What was computed before the last call is not saved."""
         return self._transactions.epoch
 
     @property

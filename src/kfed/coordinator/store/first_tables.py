@@ -1,4 +1,4 @@
-"""`FirstTables`: what the columns of a new table must be like, beside their names: those of a table that is there."""
+"""`FirstTables`: checks that the columns of a new table are like those of a table that joined before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kfed.wire import DeviceMessage, FeatureSchema
 
 
 class FirstTables:
-    """The columns of one table of each federation that another one joins, as a transaction sees them."""
+    """The columns of one stored table for each federation, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -20,7 +20,7 @@ class FirstTables:
         self._gone: set[int] = set()
 
     def difference(self, federation_id: int, party: str, device_id: str, own: FeatureSchema, replaced: int) -> str:
-        """How the columns of a device differ from those of another that is there; empty if they do not.
+        """How the columns of a device differ from those of a device that joined before; empty if they do not.
 
         Parameters
         ----------
