@@ -134,7 +134,7 @@ def test_a_file_that_is_not_the_one_expected_is_named_once_with_what_is_expected
 
 def test_two_files_of_a_scale_are_compared_only_with_schema_as_the_help_says(folder):
     shown = " ".join(run("device", "--help").stdout.replace("│", " ").split())
-    assert "does not check that sites use the same file; with --schema it does" in shown
+    assert "Sites must use the same file; only --schema checks that" in shown
     rows = "age,bmi\n" + "".join(f"{40 + i % 30},{20 + i % 7}\n" for i in range(60))
     said = {}
     for option in ("--scale", "--schema"):

@@ -34,7 +34,7 @@ def active_client() -> Client | None:
 
 
 def pinned(frame: Any) -> Any:
-    """The frame with the partitions that it has now, whatever is asked of it later.
+    """Fix the partitions of a frame, so that nothing done with it later changes them.
 
     Dask fuses the reading of narrow columns, so that a frame and a selection of its columns may have different
     partitions. A graph that is built already is taken as it is.

@@ -65,12 +65,12 @@ class PartitionPlan:
 
     @property
     def how(self) -> dict[str, Any]:
-        """What every way of clustering a device takes."""
+        """The arguments that all ways of clustering a device share."""
         return {"random_state": self.random_state, "min_cluster_size": self.min_cluster_size}
 
     @property
     def schema(self) -> FeatureSchema:
-        """The columns as they are: a scale that leaves every number where it is, for devices with missing cells."""
+        """A schema whose scale leaves numbers unchanged, for devices with missing cells."""
         columns = [Column(name, shift=0.0, scale=1.0) for name in self.columns]
         return FeatureSchema.of_columns(columns, "agreed", self.missing)
 

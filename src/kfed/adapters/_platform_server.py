@@ -1,4 +1,4 @@
-"""The server of a platform: it reads what sites replied, aggregates the messages, and says what came of it.
+"""The server of a platform: it reads the replies of sites, aggregates the messages, and reports the result.
 
 Replies are not trusted, and a site that fails takes none of the others with it.
 """
@@ -104,7 +104,7 @@ class PlatformRound:
 
     @classmethod
     def answered(cls, replies: Replies, clusters: Aggregation) -> PlatformRound:
-        """Answer messages by clusters that are there: these stay as they are."""
+        """Answer messages from existing clusters, which stay as they are."""
         late, notices = [], []
         for site, message in list(replies.messages.items()):
             try:
@@ -124,7 +124,7 @@ class PlatformRound:
         return {site: (self.result.answer(message), message.digest().hex()) for site, message in messages}
 
     def facts(self, labels: Replies | None = None) -> dict[str, Any]:
-        """What came of the round, as JSON; `labels` is what sites replied when they were answered."""
+        """The result of the round, as JSON; `labels` is what sites replied when they were answered."""
         labels = Replies() if labels is None else labels
         return {
             "clusters": to_text(self.result),

@@ -67,7 +67,7 @@ class SiteTerms:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> SiteTerms:
-        """Read the terms from environment variables; those that are empty count as not there."""
+        """Read the terms from environment variables; empty ones count as unset."""
         names = ("id_column", "labels", "table", "asked")
         given = {name: environment.get(f"KFED_{name.upper()}") or None for name in names}
         floor = environment.get("KFED_MIN_CLUSTER_SIZE") or str(MIN_TABLE_CLUSTER_SIZE)
@@ -85,7 +85,7 @@ class SiteTerms:
         return Path(path.replace("{site}", site))
 
     def note(self, table: str, folder: Path | None = None) -> AskedNote:
-        """The note of what was asked about a table, by default in this folder; a task may choose neither of them."""
+        """The note of what was asked about a table, in KFED_ASKED or else in `folder`; a task cannot choose either."""
         folder = folder if self.asked is None else Path(self.asked)
         if folder is None:
             raise RefusedError(
@@ -133,7 +133,7 @@ def labels_reply(
 
 
 def safe_reply(site: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The reply, or one that says why there is none. It holds no value of a row, and neither counts nor names rows.
+    """The reply, or the reason why there is none. It holds no value of a row, and neither counts nor names rows.
 
     The texts of kfed's errors hold no value, but say which row is at fault, so their numbers stay here. The texts of
     other errors may hold one, so only the kind of error, and the line of code, is told.

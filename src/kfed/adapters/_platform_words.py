@@ -1,4 +1,4 @@
-"""What sites and servers of platforms say to each other: JSON, in which messages and answers are text."""
+"""The JSON that sites and servers of platforms exchange; messages and answers in it are text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an analyst looks at in the end: what the clusters are, and which devices are unlike all others."""
+"""Results for an analyst: what the clusters are, and which devices are unlike all others."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ POLL_SECONDS = 1.0
 
 
 class Part:
-    """A grid of which only some nodes are seen; everything else is the grid's."""
+    """A view of a grid that shows only some of its nodes."""
 
     def __init__(self, grid: Grid, nodes: Iterable[int]) -> None:
         self._grid, self._nodes = grid, list(nodes)
@@ -47,7 +47,7 @@ def taking_all(strategy: FedAvg, n_nodes: int) -> Iterator[FedAvg]:
 
 
 class Patience:
-    """Waits for nodes, but for none of them for ever."""
+    """Waits for nodes, for a limited time."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -1,4 +1,4 @@
-"""Training with clients that are not copies of each other: a selection of `kfed.federated` picks those of a round.
+"""Client selection on Flower: a selection of `kfed.federated` picks the clients of each round.
 
 Only who is sent the model is decided here; the rest is that of Flower's strategies, and of an ordinary `ClientApp`.
 """

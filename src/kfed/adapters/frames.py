@@ -95,7 +95,7 @@ def label_frame(
     label_column: str = "cluster",
     **how: Any,
 ) -> Any:
-    """Label the rows of a chunk: its devices are clustered again, which gives what it gave before.
+    """Label the rows of a chunk; its devices are clustered again, with the same result as before.
 
     Parameters
     ----------

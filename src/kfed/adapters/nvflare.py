@@ -92,7 +92,7 @@ def kfed_job(
 
 
 class KFedController(Controller):
-    """Runs one round over the sites of a job; what came of it is in its folder at the server.
+    """Runs one round over the sites of a job; the results are in its folder at the server.
 
     ``clusters.kfed`` is the aggregation, for `kfed report`, `kfed diagnose` and `kfed assign`; ``kfed.json`` has the
     facts: n_clusters, cluster_sizes, rule, k_choice; ``warnings`` with code and text; ``sites``, with the codes of what
@@ -125,7 +125,7 @@ class KFedController(Controller):
         """Do nothing: all is done in `control_flow`."""
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
-        """Do nothing: what came of the round is on disk."""
+        """Do nothing: the results are on disk."""
 
     def process_result_of_unknown_task(
         self,
@@ -135,7 +135,7 @@ class KFedController(Controller):
         result: Shareable,  # noqa: ARG002
         fl_ctx: FLContext,
     ) -> None:
-        """Leave out a reply that comes after the patience; a later job can answer its site."""
+        """Ignore a reply that comes too late; a later job can answer its site."""
         self.log_warning(fl_ctx, f"k-FED: {client.name} replied too late; answer it by another job with these clusters")
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:

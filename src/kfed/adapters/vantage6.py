@@ -53,7 +53,7 @@ def central(
     label: bool = True,
     patience: float = 3600.0,
 ) -> dict[str, Any]:
-    """Run one round over organizations of the collaboration, or answer late ones by clusters that are there.
+    """Run one round over organizations of the collaboration, or answer late ones from existing clusters.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback(
     epilog="A consortium in three commands, with nothing to install but kfed:\n\n"
     "`kfed device site7.csv`   at every site; send site7.kfed, keep site7.local\n\n"
-    "`kfed aggregate *.kfed`   wherever the files meet; send clusters.kfed back\n\n"
+    "`kfed aggregate *.kfed`   at the server; send clusters.kfed back\n\n"
     "`kfed label site7.local --clusters clusters.kfed`   at every site"
 )
 def _kfed(
@@ -76,7 +76,7 @@ def _kfed(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Find the groups in data that never leaves its devices, in one round: k-FED."""
+    """k-FED: find the groups in data that never leaves its devices, in one round."""
 
 
 def main() -> None:

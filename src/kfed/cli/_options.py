@@ -28,8 +28,7 @@ ScaleFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "JSON file with the shift and scale of each column. kfed does not check that sites use the same file; with "
-        "--schema it does.",
+        "JSON file with the shift and scale of each column. Sites must use the same file; only --schema checks that.",
         "--scale",
     ),
 ]
@@ -53,8 +52,8 @@ Bits = Annotated[
     Any,
     option(
         "4|8|16",
-        "Round the numbers of centers to this many bits, for a smaller message, which states the rounding error. "
-        "With a handful of columns, 8 bits take no more room than 4.",
+        "Round the numbers in centers to this many bits, for a smaller message; it states the rounding error. With few "
+        "columns, 8 bits take no more room than 4.",
         "--bits",
         parser=_bits,
     ),

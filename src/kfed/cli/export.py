@@ -31,7 +31,7 @@ def export(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write the clusters without the messages of the devices: their centers, sizes and columns, and nothing else."""
+    """Write only the centers, sizes and columns of the clusters, without the messages of the devices."""
     claim([output], inputs=[clusters], force=force)
     model = ClusterModel.of(load(clusters, Aggregation))
     if output.suffix.lower() in SKLEARN_SUFFIXES:

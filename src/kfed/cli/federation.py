@@ -33,8 +33,8 @@ AdminTokenFile = Annotated[
 AdminToken = Annotated[str | None, typer.Option(envvar="KFED_ADMIN_TOKEN", hidden=True)]
 
 app = typer.Typer(
-    help="Create, show, aggregate, close and delete federations of a coordinator, invite and remove devices, compare "
-    "numbers of clusters, and download what was found.",
+    help="Manage the federations of a coordinator: create and delete them, invite and remove devices, aggregate, "
+    "compare numbers of clusters, and download results.",
     no_args_is_help=True,
 )
 
@@ -76,7 +76,7 @@ def create(
     features: Annotated[
         str | None, option("A,B,...", "Names of the features, in the order that all devices use.")
     ] = None,
-    columns: Annotated[str | None, option("A,B,...", "Or column names, for table messages; in any order.")] = None,
+    columns: Annotated[str | None, option("A,B,...", "Or the column names of tables, in any order.")] = None,
     n_features: Annotated[int | None, option("N", "Or the number of features, without names.", min=1)] = None,
     schema: Annotated[
         Path | None,
@@ -115,7 +115,9 @@ def create(
     max_epsilon: Annotated[
         float | None, option("E", "Refuse messages that are not differentially private with this epsilon.")
     ] = None,
-    invited_only: Annotated[bool, flag("--invited-only", "Devices join by `kfed federation invite` alone.")] = False,
+    invited_only: Annotated[
+        bool, flag("--invited-only", "Only devices from `kfed federation invite` can join.")
+    ] = False,
     rounds: Annotated[
         int | None, option("1|2", "2 asks devices for a second message, for better clusters.", min=1, max=2)
     ] = None,

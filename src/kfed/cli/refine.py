@@ -19,7 +19,7 @@ from kfed.wire import Identity, load
 
 @app.command(
     epilog="`kfed refine site7.local --data site7.csv --clusters clusters.kfed` writes site7.refined\n\n"
-    "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   wherever the files meet\n\n"
+    "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   at the server\n\n"
     "`kfed label site7.refined.local --clusters better.kfed`   at every site"
 )
 def refine(

@@ -38,7 +38,7 @@ def summarize(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write the levels of each column, and the number, mean and spread of its cells, for `kfed agree`."""
+    """Write a summary for `kfed agree`: the levels of each column, and the number, mean and spread of its cells."""
     path = Path(f"{data.stem}.summary") if output is None else output
     claim([path], inputs=[data], force=force)
     how: dict[str, Any] = {"columns": columns, "exclude": exclude, "id_column": id_column}

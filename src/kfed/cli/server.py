@@ -50,7 +50,7 @@ MAX_NAME, MOST_DEVICES_LISTED = 120, 100
     "`kfed aggregate inbox/*.kfed -k 16 --skip-bad --identities answers --plot clusters.png`\n\n"
     "`kfed aggregate *.kfed -k 16 -o clusters.kfed --message europe.region`   a region, as one device\n\n"
     "`kfed aggregate *.refined --clusters clusters.kfed -o better.kfed`   after `kfed refine` at the sites\n\n"
-    "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   and the parent server of the regions\n\n"
+    "`kfed aggregate *.region -k 16 --rule regions -o world.kfed`   at the parent server of the regions\n\n"
     "clusters.kfed holds the centers of all devices. If devices should not see the centers of others, send each "
     "its identity instead: answers/site7.identity holds only the shared clusters."
 )

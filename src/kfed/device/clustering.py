@@ -228,8 +228,7 @@ class LocalClustering(KfedFile):
             )
         if self.columns is None and identity.n_features != self.n_features:
             raise FeatureMismatchError(
-                f"identity must have {plural(self.n_features, 'feature')}; got {identity.n_features}: it is the "
-                "answer to another device"
+                f"identity must have {plural(self.n_features, 'feature')}; got {identity.n_features} (wrong device)"
             )
         sent = ~self.withheld
         if len(identity) != np.count_nonzero(sent):

@@ -105,7 +105,7 @@ class Assessment:
 
     @property
     def instability(self) -> str:
-        """What changes without the device that clusters depend on most; nothing unless many rows do."""
+        """What changes without the device that clusters depend on most; empty unless many rows change cluster."""
         worst = self.worst_without
         if worst is None or not self.is_unstable or self.has_too_few_centers or self.aggregation.n_clusters == 1:
             return ""
@@ -230,7 +230,7 @@ class Assessment:
 
 
 def optimality_if_known(aggregation: Aggregation) -> Optimality | None:
-    """The bound of the cost, if devices sent what it takes."""
+    """How far the cost can be from the best possible one; None if devices did not send enough to tell."""
     try:
         return aggregation.optimality()
     except InvalidInputError:
@@ -238,7 +238,7 @@ def optimality_if_known(aggregation: Aggregation) -> Optimality | None:
 
 
 def warnings_of(aggregation: Aggregation, assessment: Assessment) -> list[str]:
-    """What the notices of an aggregation say; where one device decides, that stability is one over many devices."""
+    """The texts of all notices; the one about k says so if stability holds only on average over devices."""
     return [
         on_average(notice.text, aggregation.k_choice, assessment) if notice.code == "unsure k" else notice.text
         for notice in aggregation.notices
@@ -246,7 +246,7 @@ def warnings_of(aggregation: Aggregation, assessment: Assessment) -> list[str]:
 
 
 def on_average(said: str, choice: KChoice | None, assessment: Assessment) -> str:
-    """What is said of a number that stands out, beside clusters that a single device changes."""
+    """Add to a text about k that it holds on average, if k stands out but one device changes the clusters."""
     if choice is None or not (choice.stands_out and assessment.instability):
         return said
     return f"on average over devices that are left out, though, {said}"

@@ -1,4 +1,4 @@
-"""What a report on points and one on a known mixture share: the distance that is required of each pair of clusters."""
+"""`SeparationJudgement`: the base of reports on points and on known mixtures."""
 
 from __future__ import annotations
 

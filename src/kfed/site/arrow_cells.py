@@ -27,7 +27,7 @@ def cells_of_each(columns: dict[str, Any], as_text: Sequence[str], signs: Signs 
 
 
 def cells_of(name: str, column: Any, signs: Signs | None = None, as_text: bool = False) -> Cells:
-    """One column of an Arrow table as cells; with `as_text`, as it is written. Without `signs`, it shows its own."""
+    """One column of an Arrow table as cells; with `as_text`, as written. Without `signs`, the column shows them."""
     types = arrow().types
     if types.is_dictionary(column.type):
         return _of_codes(name, _decoded(column), signs, as_text)

@@ -43,7 +43,7 @@ class ArrowReader(TableReader):
         return cells_of_each(columns, as_text)
 
     def signs_for(self, texts: Sequence[str]) -> Signs:
-        """What separates decimals in a column of these texts, which shows it itself."""
+        """How numbers in a column of these texts are written, found from the texts."""
         return signs_of_column(texts)
 
     def fault_at(self, name: str, row: int) -> str:

@@ -79,7 +79,7 @@ class Cells:
         return self.codes < 0
 
     def could_hold(self, word: str) -> bool:
-        """Whether a word is one of the cells, or a flag or a date as they are."""
+        """Whether a word is one of the cells, or a flag or date in a column of these."""
         is_flag, is_date = not np.isnan(flags_in([word])[0]), not np.isnan(days_in([word])[0])
         return word in self.texts or {"flag": is_flag, "date": is_date}.get(self.kind, False)
 
@@ -154,7 +154,7 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
 
 
 def from_levels(name: str, texts: Sequence[str], levels: Sequence[str] = ()) -> Cells:
-    """A column of text whose cells are levels, as they are written; `levels` are some that are known to be."""
+    """A column of text whose cells are levels, as written; words in `levels` never count as missing."""
     words = [accents_joined(text.strip()) for text in texts]
     distinct = sorted(set(words))
     place = {word: position for position, word in enumerate(distinct)}

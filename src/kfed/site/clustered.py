@@ -28,7 +28,7 @@ MOST_SPREADS = 256
 
 
 def taken_as_is(path: Any, header: bool | None, sheet: str | None) -> tuple[bool, list[Notice]]:
-    """Whether numbers are taken as they are, with no scale, unless somebody says otherwise; and what to say of it."""
+    """Whether numbers are used unchanged by default, and the notice that says so."""
     reader = open_table(path, header, sheet)
     n_columns = len(reader.names)
     if isinstance(reader, NpyReader) or n_columns <= MOST_SPREADS:

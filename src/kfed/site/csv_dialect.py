@@ -19,7 +19,7 @@ _BLOCK = 2**20
 
 
 def encoding_of(file: BinaryIO) -> str | None:
-    """The encoding of a file; None if it is not text. All of it is read, unless its start tells."""
+    """The encoding of a file; None if it is not text. The whole file is read, unless its start shows the encoding."""
     start = file.read(_BLOCK)
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
@@ -54,7 +54,7 @@ def _is_decoded(decoder: codecs.IncrementalDecoder, block: bytes, *, is_end: boo
 
 
 def delimiter_of(lines: list[str]) -> str:
-    """The separator that cuts most lines, from the first on, into the same number of cells, and more than one."""
+    """The separator that splits most lines, from the first on, into the same number of cells, at least two."""
 
     def score(delimiter: str) -> tuple[bool, int, float, int]:
         widths = [len(row) for row in csv.reader(lines, delimiter=delimiter)]

@@ -60,7 +60,7 @@ class ExcelReader(TableReader):
         return f"line {self._lines[row]} of sheet {self.sheet!r}"
 
     def signs_for(self, texts: Sequence[str]) -> Signs:
-        """What separates decimals in a column of these texts, which shows it itself."""
+        """How numbers in a column of these texts are written, found from the texts."""
         return signs_of_column(texts)
 
     def _column(self, name: str, as_text: bool) -> Cells:

@@ -16,7 +16,7 @@ _T_OR_F = {"t", "f"}
 
 
 def flags_among(counts: Mapping[str, int]) -> dict[str, float] | None:
-    """The words that say yes as 1 and those that say no as 0, if a column holds nothing else, or hardly anything.
+    """Map words for yes to 1 and words for no to 0, if a column holds hardly anything else; otherwise None.
 
     Parameters
     ----------
@@ -50,5 +50,5 @@ def are_flags_in_words(words: Iterable[str]) -> bool:
 
 
 def flags_in(words: Sequence[str]) -> list[float]:
-    """1 or 0 for each word that says yes or no in whatever way; NaN of any other."""
+    """1 for each word that means yes and 0 for each that means no; NaN for any other."""
     return [flag_in(word) for word in words]

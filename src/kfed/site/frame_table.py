@@ -1,4 +1,4 @@
-"""`table_of_frame`: a data frame as a table of Arrow; what Arrow does not take is read as in Excel, or named."""
+"""`table_of_frame`: a data frame as an Arrow table; columns that Arrow refuses are read as in Excel, or named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFUSED = (ValueError, TypeError, NotImplementedError)
 
 
 def check_frame(table: Any) -> None:
-    """Raise if this is rows without names of columns, such as a list of tuples from a database, or an array."""
+    """Raise if these rows have no column names, such as a list of tuples from a database, or an array."""
     if hasattr(table, "to_frame") and not hasattr(table, "columns"):
         raise InvalidInputError(
             f"a table must be a path or a data frame; got a single column ({type(table).__name__}): use .to_frame()"
@@ -35,7 +35,7 @@ def check_frame(table: Any) -> None:
 
 
 def table_of_frame(frame: Any) -> Any:
-    """A table with the columns of a data frame; its index, if that is more than numbers of rows, is one, too."""
+    """Convert a data frame to an Arrow table; an index that is more than row numbers becomes a column."""
     module = arrow()
     with suppress(*_REFUSED, module.ArrowException):
         return module.table(frame)

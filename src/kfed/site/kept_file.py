@@ -32,7 +32,7 @@ def parts(kept: LocalFile) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def restored_fields(tensors: dict[str, Array], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the `LocalFile` that `parts` was given. Raises if they are not valid."""
+    """The fields of the `LocalFile` with these parts. Raises if they are not valid."""
     row_ids = json.loads(tensors["row_ids"].tobytes()) if "row_ids" in tensors else None
     if row_ids is not None and not (isinstance(row_ids, list) and all(isinstance(i, str) for i in row_ids)):
         raise InvalidInputError("its row ids must be strings")

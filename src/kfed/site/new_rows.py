@@ -145,5 +145,5 @@ def _rounded(distance: float) -> str:
 
 
 def on_agreed_scale(values: Array, schema: FeatureSchema) -> Array:
-    """Values of a table on the scale that was agreed on, which the centers are on; as they are, if there is none."""
+    """Values of a table on the agreed scale, like the centers; unchanged if there is none."""
     return agreed_scale(schema).apply(values) if schema.scaling == "agreed" else values

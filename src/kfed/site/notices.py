@@ -142,7 +142,7 @@ def about_levels(cells: Sequence[Cells], schema: FeatureSchema) -> Iterator[Noti
 def about_clustering(
     table: Table, clustering: LocalClustering, n_local_clusters: int | Literal["auto"] | None, min_cluster_size: int
 ) -> Iterator[Notice]:
-    """Columns of one value or of all distances, rows that do not count, too many clusters or steps, rows not sent."""
+    """Constant and dominant columns, rows that do not count, too many clusters or steps, rows not sent."""
     yield from _constant(table)
     yield from _not_counted(table, clustering)
     yield from _too_many(n_local_clusters, len(table), min_cluster_size)

@@ -80,7 +80,7 @@ class TableReader:
         return from_text(name, found.texts, found.codes, self.signs_for(found.texts), kind)
 
     def signs_for(self, texts: Sequence[str]) -> Signs:  # noqa: ARG002
-        """What separates decimals in a column of these texts."""
+        """How numbers in a column of these texts are written."""
         return self.signs
 
     def _column(self, name: str, as_text: bool) -> Cells:

@@ -39,7 +39,7 @@ def _uncompressed(path: Path) -> Path:
 
 
 def check_same_rows(found: LocalClustering, rows: Array, weights: Array | None, device_id: str) -> None:
-    """Raise if these are not the rows that were clustered, in their order: if their means are not the centers.
+    """Raise unless these are the rows that were clustered, in the same order: their means must be the centers.
 
     Centers with noise, of a private clustering, cannot tell.
     """

@@ -13,7 +13,7 @@ from kfed.wire import Column, FeatureSchema
 
 
 def read_schema(path: str | os.PathLike[str]) -> FeatureSchema:
-    """Read a schema that `write_schema` wrote; or a scale file, as `read_scale` does, which has numbers alone."""
+    """Read a schema from `write_schema`, or a scale file, which has only columns of numbers."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Errors for cells that are not what their column must hold: where the first of them is, and never what it holds."""
+"""Errors for cells of the wrong kind: they say where the first one is, and never what it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be looked at in a table, as warnings for those who call from Python; the command line prints notices."""
+"""Notices about a table as Python warnings; the command line prints them instead."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def server_separations(deviation: float, presence: Presence) -> Array:
 
 
 def required_separations(deviation: float, presence: Presence, required_ratio: float = LEAST_RATIO) -> Array:
-    """Find the distance that the proofs ask of a pair: the server's of every pair, the device's of an active one."""
+    """Find the distance that the proofs require: the server's for every pair, also the device's for active ones."""
     on_server = server_separations(deviation, presence)
     on_device = device_separations(deviation, presence, required_ratio)
     return np.where(presence.is_active, np.maximum(on_device, on_server), on_server)
@@ -121,7 +121,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Measured:
-    """A clustering as far as it is known: exactly, from points, or between bounds, from messages."""
+    """What is known of a clustering: exact values if from points, bounds if from messages."""
 
     presence: Presence
     distances: Bounds  # of the means, arrays of pairs

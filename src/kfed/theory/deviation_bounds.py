@@ -1,4 +1,4 @@
-"""An interval for norm(A - C), the spectral deviation of all points, from what devices say of their own.
+"""Bounds on norm(A - C), the spectral deviation of all points, from what each device says about its own.
 
 Let R_z be the points of device z minus their local centers, and delta_s the local center s of n_s points minus
 the mean of its global cluster. A local center is the mean of its points, so the cross terms vanish, and
@@ -69,7 +69,7 @@ _BLOCK_ELEMENTS = 2**20
 
 @dataclass(frozen=True)
 class Bounded:
-    """What the server can tell of the clustering of all points that a grouping of device centers induces."""
+    """What the server knows about the clustering of all points that a grouping of device centers induces."""
 
     deviation: Bounds
     means: Array  # mu_r: (n_clusters, n_features), NaN for a cluster without points
@@ -104,7 +104,7 @@ def bound_deviation(batch: MessageBatch, labels: Array, n_clusters: int) -> Boun
 
 @dataclass(frozen=True)
 class Spreads:
-    """What each device says of its points around its own centers, with room for rounding, (n_devices,) each."""
+    """How far the points of each device spread around its own centers, widened for rounding, (n_devices,) each."""
 
     least: Array  # norm(R_z)^2 is at least this
     most: Array  # and at most this; infinite if the device does not say
@@ -139,7 +139,7 @@ class Spreads:
         )
 
     def least_along_any(self, n_features: int) -> Array:
-        """At least how much of the trace is along any one direction, (n_devices,)."""
+        """Lower bound on the part of the trace along any one direction, (n_devices,)."""
         elsewhere = (n_features - 1) * np.where(self.is_silent, 0, self.most)
         return np.asarray(np.maximum(self.total - elsewhere, 0))
 

@@ -1,4 +1,4 @@
-"""`Judgement`: what a certificate and a separation report share, the facts, the table of pairs and the picture."""
+"""`Judgement`: the base of certificates and separation reports, with facts, a table of pairs and a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture of pairs of clusters: how many have which c_rs, and how large it must be (the appendix's figure)."""
+"""A histogram of c_rs over pairs of clusters, with the c_rs that is required (the appendix's figure)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plot_pairs(judged: Judgement, path: Path | None, ax: Axes | None) -> Axes:
 
 
 def draw_pairs(ax: Axes, ratios: Array, needed: Array, active_pairs: Array) -> None:
-    """Draw a histogram of ratios of pairs, inactive ones on active ones, and what is needed of either."""
+    """Draw a stacked histogram of the ratios of active and inactive pairs, and the ratio that each kind needs."""
     kinds = [(name, ratios[pairs], needed[pairs], COLORS[name]) for name, pairs in kinds_of_pairs(ratios, active_pairs)]
     drawn = [drawable(own) for _, own, _, _ in kinds]
     if kinds:

@@ -1,4 +1,4 @@
-"""The scatter that devices may send: what it says of all rows together, and of norm(A - C), exactly."""
+"""The scatter that devices may send: that of all rows together, and norm(A - C), follow from it exactly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_FEATURES = 4_096
 
 
 def scatter_factors(batch: MessageBatch, of: Literal["scatter", "sketch"] = "scatter") -> list[Array | None]:
-    """F of each device, F^T F its scatter, with the features and on the scale of all; None if it sent none.
+    """For each device, F with F^T F its scatter, in the common features and scale; None if it sent none.
 
     With ``"sketch"``, those of devices that sent a sketch of it instead.
     """

@@ -124,7 +124,7 @@ class Live:
         self.damage, self.can_be_mended = "", False
 
     def disable(self, damage: str, *, can_be_mended: bool = False) -> None:
-        """Serve it no longer, and say why."""
+        """Stop serving it, and say why."""
         log.error("federation %s is damaged and disabled: %s", self.federation.name, damage)
         self.clusters, self.damage, self.remark, self.can_be_mended = None, damage, damage, can_be_mended
 

@@ -33,7 +33,7 @@ _ABOUT_IT = {
 
 
 def for_device(notices: Iterable[Notice], device_id: str) -> Iterator[Notice]:
-    """What a device is told: what is said of all, or of itself. Names of other devices are the administrator's.
+    """The notices for a device: those about all, or about itself. Only the administrator sees names of others.
 
     Examples
     --------

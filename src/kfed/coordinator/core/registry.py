@@ -33,7 +33,7 @@ class Registry:
         return live
 
     def discard(self, live: Live) -> None:
-        """Show a federation no longer."""
+        """Stop showing a federation."""
         self._lives.pop(live.federation.name, None)
 
     def show(self, contents: Contents) -> None:

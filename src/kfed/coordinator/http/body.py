@@ -1,4 +1,4 @@
-"""The one place that checks how large bodies are: each by what it declares and as it arrives, and all together."""
+"""Limits on the size of request bodies: of each, as declared and as it arrives, and of all together."""
 
 from __future__ import annotations
 

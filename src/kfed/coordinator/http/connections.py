@@ -81,7 +81,7 @@ class Connections:
             return True
 
     def forget(self, connection: Connection) -> None:
-        """Count a connection no more."""
+        """Stop counting a connection."""
         with self._lock:
             self._forget(connection)
 

@@ -1,4 +1,4 @@
-"""`Gate`: accepts connections on a thread of its own, answers health checks there, and passes on who says something.
+"""`Gate`: accepts connections on its own thread, answers health checks there, and passes on connections that send more.
 
 Whatever keeps the event loop busy, a health check waits for none of it; and a connection that says nothing costs a
 socket and no more. A health check fails if the event loop has not turned for long: then the coordinator hangs.
@@ -58,11 +58,11 @@ class Gate:
         self._thread.start()
 
     def beat(self) -> None:
-        """Note that the event loop turns."""
+        """Note that the event loop is running."""
         self._turned_at = time.monotonic()
 
     def close(self) -> None:
-        """Accept no more."""
+        """Accept no more connections."""
         self._is_closed = True
         self._thread.join()
 

@@ -39,7 +39,7 @@ class Pictures:
         return drawn if version == self._version(live) else None
 
     def close(self) -> None:
-        """Draw no more."""
+        """Stop drawing."""
         self._turns.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 

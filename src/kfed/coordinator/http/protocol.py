@@ -139,7 +139,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def abort(self) -> None:
-        """Close it at once, and count it no more."""
+        """Close it at once, and stop counting it."""
         self._connections.forget(self._connection)
         if self.transport is not None:
             self.transport.abort()

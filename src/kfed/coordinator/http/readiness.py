@@ -14,7 +14,7 @@ FRESH_SECONDS = 1.0
 
 
 class Readiness:
-    """Tests the store on a thread of its own, so that nobody waits for it but who asked; all who ask share one test."""
+    """Tests the store on its own thread; only those who ask wait, and all of them share one test."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

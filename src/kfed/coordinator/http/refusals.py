@@ -1,4 +1,4 @@
-"""Why a call can be refused, by what looks at it on its way; the OpenAPI document lists for each call exactly these.
+"""Why a call can be refused, check by check; the OpenAPI document lists exactly these for each call.
 
 A request passes the shield (`ANY`), the check of its token (`TOKEN`) and the store (`STORE`), and a call adds what its
 own handler can say. `tests/coordinator/test_refusals.py` has every status of every call answered once.

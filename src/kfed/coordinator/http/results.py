@@ -43,7 +43,7 @@ class ClusterResults:
         self._kept: dict[Hashable, tuple[Any, Any]] = {}
 
     def close(self) -> None:
-        """Make no more."""
+        """Stop making results."""
         self._turns.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""What every request passes first: whom it is for, a limit on its body, and an answer to every error."""
+"""The first stop of every request: checks its host name, limits its body, and answers every error."""
 
 from __future__ import annotations
 

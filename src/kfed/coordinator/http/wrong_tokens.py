@@ -44,7 +44,7 @@ class WrongTokens:
 
 
 def network_of(address: str) -> str:
-    """What one visitor has: an IPv4 address, or an IPv6 network of 64 bits.
+    """The network of one visitor: an IPv4 address, or an IPv6 network of 64 bits.
 
     Examples
     --------

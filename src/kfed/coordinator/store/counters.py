@@ -1,4 +1,4 @@
-"""Numbers in the store that only grow, whoever comes and goes."""
+"""Counters in the store that never go down, whoever joins or leaves."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Store:
         return self._transactions.is_in_doubt
 
     def doubt(self) -> None:
-        """Have the store read back before the next write; for a write that was given up while it was under way."""
+        """Require `read_back` before the next write, because a write was given up midway."""
         self._transactions.is_in_doubt = True
 
     def check(self) -> None:
@@ -129,7 +129,7 @@ class Store:
         return Contents(found, damaged, saved, n_restored)
 
     def look(self) -> None:
-        """Notice a backup that was restored, which has to be read back."""
+        """Check whether a backup was restored; if so, `read_back` is required before the next write."""
         with self._connected() as connection:
             self._transactions.notice(read_counters(connection, locked=False))
 

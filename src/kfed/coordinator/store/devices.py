@@ -1,4 +1,4 @@
-"""Devices on their way into the store, in it and out of it, and what one transaction makes of several of them."""
+"""Devices that arrive in the store, are in it or leave it, and the changes of one transaction."""
 
 from __future__ import annotations
 

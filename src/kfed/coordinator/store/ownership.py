@@ -22,7 +22,7 @@ class Owner(Protocol):
         """Raise unless the store is held; returns whether it was lost since the last check, and taken again."""
 
     def confirm(self) -> None:
-        """Raise unless a commit went into the store that others find at its address."""
+        """Raise if the store at its address was deleted or replaced, so that a commit went elsewhere."""
 
     def release(self) -> None:
         """Release the store."""

@@ -2,7 +2,7 @@
 
 Each owner of a store raises the number ``generation`` in it. A write checks this number in its own transaction, so a
 process that has lost the store without noticing writes nothing. A COMMIT that fails may have been carried out: from
-then on every write is refused until `reading_back` has read the truth.
+then on every write is refused until `reading_back` has read what the store holds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Transactions:
         self.counters: dict[str, int] = {}
         """Numbers that only grow, as the transaction under way found them."""
         self.epoch = 0
-        """How often the truth was read back. What was computed from an earlier truth must not be written."""
+        """How often the store was read back. What was computed before the last time must not be written."""
         self._owner = ownership.take_ownership(engine)
         self._restored = 0
         try:
@@ -66,7 +66,7 @@ class Transactions:
 
     @contextmanager
     def writing(self, epoch: int | None = None) -> Iterator[Connection]:
-        """A transaction. With `epoch`, it is refused if the truth was read back since then."""
+        """A transaction. With `epoch`, it is refused if the store was read back since then."""
         with self._lock, unavailable():
             self._hold()
             if self.is_in_doubt:
@@ -82,7 +82,7 @@ class Transactions:
 
     @contextmanager
     def reading_back(self) -> Iterator[Connection]:
-        """Read the truth; afterwards writes are accepted again."""
+        """Read back what the store holds; afterwards writes are accepted again."""
         with self._lock, unavailable():
             self._hold()
             with writing_connection(self._engine) as connection:
@@ -94,7 +94,7 @@ class Transactions:
             self.epoch += 1
 
     def notice(self, found: dict[str, int]) -> bool:
-        """Whether a backup was restored since the truth was read; it has to be read back then."""
+        """Whether a backup was restored since the store was read; if so, it must be read back."""
         is_restored = found.get(RESTORED, 0) != self._restored
         if is_restored:  # and else nothing is written: another thread may come to doubt meanwhile
             self.is_in_doubt = True
