@@ -28,7 +28,10 @@ MIN_DEVICES_SHOWN = 3
 LEVELS_OF_A_COLUMN = 8
 """Features of a column that a message has room for, on average over the columns of a federation."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NO_FEDERATION = 0
+"""The id of no federation; ids begin at 1."""
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+NAME_IN_WORDS = "1 to 63 letters, digits, dots, dashes or underscores, and begin with a letter or digit"
 
 
 @dataclass(frozen=True)
@@ -91,11 +94,8 @@ class Federation:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise InvalidInputError(
-                "the name of a federation must be 1 to 63 letters, digits, dots, dashes or underscores, "
-                "and begin with a letter or digit"
-            )
+        if not re.fullmatch(NAME_PATTERN, self.name):
+            raise InvalidInputError(f"the name of a federation must be {NAME_IN_WORDS}")
         checks.positive_integer(self.schema.n_features, "n_features")
         if self.n_clusters is not None:
             checks.positive_integer_or_auto(self.n_clusters, "n_clusters")

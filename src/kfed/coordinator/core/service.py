@@ -29,14 +29,13 @@ from kfed.coordinator.core.readers import Readers
 from kfed.coordinator.core.registry import Registry
 from kfed.coordinator.core.second_round import SecondRound
 from kfed.coordinator.core.turns import Turns
-from kfed.coordinator.federation import Admission, Tally, is_due
+from kfed.coordinator.federation import NO_FEDERATION, Admission, Tally, is_due
 from kfed.coordinator.problems import DamagedMessagesError, ProblemError, StoreUnavailableError
 from kfed.coordinator.security import matches
 from kfed.coordinator.store import Departure, Device, Receipt, Store
 from kfed.errors import FeatureMismatchError, KFedError, NoReliableKError, TooFewCentersError
 from kfed.wire import DeviceMessage, FeatureSchema
 
-NO_FEDERATION = 0
 TICK_SECONDS, LOOK_SECONDS = 0.5, 2.0
 
 log = logging.getLogger("kfed.coordinator")

@@ -12,7 +12,8 @@ from kfed.coordinator.http.admin_routes import PATH, state_of
 from kfed.coordinator.http.device_routes import DEVICE_PATH, DeviceId, body_of
 from kfed.coordinator.http.refusals import FEDERATION, INVALID, STORE, TOKEN, refusals
 from kfed.coordinator.http.responses import ADMIN
-from kfed.coordinator.http.schemas import FederationState, SecondAnswer
+from kfed.coordinator.http.schemas import SecondAnswer
+from kfed.coordinator.http.state import FederationState
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 
