@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kfed.coordinator.core.aggregator import Aggregator, Job
+from kfed.coordinator.core.arrivals import check_message
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.turns import Turns
-from kfed.coordinator.federation import check_message
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.store import Device, SecondMessage, Store
 from kfed.errors import InvalidInputError, KFedError, MessageError

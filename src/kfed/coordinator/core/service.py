@@ -18,9 +18,10 @@ from typing import Any, Literal, TypeVar
 from kfed._base.text import plural
 from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator, Job
-from kfed.coordinator.core.arrivals import Accepted, Committer, Proofs, arrival_of, check_admission, read_message
+from kfed.coordinator.core.arrivals import Accepted, Proofs, arrival_of, check_admission, read_message
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters, in_words
+from kfed.coordinator.core.committer import Committer
 from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.core.measures import Measures
