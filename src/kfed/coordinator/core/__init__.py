@@ -2,7 +2,7 @@
 
 Who runs on which thread::
 
-    event loop         Coordinator, Turns, Events, Live    decides, and publishes what federations show
+    event loop         Coordinator, Writer, Clusterings    decide, and publish what federations show (`Live`)
       │ asks     ▲ gets back
       ├──────────┼─ Receipt  ─ kfed-committer    Committer ──> Store    changes to devices and federations, in batches
       ├──────────┼─ Clusters ─ kfed-aggregator   Aggregator ─> Store    reads messages, Algorithm 2, saves clusterings
