@@ -63,8 +63,8 @@ def test_clusters_come_back_from_their_bytes():
     again = Clusters.from_bytes(clusters.to_bytes())
     for one in sent:
         assert ShownClusters(again, 2).answer_if_ready(one) == ShownClusters(clusters, 2).answer_if_ready(one)
-    assert (again.version, again.last_sequence, again.made_at) == (2, 5, 1.5)
-    assert again.sequences.tolist() == [1, 2, 3, 4, 5]
+    assert (again.version, again.members.last_sequence, again.made_at) == (2, 5, 1.5)
+    assert again.members.sequences.tolist() == [1, 2, 3, 4, 5]
 
 
 def told(answering, sent):
@@ -95,7 +95,7 @@ def test_a_message_is_known_by_what_it_says_and_not_by_how_it_was_written():
     length = int.from_bytes(payload[:8], "little")
     spaced = (length + 8).to_bytes(8, "little") + payload[8 : 8 + length] + b" " * 8 + payload[8 + length :]
     assert spaced != payload
-    assert clusters.has(kfed.DeviceMessage.from_bytes(spaced))
+    assert clusters.members.has(kfed.DeviceMessage.from_bytes(spaced))
 
 
 @given(known=st.none() | st.binary(max_size=2), sent=st.binary(max_size=2), replace=st.booleans(), secret=st.booleans())

@@ -70,7 +70,7 @@ def read_message(
     try:
         message = DeviceMessage.from_bytes(payload)
         check_message(federation, device_id, message)
-        if clusters is not None and device_id not in clusters:  # it comes late
+        if clusters is not None and clusters.is_late(device_id):
             clusters.schema.check_same(message.schema, f"federation {federation.name}", repr(device_id))
     except (MessageError, InvalidInputError) as error:
         raise ProblemError(422, str(error)) from error

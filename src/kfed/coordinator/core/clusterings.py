@@ -59,7 +59,7 @@ class Clusterings:
 
     async def settle_after(self, live: Live, device_id: str) -> None:
         """Settle after a change to a device that is on disk already, and say so if it fails."""
-        is_among = live.clusters is not None and device_id in live.clusters
+        is_among = live.clusters is not None and not live.clusters.is_late(device_id)
         if self._turns.are_idle and not is_among:  # no clusters of it are there, nor being made
             return
         try:

@@ -28,7 +28,7 @@ class SecondRound:
     async def accept(self, live: Live, device: Device, payload: bytes) -> bool:
         """Keep the second message of a device; returns whether it is new. The last one refines the clusters."""
         clusters = self._clusters(live)
-        if device.device_id not in clusters:
+        if clusters.is_late(device.device_id):
             raise ProblemError(409, "this device came after the clusters were made; it needs no second message")
         try:
             message = _read(live, clusters, device, payload)
@@ -42,7 +42,7 @@ class SecondRound:
         if is_new:
             self._events.changed(live, f"{device.device_id} sent its second message")
         # also if it is sent again: what came after it the first time may have failed
-        if self._store.second.count(live.federation.id, clusters.version) >= len(clusters.device_ids):
+        if self._store.second.count(live.federation.id, clusters.version) >= len(clusters.members):
             try:
                 await self.finish(live)
             except StoreUnavailableError as error:

@@ -69,7 +69,7 @@ async def send_second_message(request: Request, response: Response, name: str, d
         device_id=device_id,
         round=1 if clusters is None else clusters.rounds,
         n_second=n_sent,
-        n_devices=0 if clusters is None else len(clusters.device_ids),
+        n_devices=0 if clusters is None else len(clusters.members),
     )
 
 

@@ -79,11 +79,11 @@ class FederationState(BaseModel):
         if clusters is not None:
             found |= {
                 "n_clusters_found": clusters.n_clusters,
-                "n_clusters_asked": clusters.asked,
+                "n_clusters_asked": clusters.how_many.asked,
                 "cluster_sizes": clusters.cluster_sizes.tolist(),
-                "n_aggregated": len(clusters.device_ids),
-                "reason": clusters.reason,
-                "certainty": None if clusters.k_choice is None else clusters.k_choice.certainty,
+                "n_aggregated": len(clusters.members),
+                "reason": clusters.how_many.reason,
+                "certainty": None if (choice := clusters.how_many.k_choice) is None else choice.certainty,
                 "answered_by": clusters.rule or None,
             }
         now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
