@@ -17,6 +17,7 @@ from kfed import DeviceMessage
 from kfed._base import pool
 from kfed._base.array import Array
 from kfed.metrics import matched_accuracy, partition_cost
+from kfed.simulate import Round, messages_of
 from kfed.wire import MessageBatch
 
 N_FEATURES, N_LOCAL_CLUSTERS, N_CLUSTERS, FAN_IN = 64, 4, 100, 1_000
@@ -82,14 +83,13 @@ def measure_units(quick: bool = False) -> Units:
 def measure_differences(quick: bool = False) -> Iterator[Difference]:
     """Compare both rules on mixtures of 16 clusters in 16 dimensions, 600 devices in regions of 25."""
     for separation in SEPARATIONS:
-        points, messages, local = _mixture(100 if quick else 600, separation)
-        pairs = list(zip(local, messages, strict=True))
+        points, local = _mixture(100 if quick else 600, separation)
+        messages = messages_of(local)
         for rule in ("paper", "robust"):
             flat = _quietly(messages, 16, rule)
             tree = kfed.aggregate_tree(messages, 16, fan_in=25, rule=rule)
-            ours, theirs = (
-                np.concatenate([one.induced_labels(result.assign(sent)) for one, sent in pairs])
-                for result in (tree, flat)
+            ours, theirs = (  # both answer as late devices are answered
+                Round(local, messages, found, tuple(map(found.assign, messages))).labels for found in (tree, flat)
             )
             ratio = partition_cost(points, ours) / partition_cost(points, theirs)
             yield Difference(rule, separation, matched_accuracy(theirs, ours), ratio)
@@ -209,7 +209,8 @@ def _messages(n_devices: int, n_centers: int = N_LOCAL_CLUSTERS) -> Iterator[Dev
         yield DeviceMessage(f"device-{i:08}", centers, [30] * len(own), [60.0] * len(own), 9.0)
 
 
-def _mixture(n_devices: int, separation: float) -> tuple[Array, list[DeviceMessage], list[kfed.LocalClustering]]:
+def _mixture(n_devices: int, separation: float) -> tuple[Array, dict[str, kfed.LocalClustering]]:
+    """The points of all devices, and what Algorithm 1 finds on each."""
     rng = np.random.default_rng(0)
     means = separation / np.sqrt(32) * rng.standard_normal((16, 16))
     devices = []
@@ -217,7 +218,7 @@ def _mixture(n_devices: int, separation: float) -> tuple[Array, list[DeviceMessa
         own = rng.choice(16, 4, replace=False)[rng.integers(4, size=80)]
         devices.append(means[own] + rng.standard_normal((80, 16)))
     local = kfed.cluster_fleet(devices, 4, random_state=0, measure_deviation=False, progress=False)
-    return np.concatenate(devices), [one.to_message(f"{i:04}") for i, one in enumerate(local)], local
+    return np.concatenate(devices), {f"{i:04}": one for i, one in enumerate(local)}
 
 
 def _quietly(messages: Any, n_clusters: int = N_CLUSTERS, rule: str = "paper") -> kfed.Aggregation:

@@ -8,6 +8,7 @@ import pytest
 import kfed
 from kfed.adapters import flower_round
 from kfed.adapters.flower_round import Settings, run_over
+from kfed.server import RULES, register_rule
 
 CENTERS = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
 
@@ -127,3 +128,13 @@ def test_a_round_can_ask_for_several_nodes_behind_every_cluster():
     assert np.abs(outcome.aggregation.cluster_centers).max() < 20
     with pytest.raises(kfed.InvalidInputError, match="min_devices must be a whole number of at least 1; got 0"):
         Settings(3, min_devices=0)
+
+
+def test_a_round_takes_a_rule_of_ones_own_by_its_name(monkeypatch):
+    with pytest.raises(kfed.InvalidInputError, match="rule must be one of 'default', 'paper'"):
+        Settings(3, rule="by first feature")
+    monkeypatch.setitem(RULES, "by first feature", RULES["paper"])  # taken out again afterwards
+    register_rule("by first feature", lambda batch, k: batch.centers[:, 0].argsort().argsort() * k // len(batch.counts))
+    messages = {node: message_of(node) for node in range(3)}
+    outcome = run_over(FakeNodes(messages), Settings(3, rule="by first feature", deadline=1.0))
+    assert outcome.aggregation.rule == "by first feature"

@@ -25,6 +25,7 @@ from sqlalchemy import create_engine, func, select, text
 
 import kfed
 from kfed.coordinator.core import Clusters, Coordinator, Proofs, labels_if_ready, registry, service
+from kfed.coordinator.core.members import Members
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.security import new_token
 from kfed.coordinator.store import Store, schema, transactions
@@ -229,7 +230,7 @@ class Federated(RuleBasedStateMachine):
         assert (clusters is None) == (self.aggregated is None)
         if clusters is not None:
             result = expected(frozenset(self.aggregated.items()))
-            assert clusters.device_ids == result.messages.device_ids == tuple(sorted(self.aggregated))
+            assert clusters.members.device_ids == result.messages.device_ids == tuple(sorted(self.aggregated))
             assert len(set(zip(clusters.center_labels, result.center_labels, strict=True))) == N_CLUSTERS
             np.testing.assert_array_equal(
                 clusters.cluster_centers[clusters.center_labels], result.cluster_centers[result.center_labels]
@@ -422,22 +423,21 @@ def plant_numbers_that_are_used_again(monkeypatch):
 
     def up_to_the_last(aggregation, digests, sequences, previous, **facts):
         made = of(aggregation, digests, sequences, previous, **facts)
-        return (
-            made if previous is None else replace(made, last_sequence=max(made.last_sequence, previous.last_sequence))
-        )
+        if previous is None:
+            return made
+        last = max(made.members.last_sequence, previous.members.last_sequence)
+        return replace(made, members=replace(made.members, last_sequence=last))
 
     monkeypatch.setattr(transactions, "set_counter", last_of_those_there)
     monkeypatch.setattr(Clusters, "of", up_to_the_last)
     monkeypatch.setattr(
-        Clusters, "members_among", lambda self, found: {one for one in found.values() if one <= self.last_sequence}
+        Members, "among", lambda self, found: {one for one in found.values() if one <= self.last_sequence}
     )
 
 
 def plant_members_told_by_their_ids(monkeypatch):
     """A device that replaced its message passes for the one that was aggregated."""
-    monkeypatch.setattr(
-        Clusters, "members_among", lambda self, found: {found[one] for one in self.device_ids if one in found}
-    )
+    monkeypatch.setattr(Members, "among", lambda self, found: {found[one] for one in self.device_ids if one in found})
 
 
 def plant_doubts_that_are_forgotten(monkeypatch):

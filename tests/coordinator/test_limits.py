@@ -253,7 +253,7 @@ def test_a_coordinator_that_hangs_is_not_well(monkeypatch, socket_caller):
 
 
 def test_health_is_answered_while_the_event_loop_is_busy(socket_caller):
-    loop = socket_caller.http.app.state.desk.coordinator._committer._loop
+    loop = socket_caller.http.app.state.desk.coordinator._writer._committer._loop
     port = socket_caller.http.base_url.port
     for version in (b"1.1", b"1.0"):
         begun = threading.Event()

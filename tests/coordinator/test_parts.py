@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 import kfed
 from kfed.coordinator.core import Clock, Clusters, Committer, ShownClusters, labels_if_ready, stable_ids
-from kfed.coordinator.federation import Admission, Federation, Invitation, Tally, is_due, judge, judge_new
+from kfed.coordinator.federation import (
+    Admission,
+    Application,
+    Federation,
+    Invitation,
+    Tally,
+    admit,
+    is_due,
+    judge,
+    judge_new,
+)
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.security import hashed, matches, new_token
 from kfed.coordinator.store import Arrival, Departure, Store
@@ -53,8 +63,8 @@ def test_clusters_come_back_from_their_bytes():
     again = Clusters.from_bytes(clusters.to_bytes())
     for one in sent:
         assert ShownClusters(again, 2).answer_if_ready(one) == ShownClusters(clusters, 2).answer_if_ready(one)
-    assert (again.version, again.last_sequence, again.made_at) == (2, 5, 1.5)
-    assert again.sequences.tolist() == [1, 2, 3, 4, 5]
+    assert (again.version, again.members.last_sequence, again.made_at) == (2, 5, 1.5)
+    assert again.members.sequences.tolist() == [1, 2, 3, 4, 5]
 
 
 def told(answering, sent):
@@ -85,7 +95,7 @@ def test_a_message_is_known_by_what_it_says_and_not_by_how_it_was_written():
     length = int.from_bytes(payload[:8], "little")
     spaced = (length + 8).to_bytes(8, "little") + payload[8 : 8 + length] + b" " * 8 + payload[8 + length :]
     assert spaced != payload
-    assert clusters.has(kfed.DeviceMessage.from_bytes(spaced))
+    assert clusters.members.has(kfed.DeviceMessage.from_bytes(spaced))
 
 
 @given(known=st.none() | st.binary(max_size=2), sent=st.binary(max_size=2), replace=st.booleans(), secret=st.booleans())
@@ -119,6 +129,36 @@ def test_a_new_device_joins_an_open_federation_by_its_own_unused_invitation_or_w
         by_invitation = is_invited and used_at is None and token == "own"
         needs_none = not is_invited and not invited_only and token is None
         assert (outcome is Admission.JOINED) == (by_invitation or needs_none)
+
+
+def application(**facts):
+    """A new device with a table, in an open federation that needs no invitation."""
+    usual = {"device_id": "north", "federation": FEDERATION, "is_deleted": False, "n_devices": 1, "message": b"own"}
+    usual |= {"known_message": None, "replace": False, "has_secret": False, "invitation": None, "token": None}
+    usual |= {"known_names": None, "own_names": None, "table": FeatureSchema(2), "other_table": lambda: None}
+    return Application(**usual | facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome"),
+    [
+        ({"is_deleted": True}, Admission.GONE),
+        ({"known_message": b"own"}, Admission.REPEATED),
+        ({"known_message": b"other"}, Admission.CONFLICT),
+        ({"known_message": b"other", "replace": True}, Admission.NO_RIGHT),
+        ({"token": "of nobody"}, Admission.NOT_INVITED),
+        ({"known_names": ("age", "bmi"), "own_names": ("bmi", "age")}, Admission.OTHER_FEATURES),
+    ],
+)
+def test_a_message_is_compared_with_the_table_of_another_device_only_if_nothing_else_speaks_against_it(facts, outcome):
+    assert admit(application(**facts, other_table=pytest.fail)) == (outcome, "")
+
+
+def test_a_message_with_other_columns_than_another_table_hears_which():
+    admission, reason = admit(application(other_table=lambda: FeatureSchema(3)))
+    assert (admission, "'north'" in reason) == (Admission.OTHER_FEATURES, True)
+    assert admit(application(other_table=lambda: FeatureSchema(2))) == (Admission.JOINED, "")
+    assert admit(application(table=None, other_table=pytest.fail)) == (Admission.JOINED, "")
 
 
 @given(

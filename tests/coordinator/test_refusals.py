@@ -99,14 +99,14 @@ def missing(ask, method, path):
     """Ask for what is not there."""
     if path.endswith("/message"):  # whoever has no right learns nothing: a federation can only vanish in between
         coordinator = ask.caller.http.app.state.desk.coordinator
-        catch_up = coordinator._read_back_if_in_doubt
+        writer, catch_up = coordinator._writer, coordinator._writer.catch_up
 
         async def vanish():
             await catch_up()
-            coordinator._read_back_if_in_doubt = catch_up
+            writer.catch_up = catch_up
             await coordinator.administration.delete(coordinator.find("clinics"))
 
-        coordinator._read_back_if_in_doubt = vanish
+        writer.catch_up = vanish
         return ask(method, path)
     if path.endswith("/terms"):
         return ask(method, path, device_id="a%0Ab")

@@ -9,7 +9,7 @@ import pytest
 from coordinators import Caller, message, messages
 from test_parts import arrival
 
-from kfed.coordinator.core import Committer, arrivals, readers
+from kfed.coordinator.core import Committer, committer, readers
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.store import Store
 
@@ -30,7 +30,7 @@ class SilentStore:
 
 
 def test_a_write_that_takes_too_long_is_in_doubt_and_one_that_waited_for_it_is_never_made(monkeypatch):
-    monkeypatch.setattr(arrivals, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(committer, "PATIENCE_SECONDS", 0.05)
 
     async def run():
         store = SilentStore()
@@ -57,7 +57,7 @@ def test_a_write_that_takes_too_long_is_in_doubt_and_one_that_waited_for_it_is_n
 
 
 def test_a_long_queue_that_moves_is_no_reason_to_give_up(monkeypatch):
-    monkeypatch.setattr(arrivals, "PATIENCE_SECONDS", 0.4)
+    monkeypatch.setattr(committer, "PATIENCE_SECONDS", 0.4)
     monkeypatch.setattr(readers, "PATIENCE_SECONDS", 0.4)
 
     async def run():

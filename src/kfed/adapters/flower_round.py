@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from kfed._base import checks
 from kfed.errors import EngineError, InvalidInputError, KFedError
-from kfed.server import Aggregation, aggregate_batch
+from kfed.server import Aggregation, aggregate_batch, rule_name
 from kfed.wire import DeviceMessage, Identity, MessageBatch
 
 POLL_SECONDS = 0.5
@@ -38,8 +38,9 @@ class Settings:
     output : path, optional
         File to write the aggregation to. If it exists, the round is over: nodes that reply until the quorum or the
         deadline, and during the watch, are answered from it, see `kfed.Aggregation.answer`.
-    rule : {"default", "paper", "pooled", "robust"}, optional
-        As in `kfed.aggregate`; by default its default, or the robust one where nodes are grouped by their updates.
+    rule : str, optional
+        The name of a rule, as in `kfed.aggregate`, or of one's own (`kfed.server.register_rule`). By default that of
+        `kfed.aggregate`, or the robust one where nodes are grouped by their updates.
     min_devices : int, optional
         Nodes that every cluster must rest on, see `kfed.aggregate`.
     min_nodes : int
@@ -66,7 +67,7 @@ class Settings:
         checks.positive_integer(self.n_clusters, "n_clusters")
         checks.positive_integer(self.min_nodes, "min_nodes")
         if self.rule is not None:
-            checks.one_of(self.rule, ["default", "paper", "pooled", "robust"], "rule")
+            rule_name(self.rule)  # raises if it is not known
         if self.min_devices is not None:
             checks.positive_integer(self.min_devices, "min_devices")
         if not 0 < self.quorum <= 1:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
-import numpy as np
-
 from kfed._base import checks
-from kfed._base.array import Array
-from kfed._base.text import plural
 from kfed.coordinator.security import matches
-from kfed.errors import InvalidInputError
+from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.server import rule_name
-from kfed.wire import DeviceMessage, FeatureSchema, check_promise, column_difference
+from kfed.wire import FeatureSchema
 
 MAX_FEATURES = 100_000
 MAX_CENTERS = 1_024
@@ -28,7 +25,10 @@ MIN_DEVICES_SHOWN = 3
 LEVELS_OF_A_COLUMN = 8
 """Features of a column that a message has room for, on average over the columns of a federation."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NO_FEDERATION = 0
+"""The id of no federation; ids begin at 1."""
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+NAME_IN_WORDS = "1 to 63 letters, digits, dots, dashes or underscores, and begin with a letter or digit"
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,8 @@ class Federation:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise InvalidInputError(
-                "the name of a federation must be 1 to 63 letters, digits, dots, dashes or underscores, "
-                "and begin with a letter or digit"
-            )
+        if not re.fullmatch(NAME_PATTERN, self.name):
+            raise InvalidInputError(f"the name of a federation must be {NAME_IN_WORDS}")
         checks.positive_integer(self.schema.n_features, "n_features")
         if self.n_clusters is not None:
             checks.positive_integer_or_auto(self.n_clusters, "n_clusters")
@@ -215,65 +212,71 @@ def judge_new(federation: Federation, n_devices: int, invitation: Invitation | N
     return Admission.JOINED if may_join else Admission.NOT_INVITED
 
 
-def have_same_names(known: tuple[str, ...] | None, own: tuple[str, ...] | None) -> bool:
-    """Whether a message has the feature names of its federation, as far as both have any."""
-    return None in (known, own) or known == own
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """A message that arrives, beside what the store holds by then; `admit` decides about it.
+
+    Attributes
+    ----------
+    is_deleted : bool
+        Whether its federation was deleted meanwhile.
+    n_devices : int
+        Devices of the federation so far.
+    known_message, has_secret : bytes or None, bool
+        The stored message of this device, and whether this one came with the secret of that.
+    invitation, token : Invitation or None, str or None
+        The invitation in the name of the device, and the invitation token it presented.
+    known_names, own_names : tuple of str or None
+        Feature names of the federation and of the message.
+    table : FeatureSchema or None
+        The columns of the message, where they have to be like those of other tables.
+    other_table : callable
+        Finds the columns of a table of another device, or None.
+    """
+
+    device_id: str
+    federation: Federation
+    is_deleted: bool
+    n_devices: int
+    known_message: bytes | None
+    message: bytes
+    replace: bool
+    has_secret: bool
+    invitation: Invitation | None
+    token: str | None
+    known_names: tuple[str, ...] | None
+    own_names: tuple[str, ...] | None
+    table: FeatureSchema | None
+    other_table: Callable[[], FeatureSchema | None]
 
 
-def check_message(federation: Federation, device_id: str, message: DeviceMessage) -> None:
-    """Raise unless this device may send this message to this federation."""
-    if message.device_id != device_id:
-        raise InvalidInputError(f"the URL names {device_id!r}; the message is from {message.device_id!r}")
-    _check_features(federation, message.schema, device_id)
-    if message.n_local_clusters > federation.max_centers:
-        raise InvalidInputError(
-            f"a device may send at most {plural(federation.max_centers, 'center')}; got {message.n_local_clusters:,}; "
-            "look for fewer local clusters"
-        )
-    _check_size("count of a center", message.counts, federation.max_count)
-    _check_size("value of a center", message.centers, federation.max_value)
-    if federation.max_epsilon is not None:
-        promise = None if message.details is None else message.details.promise
-        check_promise(promise, federation.max_epsilon, repr(device_id))
+def admit(asked: Application) -> tuple[Admission, str]:
+    """Decide about a message, and say which columns differ from those of other tables, if that is why it is refused.
+
+    First comes whether its device may send it, then whether it has the features of the others.
+    """
+    how = {"replace": asked.replace, "has_secret": asked.has_secret, "is_deleted": asked.is_deleted}
+    admission = judge(asked.known_message, asked.message, **how)
+    if admission is Admission.JOINED:
+        admission = judge_new(asked.federation, asked.n_devices, asked.invitation, asked.token)
+    if admission not in (Admission.JOINED, Admission.REPLACED):
+        return admission, ""
+    if None not in (asked.known_names, asked.own_names) and asked.known_names != asked.own_names:
+        return Admission.OTHER_FEATURES, ""
+    differing = _other_columns(asked)
+    return (Admission.OTHER_FEATURES, differing) if differing else (admission, "")
 
 
-def _check_features(federation: Federation, own: FeatureSchema, device_id: str) -> None:
-    party = f"federation {federation.name}"
-    if federation.schema.columns is not None:
-        federation.schema.check_agreed(own, party, repr(device_id))
-        return
-    if not federation.by_column:
-        if own.scaling == "by message":
-            raise InvalidInputError(f"{party} takes numbers as they are; add --as-is, or --scale with a scale for all")
-        federation.schema.check_same(own, party, repr(device_id))
-        return
-    if own.scaling != "by message":
-        raise InvalidInputError(f"{party} takes tables with the spread of each column; leave out --as-is and --scale")
-    names, known = names_in_order(own), federation.schema.names
-    differing = "" if known is None else column_difference(known, names, party, repr(device_id))
-    if differing:
-        raise InvalidInputError(f"{party} and {device_id!r} must have the same columns; {differing}")
-    if len(names) != federation.schema.n_features:
-        raise InvalidInputError(
-            f"{party} has {plural(federation.schema.n_features, 'column')}; {device_id!r} has {len(names):,}"
-        )
-
-
-def names_in_order(schema: FeatureSchema) -> tuple[str, ...]:
-    """Names of the columns of a table, sorted."""
-    return tuple(sorted(column.name for column in schema.columns or ()))
-
-
-def names_to_keep(federation: Federation, message: DeviceMessage) -> tuple[str, ...] | None:
-    """The feature names that a federation keeps when this message joins; for tables, the names of the columns."""
-    if not federation.by_column:
-        return message.feature_names
-    return federation.schema.names or names_in_order(message.schema)
-
-
-def _check_size(what: str, values: Array, limit: float | None) -> None:
-    if limit is not None and np.abs(values).max(initial=0) > limit:
-        raise InvalidInputError(f"a {what} may be at most {limit:,g} in this federation; this message has a larger one")
+def _other_columns(asked: Application) -> str:
+    """How the columns of a table differ from those of another that is there, beside their names."""
+    other = None if asked.table is None else asked.other_table()
+    if asked.table is None or other is None:
+        return ""
+    try:
+        other.check_same(asked.table, f"federation {asked.federation.name}", repr(asked.device_id))
+    except FeatureMismatchError as error:
+        return str(error)
+    return ""
 
 
 def is_due(federation: Federation, tally: Tally, now: float) -> bool:

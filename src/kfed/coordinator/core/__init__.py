@@ -2,7 +2,7 @@
 
 Who runs on which thread::
 
-    event loop         Coordinator, Turns, Events, Live    decides, and publishes what federations show
+    event loop         Coordinator, Writer, Clusterings    decide, and publish what federations show (`Live`)
       │ asks     ▲ gets back
       ├──────────┼─ Receipt  ─ kfed-committer    Committer ──> Store    changes to devices and federations, in batches
       ├──────────┼─ Clusters ─ kfed-aggregator   Aggregator ─> Store    reads messages, Algorithm 2, saves clusterings
@@ -17,9 +17,10 @@ stored messages, and saves once more.
 
 from kfed.coordinator.core.administration import Administration
 from kfed.coordinator.core.aggregator import Aggregator
-from kfed.coordinator.core.arrivals import Committer, Proofs
+from kfed.coordinator.core.arrivals import Proofs
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters, labels_if_ready, stable_ids
+from kfed.coordinator.core.committer import Committer
 from kfed.coordinator.core.live import Live, ShownClusters
 from kfed.coordinator.core.measures import METRICS_MEDIA_TYPE, Measures
 from kfed.coordinator.core.notices import for_device

@@ -90,8 +90,8 @@ class Aggregator:
 
     def result(self, federation: Federation, clusters: Clusters) -> Aggregation:
         """The aggregation behind `clusters`, with its messages. Slow: call it from a worker thread."""
-        batch, *_ = self._stored(federation.id, set(clusters.sequences.tolist()))
-        if batch.device_ids != clusters.device_ids:
+        batch, *_ = self._stored(federation.id, set(clusters.members.sequences.tolist()))
+        if batch.device_ids != clusters.members.device_ids:
             raise TooFewCentersError("a device left; retry once the clusters are updated")
         first = first_aggregation(federation, clusters, batch)
         second = self._store.second.of(federation.id, clusters.version - 1) if clusters.rounds > 1 else []
@@ -100,11 +100,12 @@ class Aggregator:
     def load(self, federation_id: int, payload: bytes) -> Clusters:
         """Read saved clusters; in those of older versions, find out which of the stored messages they were made of."""
         clusters = Clusters.from_bytes(payload)
-        if clusters.sequences.any():
+        if clusters.members.sequences.any():
             return clusters
         epoch = self._store.epoch
         with self._store.reading(federation_id) as reading:
-            clusters = clusters.retraced(reading.messages(clusters.last_sequence))
+            members = clusters.members.retraced(reading.messages(clusters.members.last_sequence))
+        clusters = replace(clusters, members=members)
         self._store.save_clustering(SavedClustering(federation_id, clusters.version, clusters.to_bytes()), epoch)
         return clusters
 
@@ -119,8 +120,8 @@ class Aggregator:
         old = job.previous
         assert old is not None
         with self._store.reading(job.federation.id) as reading:
-            members = old.members_among(reading.sequences())
-        if len(members) == len(old.device_ids):
+            members = old.members.among(reading.sequences())
+        if len(members) == len(old.members):
             return old
         try:
             return self._cluster(job, old.n_clusters, members)
@@ -163,7 +164,7 @@ class Aggregator:
             version=job.version,
             made_at=job.made_at,
         )
-        asked = n_clusters if members is None else job.previous and job.previous.asked
+        asked = n_clusters if members is None else job.previous and job.previous.how_many.asked
         if isinstance(asked, int) and asked != federation.n_clusters:
             clusters = as_asked(clusters, asked, job.previous)
         self._store.save_clustering(SavedClustering(federation.id, job.version, clusters.to_bytes()), job.epoch)

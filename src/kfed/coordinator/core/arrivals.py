@@ -1,36 +1,23 @@
-"""What becomes of a message that arrives: it is checked, and `Committer`, the one writer, puts it on disk.
+"""A message that arrives: it is read, compared with the terms of its federation, and made an arrival for the store.
 
-Devices that come or leave together are committed together; a receipt means "on disk". A commit costs one flush of the
-disk, whether it holds one message or five hundred. Messages that arrive during a commit share the next one, so under
-load each message costs less.
-
-Nobody waits for a write that takes longer than `PATIENCE_SECONDS`, though the thread that makes it has to. Changes that
-wait behind it are given up, and never made; those on their way are in doubt.
+Whether it is kept is decided by `kfed.coordinator.federation.admit`; why it was not is said here.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
+import numpy as np
+
+from kfed._base.array import Array
+from kfed._base.text import plural
 from kfed.coordinator.core.clusters import Clusters
-from kfed.coordinator.federation import Admission, Federation, check_message, names_to_keep
-from kfed.coordinator.problems import ProblemError, StoreUnavailableError
+from kfed.coordinator.federation import Admission, Federation
+from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import hashed
-from kfed.coordinator.store import Arrival, Departure, Device, Receipt, Store
+from kfed.coordinator.store import Arrival, Receipt
 from kfed.errors import InvalidInputError, MessageError
-from kfed.wire import DeviceMessage
-
-Result = TypeVar("Result")
-
-MAX_BATCH = 512
-PAUSE_SECONDS = 0.002
-PATIENCE_SECONDS = 4.0
-SILENCE = "it does not answer"
+from kfed.wire import DeviceMessage, FeatureSchema, check_promise, column_difference
 
 REFUSALS = {
     Admission.CONFLICT: (409, "this device has sent another message before; to replace it, use kfed join --replace"),
@@ -83,11 +70,67 @@ def read_message(
     try:
         message = DeviceMessage.from_bytes(payload)
         check_message(federation, device_id, message)
-        if clusters is not None and device_id not in clusters:  # it comes late
+        if clusters is not None and clusters.is_late(device_id):
             clusters.schema.check_same(message.schema, f"federation {federation.name}", repr(device_id))
     except (MessageError, InvalidInputError) as error:
         raise ProblemError(422, str(error)) from error
     return message
+
+
+def check_message(federation: Federation, device_id: str, message: DeviceMessage) -> None:
+    """Raise unless this device may send this message to this federation."""
+    if message.device_id != device_id:
+        raise InvalidInputError(f"the URL names {device_id!r}; the message is from {message.device_id!r}")
+    _check_features(federation, message.schema, device_id)
+    if message.n_local_clusters > federation.max_centers:
+        raise InvalidInputError(
+            f"a device may send at most {plural(federation.max_centers, 'center')}; got {message.n_local_clusters:,}; "
+            "look for fewer local clusters"
+        )
+    _check_size("count of a center", message.counts, federation.max_count)
+    _check_size("value of a center", message.centers, federation.max_value)
+    if federation.max_epsilon is not None:
+        promise = None if message.details is None else message.details.promise
+        check_promise(promise, federation.max_epsilon, repr(device_id))
+
+
+def _check_features(federation: Federation, own: FeatureSchema, device_id: str) -> None:
+    party = f"federation {federation.name}"
+    if federation.schema.columns is not None:
+        federation.schema.check_agreed(own, party, repr(device_id))
+        return
+    if not federation.by_column:
+        if own.scaling == "by message":
+            raise InvalidInputError(f"{party} takes numbers as they are; add --as-is, or --scale with a scale for all")
+        federation.schema.check_same(own, party, repr(device_id))
+        return
+    if own.scaling != "by message":
+        raise InvalidInputError(f"{party} takes tables with the spread of each column; leave out --as-is and --scale")
+    names, known = names_in_order(own), federation.schema.names
+    differing = "" if known is None else column_difference(known, names, party, repr(device_id))
+    if differing:
+        raise InvalidInputError(f"{party} and {device_id!r} must have the same columns; {differing}")
+    if len(names) != federation.schema.n_features:
+        raise InvalidInputError(
+            f"{party} has {plural(federation.schema.n_features, 'column')}; {device_id!r} has {len(names):,}"
+        )
+
+
+def names_in_order(schema: FeatureSchema) -> tuple[str, ...]:
+    """Names of the columns of a table, sorted."""
+    return tuple(sorted(column.name for column in schema.columns or ()))
+
+
+def names_to_keep(federation: Federation, message: DeviceMessage) -> tuple[str, ...] | None:
+    """What the federation of a message calls its features: of tables, the columns."""
+    if not federation.by_column:
+        return message.feature_names
+    return federation.schema.names or names_in_order(message.schema)
+
+
+def _check_size(what: str, values: Array, limit: float | None) -> None:
+    if limit is not None and np.abs(values).max(initial=0) > limit:
+        raise InvalidInputError(f"a {what} may be at most {limit:,g} in this federation; this message has a larger one")
 
 
 def arrival_of(federation: Federation, message: DeviceMessage, proofs: Proofs, now: float) -> Arrival:
@@ -117,120 +160,3 @@ def check_admission(receipt: Receipt, federation: Federation, message: DeviceMes
         read_message(federation, message.device_id, message.to_bytes())
     if not receipt.admission.is_kept:
         raise ProblemError(*REFUSALS[receipt.admission])
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A change to make, and the future of whoever waits for it."""
-
-    work: Arrival | Departure | Callable[[], Any]
-    future: asyncio.Future[Any]
-
-    def fail(self, problem: Exception) -> None:
-        """Answer with an error, unless whoever asked has gone."""
-        if not self.future.done():
-            self.future.set_exception(problem)
-
-
-class Committer:
-    """Makes changes to a store in the order they were submitted, on a thread of its own."""
-
-    def __init__(self, store: Store, observe: Callable[[int], None] = lambda _: None) -> None:
-        self._store = store
-        self._observe = observe
-        self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kfed-committer")
-        self._waiting: deque[_Task] = deque()
-        self._under_way: asyncio.Task[None] | None = None
-        self._is_stuck = False
-
-    async def put(self, arrival: Arrival) -> Receipt:
-        """Write a message; returns when it is on disk."""
-        receipt: Receipt = await self._submit(arrival)
-        return receipt
-
-    async def remove(self, departure: Departure) -> Device | None:
-        """Remove a device; returns when that is on disk."""
-        device: Device | None = await self._submit(departure)
-        return device
-
-    async def change(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Make another change to the store; returns when it is on disk."""
-        result: Result = await self._submit(lambda: function(*arguments))
-        return result
-
-    async def close(self) -> None:
-        """Make all submitted changes, and end the thread."""
-        if self._under_way is not None:
-            await self._under_way
-        self._thread.shutdown()
-
-    def _submit(self, work: Arrival | Departure | Callable[[], Any]) -> asyncio.Future[Any]:
-        task = _Task(work, self._loop.create_future())
-        self._waiting.append(task)
-        if self._is_stuck:
-            self._give_up_waiting()
-        if self._under_way is None:
-            self._under_way = self._loop.create_task(self._commit_all())
-        return task.future
-
-    async def _commit_all(self) -> None:
-        """Commit until nothing waits; after a commit of several messages, pause for more to arrive."""
-        while group := _first_group(self._waiting):
-            timer = self._loop.call_later(PATIENCE_SECONDS, self._give_up, group)
-            answers = await self._loop.run_in_executor(self._thread, self._write, group)
-            timer.cancel()
-            self._is_stuck = False
-            _answer(group, answers)
-            if len(group) > 1:
-                await asyncio.sleep(PAUSE_SECONDS)
-        self._under_way = None
-
-    def _give_up(self, group: Sequence[_Task]) -> None:
-        """Answer those whose changes are on their way, and those that wait behind them."""
-        self._is_stuck = True
-        self._store.doubt()
-        for task in group:
-            task.fail(StoreUnavailableError(SILENCE, may_be_kept=True))
-        self._give_up_waiting()
-
-    def _give_up_waiting(self) -> None:
-        while self._waiting:
-            self._waiting.popleft().fail(StoreUnavailableError(SILENCE))
-
-    def _write(self, group: Sequence[_Task]) -> list[Any]:
-        """Make the changes in one transaction; an error is the answer to all of them."""
-        try:
-            first = group[0].work
-            if callable(first):
-                return [first()]
-            self._observe(len(group))
-            return self._store.change_devices([task.work for task in group if not callable(task.work)])
-        except ProblemError as problem:
-            return [problem] * len(group)
-        except Exception as error:  # the writer must survive any error
-            return [StoreUnavailableError(type(error).__name__)] * len(group)
-
-
-def _first_group(waiting: deque[_Task]) -> list[_Task]:
-    """Take the first arrivals and departures in a row, or one other change; whoever has gone is passed over."""
-    group: list[_Task] = []
-    while waiting and len(group) < MAX_BATCH and (not group or _are_of_devices(group[-1], waiting[0])):
-        task = waiting.popleft()
-        if not task.future.done():
-            group.append(task)
-    return group
-
-
-def _are_of_devices(*tasks: _Task) -> bool:
-    return not any(callable(task.work) for task in tasks)
-
-
-def _answer(group: Sequence[_Task], answers: Sequence[Any]) -> None:
-    for task, answer in zip(group, answers, strict=True):
-        if task.future.done():  # whoever asked has gone
-            continue
-        if isinstance(answer, Exception):
-            task.future.set_exception(answer)
-        else:
-            task.future.set_result(answer)

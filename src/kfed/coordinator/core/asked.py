@@ -12,7 +12,7 @@ from kfed.wire import Notice
 def as_asked(clusters: Clusters, n_clusters: int, previous: Clusters | None) -> Clusters:
     """These clusters with the number that was asked for, and a notice if another was found before."""
     before = None if previous is None else _found(previous)
-    asked = replace(clusters, asked=n_clusters, found_before=before)
+    asked = replace(clusters, how_many=replace(clusters.how_many, asked=n_clusters, found_before=before))
     if before is None or before[0] == n_clusters:
         return asked
     were = f"{plural(n_clusters, 'cluster')} {'was' if n_clusters == 1 else 'were'}"
@@ -21,4 +21,5 @@ def as_asked(clusters: Clusters, n_clusters: int, previous: Clusters | None) -> 
 
 
 def _found(previous: Clusters) -> tuple[int, str] | None:
-    return (previous.n_clusters, previous.found) if previous.k_choice is not None else previous.found_before
+    how = previous.how_many
+    return how.found_before if how.k_choice is None else (previous.n_clusters, how.found)

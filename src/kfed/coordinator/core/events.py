@@ -1,9 +1,12 @@
-"""`Events`: tells watchers which federations changed, at most a few times a second."""
+"""`Events`: records what changed in federations, and tells watchers, at most a few times a second."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+
+from kfed.coordinator.core.clock import Clock
+from kfed.coordinator.core.live import Live
 
 PACE_SECONDS = 0.25
 SILENCE_SECONDS = 15.0
@@ -12,8 +15,14 @@ SILENCE_SECONDS = 15.0
 class Events:
     """Passes the names of changed federations to any number of watchers."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._watchers: set[_Watcher] = set()
+
+    def changed(self, live: Live, what: str) -> None:
+        """Record a change of a federation, and tell all watchers."""
+        live.last_change, live.changed_at = what, self._clock.now()
+        self.publish(live.federation.name)
 
     def publish(self, name: str) -> None:
         """Tell all watchers that a federation changed."""

@@ -119,8 +119,8 @@ class Live:
     def publish(self, clusters: Clusters | None, version: int, remark: str = "") -> None:
         """Answer devices from these clusters from now on."""
         self.clusters, self.version, self.remark = clusters, version, remark
-        late = self.late_notices if clusters is not None else {}
-        self.late_notices = {one: said for one, said in late.items() if clusters is not None and one not in clusters}
+        said = self.late_notices.items()
+        self.late_notices = {} if clusters is None else {one: own for one, own in said if clusters.is_late(one)}
         self.damage, self.can_be_mended = "", False
 
     def disable(self, damage: str, *, can_be_mended: bool = False) -> None:

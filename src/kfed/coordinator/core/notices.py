@@ -83,7 +83,7 @@ class Latecomers:
     async def notices(self, live: Live, message: DeviceMessage) -> tuple[Notice, ...]:
         """What to look at in a message that came late; the federation shows it from now on."""
         clusters = live.clusters
-        if clusters is None or message.device_id in clusters:
+        if clusters is None or not clusters.is_late(message.device_id):
             return ()
         if clusters.columns is None or len(clusters.columns.columns or ()) > MAX_COLUMNS:
             return self._shown(live, message.device_id, tuple(late_advice(clusters, None, message)))
@@ -119,7 +119,7 @@ class Latecomers:
         """The messages of some of the devices that were aggregated."""
         n_columns = len(clusters.columns.columns or ()) if clusters.columns else 1
         most = max(2, min(N_COMPARED, N_CELLS // max(1, n_columns)))
-        ids = clusters.device_ids[:: max(1, len(clusters.device_ids) // most)][:most]
+        ids = clusters.members.device_ids[:: max(1, len(clusters.members) // most)][:most]
         found = [self._store.device(federation_id, device_id) for device_id in ids]
         sent = [DeviceMessage.from_bytes(device.message) for device in found if device is not None]
         return MessageBatch.of(sent) if sent else None

@@ -25,7 +25,7 @@ def first_aggregation(federation: Federation, clusters: Clusters, batch: Message
         clusters.cluster_centers,
         rule=clusters.rule or rule_for(batch, federation.rule),
         traversal=clusters.traversal,
-        k_choice=clusters.k_choice,
+        k_choice=clusters.how_many.k_choice,
         settings=AggregationSettings(min_devices=federation.min_devices),
     )
 

@@ -7,58 +7,42 @@ taken back: the clusters are those of one round again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
-
-from kfed.coordinator.core.aggregator import Aggregator, Job
+from kfed.coordinator.core.arrivals import check_message
+from kfed.coordinator.core.clusterings import Clusterings
 from kfed.coordinator.core.clusters import Clusters
+from kfed.coordinator.core.events import Events
 from kfed.coordinator.core.live import Live
-from kfed.coordinator.core.turns import Turns
-from kfed.coordinator.federation import check_message
+from kfed.coordinator.core.writer import Writer
 from kfed.coordinator.problems import ProblemError, StoreUnavailableError
 from kfed.coordinator.store import Device, SecondMessage, Store
-from kfed.errors import InvalidInputError, KFedError, MessageError
+from kfed.errors import InvalidInputError, MessageError
 from kfed.wire import DeviceMessage, clusters_fingerprint
 
 
 class SecondRound:
-    """Takes second messages, and refines clusters by them.
+    """Takes second messages, and has clusters refined by them."""
 
-    `write` makes a change to the store, `job` says what there is to cluster, `made` waits for clusters and disables
-    the federation if they cannot be made, and `changed` tells those who watch.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        aggregator: Aggregator,
-        turns: Turns,
-        write: Callable[..., Awaitable[Any]],
-        job: Callable[[Live], Job],
-        made: Callable[[Live, Coroutine[Any, Any, Clusters]], Awaitable[Clusters]],
-        changed: Callable[[Live, str], None],
-    ) -> None:
-        self._store, self._aggregator, self._turns = store, aggregator, turns
-        self._write, self._job, self._made, self._changed = write, job, made, changed
+    def __init__(self, store: Store, writer: Writer, clusterings: Clusterings, events: Events) -> None:
+        self._store, self._writer, self._clusterings, self._events = store, writer, clusterings, events
 
     async def accept(self, live: Live, device: Device, payload: bytes) -> bool:
         """Keep the second message of a device; returns whether it is new. The last one refines the clusters."""
         clusters = self._clusters(live)
-        if device.device_id not in clusters:
+        if clusters.is_late(device.device_id):
             raise ProblemError(409, "this device came after the clusters were made; it needs no second message")
         try:
             message = _read(live, clusters, device, payload)
         except (MessageError, InvalidInputError) as error:
             raise ProblemError(422, str(error)) from error
         sent = SecondMessage(device.device_id, clusters.version, message.to_bytes())
-        stored = await self._write(self._store.second.put, live.federation.id, sent)
+        stored = await self._writer.change(self._store.second.put, live.federation.id, sent)
         if stored.message != sent.message:
             raise ProblemError(409, "this device has sent another second message before; a device sends one")
         is_new = stored is sent
         if is_new:
-            self._changed(live, f"{device.device_id} sent its second message")
+            self._events.changed(live, f"{device.device_id} sent its second message")
         # also if it is sent again: what came after it the first time may have failed
-        if self._store.second.count(live.federation.id, clusters.version) >= len(clusters.device_ids):
+        if self._store.second.count(live.federation.id, clusters.version) >= len(clusters.members):
             try:
                 await self.finish(live)
             except StoreUnavailableError as error:
@@ -70,19 +54,7 @@ class SecondRound:
         clusters = self._clusters(live)
         if self._store.second.count(live.federation.id, clusters.version) == 0:
             raise ProblemError(409, "no device has sent a second message about these clusters yet")
-        await self._turns.take((live.federation.id, "refine"), lambda: self._finish_now(live))
-
-    async def _finish_now(self, live: Live) -> None:
-        if live.clusters is None or live.clusters.rounds > 1:
-            return
-        job = self._job(live)
-        try:
-            live.publish(await self._made(live, self._aggregator.refine(job)), job.version)
-        except ProblemError:
-            raise
-        except KFedError as error:
-            raise ProblemError(409, str(error)) from error
-        self._changed(live, "refined by second messages")
+        await self._clusterings.refine(live)
 
     def _clusters(self, live: Live) -> Clusters:
         live.check()

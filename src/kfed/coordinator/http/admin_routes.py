@@ -14,15 +14,14 @@ from kfed.coordinator.http.schemas import (
     CreatedFederation,
     CreatedInvitation,
     DeletedFederation,
-    FederationState,
     InvitationState,
     NewFederation,
     NewInvitation,
     NewJoinToken,
     Reaggregation,
     RevokedInvitation,
-    shown,
 )
+from kfed.coordinator.http.state import FederationState, shown
 from kfed.coordinator.names import KEY_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import derived_token, new_token

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute
 from kfed._version import __version__
 from kfed.coordinator import problems
 from kfed.coordinator.core import Coordinator
+from kfed.coordinator.federation import NAME_IN_WORDS
 from kfed.coordinator.http import admin_routes, device_routes, join_routes, page_routes, result_routes, second_routes
 from kfed.coordinator.http.audit import Audit
 from kfed.coordinator.http.hosts import LOOPBACK_NAMES, HostNames
@@ -33,7 +34,6 @@ from kfed.errors import KFedError
 
 MAX_BODY_BYTES = 2**24
 _NO_PAGES: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": None}  # kfed has its own
-NAME_IN_WORDS = "1 to 63 letters, digits, dots, dashes or underscores, and begin with a letter or digit"
 
 
 @dataclass(frozen=True)

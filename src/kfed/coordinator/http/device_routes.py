@@ -167,7 +167,7 @@ def _aggregated(
 ) -> Response:
     """Which of the clusters the centers of a device are in, and what to look at."""
     clusters, said = shown.clusters, [notice._asdict() for notice in notices[:MAX_NOTICES]]
-    found = {"n_clusters": clusters.n_clusters, "answered_by": clusters.rule or None, "found": clusters.found}
+    found = {"n_clusters": clusters.n_clusters, "answered_by": clusters.rule or None, "found": clusters.how_many.found}
     if BYTES in request.headers.get("accept", ""):
         headers = {"Kfed-Clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}
         headers[FOUND_HEADER] = json.dumps(found)

@@ -15,7 +15,7 @@ from kfed.coordinator.http.admin_routes import PATH
 from kfed.coordinator.http.picture import FederationPicture
 from kfed.coordinator.http.refusals import FEDERATION, STORE, TOKEN, refusals
 from kfed.coordinator.http.responses import ADMIN
-from kfed.coordinator.http.schemas import shown
+from kfed.coordinator.http.state import shown
 from kfed.coordinator.problems import ProblemError
 
 ASSETS = {

@@ -95,7 +95,7 @@ def _listed(device: Device, clusters: Clusters | None) -> ArrivedDevice:
         received_at=device.received_at,
         n_bytes=len(device.message),
         n_centers=device.n_centers,
-        late=clusters is not None and device.device_id not in clusters,
+        late=clusters is not None and clusters.is_late(device.device_id),
     )
 
 

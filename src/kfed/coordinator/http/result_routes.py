@@ -13,7 +13,7 @@ from kfed.coordinator.http.admin_routes import PATH, state_of
 from kfed.coordinator.http.refusals import FEDERATION, INVALID, NO_CLUSTERS, STORE, TOKEN, refusals
 from kfed.coordinator.http.responses import ADMIN
 from kfed.coordinator.http.result_schemas import ComparisonAnswer, KRange, NewNames, ResultAnswer, RightsAnswer
-from kfed.coordinator.http.schemas import FederationState
+from kfed.coordinator.http.state import FederationState
 from kfed.coordinator.names import BYTES
 from kfed.coordinator.problems import ProblemError
 

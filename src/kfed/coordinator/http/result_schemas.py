@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from kfed.coordinator.http.schemas import Certainty, NoticeAnswer
+from kfed.coordinator.http.state import Certainty, NoticeAnswer
 
 ClusterName = Annotated[str, Field(max_length=60, pattern=r"^[^\x00-\x1f\x7f]*$")]
 ClusterNumber = Annotated[int, Field(ge=0, lt=100_000)]

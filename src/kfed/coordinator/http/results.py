@@ -88,7 +88,7 @@ class ClusterResults:
         if values is None and version is not None and self._is_current(live, version):
             payload: bytes = last
             return payload
-        chosen = None if live.clusters is None else live.clusters.k_choice
+        chosen = None if live.clusters is None else live.clusters.how_many.k_choice
         if values is None and chosen is not None and chosen.comparison is not None:
             return _compared(chosen.comparison, chosen)
         asked = values or (None if version is None else version[2])

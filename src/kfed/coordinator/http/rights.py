@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from kfed._base.checks import MAX_NAME_LENGTH
 from kfed.coordinator.core import Coordinator, Live
+from kfed.coordinator.federation import NO_FEDERATION
 from kfed.coordinator.http.body import Body
 from kfed.coordinator.http.hosts import came_directly
 from kfed.coordinator.http.pictures import Pictures
@@ -24,9 +25,6 @@ from kfed.coordinator.http.wrong_tokens import WrongTokens
 from kfed.coordinator.names import SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import matches
-
-NO_FEDERATION = 0
-"""The id of no federation; ids begin at 1."""
 
 MAX_JSON_BYTES = 2**22
 """Parsing JSON takes time in which nobody else is answered."""

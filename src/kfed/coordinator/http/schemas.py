@@ -7,22 +7,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from kfed._base.checks import MAX_NAME_LENGTH
-from kfed.coordinator.core import Coordinator, Live
-from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, MIN_DEVICES_SHOWN, Federation, Tally
-from kfed.coordinator.http.terms import AgreedSchema, FeatureName, feature_terms
+from kfed.coordinator.federation import MAX_CENTERS, MAX_DEVICES, MAX_FEATURES, MIN_DEVICES_SHOWN, NAME_PATTERN
+from kfed.coordinator.http.state import FederationState, NoticeAnswer
+from kfed.coordinator.http.terms import AgreedSchema, FeatureName
 from kfed.errors import InvalidInputError
+from kfed.server import BUILT_IN_RULES
 from kfed.wire import MAX_COUNT, MAX_VALUE, FeatureSchema
 
 Count = Annotated[StrictInt, Field(ge=1)]
 NumberOfClusters = Annotated[StrictInt, Field(ge=1, le=100_000)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
+RULES_IN_WORDS = " or ".join(", ".join(sorted(BUILT_IN_RULES)).rsplit(", ", 1))
 DeviceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=r"^[^\x00-\x1f\x7f]*$")]
-
-
-Certainty = Annotated[
-    Literal["reliable", "stands out", "none stands out"],
-    Field(description="How sure the number of clusters is; one that just stands out is not certain"),
-]
 
 EXAMPLE: dict[str, Any] = {
     "name": "clinics",
@@ -52,7 +48,7 @@ class NewFederation(BaseModel):
         str,
         Field(
             max_length=20,
-            description="default, paper, pooled, robust or regions; or one that a package at the coordinator brings",
+            description=f"{RULES_IN_WORDS}; or one that a package at the coordinator brings",
         ),
     ] = "default"
     quorum: Annotated[StrictInt, Field(ge=1, le=MAX_DEVICES)] | None = None
@@ -93,90 +89,6 @@ class NewFederation(BaseModel):
             raise InvalidInputError("an agreed_schema names the columns; leave out feature_names and by_column")
         schema = self.agreed_schema.schema_of_tables()
         return {**terms, "schema": schema, "by_column": schema.scaling == "by message"}
-
-
-class NoticeAnswer(BaseModel):
-    """Something to look at."""
-
-    code: Annotated[str, Field(description="For programs; it stays the same however the words change")]
-    text: str
-
-
-class FederationState(BaseModel):
-    """A federation as it is now."""
-
-    name: str
-    state: Annotated[
-        Literal["gathering", "aggregated", "damaged"], Field(description="damaged: it is not served; remark says why")
-    ]
-    closed: bool
-    n_features: int
-    feature_names: list[str] | None
-    agreed_schema: AgreedSchema | None
-    n_clusters: int | Literal["auto"] | None
-    rule: str
-    quorum: int | None
-    deadline: float | None
-    max_devices: int
-    max_centers: int
-    max_count: float | None
-    max_value: float | None
-    min_devices: int | None
-    min_devices_shown: int
-    max_epsilon: float | None
-    by_column: bool
-    invited_only: bool
-    rounds: int
-    round: Annotated[int, Field(description="Rounds behind the clusters: 2 once second messages refined them")]
-    n_second: Annotated[int, Field(description="Devices that have sent a second message about these clusters")]
-    created_at: float
-    n_devices: int
-    n_centers: int
-    n_points: float
-    n_bytes: int
-    version: Annotated[int, Field(description="Number of clusterings so far")]
-    n_clusters_found: int | None
-    n_clusters_asked: Annotated[int | None, Field(description="What was asked for instead of n_clusters")]
-    cluster_sizes: list[float] | None
-    n_aggregated: int
-    reason: Annotated[str, Field(description="How k was chosen, if nobody gave it")]
-    certainty: Certainty | None
-    answered_by: Annotated[str | None, Field(description="The rule that made the clusters: what default stands for")]
-    notices: Annotated[list[NoticeAnswer], Field(description="What to look at before relying on the clusters")]
-    remark: Annotated[str, Field(description="Why the last attempt to aggregate failed, or what is damaged")]
-    last_change: str
-    changed_at: float
-
-    @classmethod
-    def of(cls, live: Live, tally: Tally, n_second: int = 0) -> FederationState:
-        """Describe a federation, given the totals of its devices."""
-        clusters = live.clusters
-        names = {name: getattr(live.federation, name) for name in _FROM_FEDERATION} | feature_terms(live.federation)
-        found: dict[str, Any] = {"n_clusters_found": None, "cluster_sizes": None, "n_aggregated": 0, "reason": ""}
-        found |= {"certainty": None, "answered_by": None, "n_clusters_asked": None}
-        found |= {"round": 0 if clusters is None else clusters.rounds, "n_second": n_second}
-        if clusters is not None:
-            found |= {
-                "n_clusters_found": clusters.n_clusters,
-                "n_clusters_asked": clusters.asked,
-                "cluster_sizes": clusters.cluster_sizes.tolist(),
-                "n_aggregated": len(clusters.device_ids),
-                "reason": clusters.reason,
-                "certainty": None if clusters.k_choice is None else clusters.k_choice.certainty,
-                "answered_by": clusters.rule or None,
-            }
-        now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
-        notices = [NoticeAnswer(code=notice.code, text=notice.text) for notice in live.notices]
-        return cls(**names, **vars(tally), **found, **now, notices=notices)
-
-
-def shown(coordinator: Coordinator, live: Live) -> FederationState:
-    """A federation as it is now."""
-    n_second = coordinator.store.second.count(live.federation.id, live.version)
-    return FederationState.of(live, coordinator.tally(live), n_second)
-
-
-_FROM_FEDERATION = set(FederationState.model_fields) & set(Federation.__dataclass_fields__)
 
 
 class CreatedFederation(BaseModel):

@@ -12,7 +12,8 @@ from kfed.coordinator.http.admin_routes import PATH, state_of
 from kfed.coordinator.http.device_routes import DEVICE_PATH, DeviceId, body_of
 from kfed.coordinator.http.refusals import FEDERATION, INVALID, STORE, TOKEN, refusals
 from kfed.coordinator.http.responses import ADMIN
-from kfed.coordinator.http.schemas import FederationState, SecondAnswer
+from kfed.coordinator.http.schemas import SecondAnswer
+from kfed.coordinator.http.state import FederationState
 from kfed.coordinator.names import BYTES, SECRET_HEADER
 from kfed.coordinator.problems import ProblemError
 
@@ -68,7 +69,7 @@ async def send_second_message(request: Request, response: Response, name: str, d
         device_id=device_id,
         round=1 if clusters is None else clusters.rounds,
         n_second=n_sent,
-        n_devices=0 if clusters is None else len(clusters.device_ids),
+        n_devices=0 if clusters is None else len(clusters.members),
     )
 
 

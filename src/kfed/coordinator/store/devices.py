@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from kfed.coordinator.federation import Admission, Federation, Invitation, Tally, have_same_names, judge, judge_new
+from kfed.coordinator.federation import Admission, Application, Federation, Invitation, Tally, admit
 from kfed.coordinator.security import matches
 from kfed.coordinator.store.first_tables import FirstTables
 from kfed.coordinator.store.schema import devices, federations
@@ -123,7 +123,7 @@ class GuestList(Protocol):
 
 
 class ArrivalBatch:
-    """The arrivals and departures of one transaction. Each is judged by `federation`, after those before it.
+    """The arrivals and departures of one transaction; `federation.admit` judges each after those before it.
 
     `names` are the feature names of federations that have got them from a message.
     """
@@ -147,34 +147,42 @@ class ArrivalBatch:
         self._new: dict[int, dict[str, Any]] = {}
 
     def take(self, arrival: Arrival, *, is_deleted: bool) -> Receipt:
-        """Have one arrival judged, and keep it if it is admitted; its federation may be deleted by now."""
-        federation = arrival.federation
-        known = self._known.get((federation.id, arrival.device_id))
-        has_secret = known is not None and matches(arrival.secret, known.secret_hash)
-        known_message = None if known is None else known.message
-        admission = judge(
-            known_message, arrival.message, replace=arrival.replace, has_secret=has_secret, is_deleted=is_deleted
-        )
-        tally = self.tallies.get(federation.id, Tally())
-        if admission is Admission.REPEATED and known is not None:
-            return Receipt(admission, known.sequence)
-        if admission is Admission.JOINED:
-            invitation = self._guests.invitation_of(arrival)
-            admission = judge_new(federation, tally.n_devices, invitation, arrival.invitation)
+        """Keep one arrival if it is admitted; its federation may be deleted by now."""
+        federation_id, tally = arrival.federation.id, self.tallies.get(arrival.federation.id, Tally())
+        known = self._known.get((federation_id, arrival.device_id))
+        admission, reason = admit(self._application(arrival, known, tally, is_deleted))
         if not admission.is_kept:
-            return Receipt(admission)
-        if not have_same_names(self._names_of(federation), arrival.feature_names):
-            return Receipt(Admission.OTHER_FEATURES)
-        if said := self._other_columns(arrival, known):
-            return Receipt(Admission.OTHER_FEATURES, reason=said)
+            return Receipt(admission, reason=reason)
+        if known is not None and admission is Admission.REPEATED:
+            return Receipt(admission, known.sequence)
         self._name_features(arrival)
         if known is not None:
             tally = tally.plus(known.tally, -1)
             self._forget(known.sequence)
         else:
             self._guests.joined(arrival)
-        self.tallies[federation.id] = tally.plus(arrival.tally)
+        self.tallies[federation_id] = tally.plus(arrival.tally)
         return Receipt(admission, self._keep(arrival))
+
+    def _application(self, arrival: Arrival, known: Device | None, tally: Tally, is_deleted: bool) -> Application:
+        """An arrival beside what is there when its turn comes."""
+        federation_id, replaced = arrival.federation.id, 0 if known is None else known.sequence
+        return Application(
+            device_id=arrival.device_id,
+            federation=arrival.federation,
+            is_deleted=is_deleted,
+            n_devices=tally.n_devices,
+            known_message=None if known is None else known.message,
+            message=arrival.message,
+            replace=arrival.replace,
+            has_secret=known is not None and matches(arrival.secret, known.secret_hash),
+            invitation=self._guests.invitation_of(arrival),
+            token=arrival.invitation,
+            known_names=self._names_of(arrival.federation),
+            own_names=arrival.feature_names,
+            table=arrival.table,
+            other_table=lambda: self._tables.find(federation_id, replaced),
+        )
 
     def leave(self, departure: Departure) -> Device | None:
         """Remove a device; None if it is not there."""
@@ -202,12 +210,6 @@ class ArrivalBatch:
         """Take over the feature names of a message for a federation without any."""
         if self._names_of(arrival.federation) is None and arrival.feature_names is not None:
             self.new_names[arrival.federation.id] = arrival.feature_names
-
-    def _other_columns(self, arrival: Arrival, known: Device | None) -> str:
-        if arrival.table is None:
-            return ""
-        party, replaced = f"federation {arrival.federation.name}", 0 if known is None else known.sequence
-        return self._tables.difference(arrival.federation.id, party, arrival.device_id, arrival.table, replaced)
 
     def _forget(self, sequence: int) -> None:
         self._tables.forget(sequence)

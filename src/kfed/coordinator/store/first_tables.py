@@ -1,4 +1,4 @@
-"""`FirstTables`: checks that the columns of a new table are like those of a table that joined before."""
+"""`FirstTables`: the columns of a stored table, for comparison with those of a new one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from sqlalchemy import Connection, select
 
 from kfed.coordinator.store.schema import devices
-from kfed.errors import FeatureMismatchError, MessageError
+from kfed.errors import MessageError
 from kfed.wire import DeviceMessage, FeatureSchema
 
 
@@ -19,25 +19,12 @@ class FirstTables:
         self._tables: dict[int, dict[int, FeatureSchema]] = defaultdict(dict)
         self._gone: set[int] = set()
 
-    def difference(self, federation_id: int, party: str, device_id: str, own: FeatureSchema, replaced: int) -> str:
-        """How the columns of a device differ from those of a device that joined before; empty if they do not.
-
-        Parameters
-        ----------
-        party : str
-            What to call the others.
-        replaced : int
-            Place in the order of arrivals of the message that this one replaces, or 0.
-        """
+    def find(self, federation_id: int, replaced: int) -> FeatureSchema | None:
+        """The columns of a table, other than that which came at the place `replaced`; None if there is no other."""
         tables = self._tables[federation_id]
         if not tables.keys() - {replaced}:
             tables.update(self._first_stored(federation_id, replaced))
-        try:
-            for other in [schema for place, schema in tables.items() if place != replaced][:1]:
-                other.check_same(own, party, repr(device_id))
-        except FeatureMismatchError as error:
-            return str(error)
-        return ""
+        return next((schema for place, schema in tables.items() if place != replaced), None)
 
     def keep(self, federation_id: int, sequence: int, schema: FeatureSchema) -> None:
         """Remember a table that has come at this place in the order of arrivals."""
