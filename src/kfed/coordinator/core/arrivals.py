@@ -122,7 +122,7 @@ def names_in_order(schema: FeatureSchema) -> tuple[str, ...]:
 
 
 def names_to_keep(federation: Federation, message: DeviceMessage) -> tuple[str, ...] | None:
-    """What the federation of a message calls its features: of tables, the columns."""
+    """The feature names that a federation keeps when this message joins; for tables, the names of the columns."""
     if not federation.by_column:
         return message.feature_names
     return federation.schema.names or names_in_order(message.schema)

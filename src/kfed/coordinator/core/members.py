@@ -49,7 +49,7 @@ class Members:
         return position is not None and self.digests[position].tobytes() == message.digest()
 
     def among(self, sequences: Mapping[str, int]) -> set[int]:
-        """Places of the aggregated messages that are among stored ones, given as the place of each device."""
+        """Places of the aggregated messages that are still stored, given the stored place of each device."""
         of_device = zip(self.device_ids, self.sequences.tolist(), strict=True)
         return {sequence for device_id, sequence in of_device if sequences.get(device_id) == sequence}
 
