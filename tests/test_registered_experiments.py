@@ -177,6 +177,21 @@ def test_devices_that_answer_and_those_that_come_later_are_right_whichever_other
     assert verdicts(experiment, wrong) == ["reproduced", "not reproduced"]
 
 
+def test_late_devices_that_are_all_told_the_next_cluster_are_all_wrong(monkeypatch):
+    """Although most rows are late: they are judged by the clusters of the devices that answered."""
+    right = kfed.Aggregation.assign
+
+    def next_cluster(self, message):
+        answer = right(self, message)
+        return replace(answer, cluster_ids=(answer.cluster_ids + 1) % self.n_clusters)
+
+    monkeypatch.setattr(kfed.Aggregation, "assign", next_cluster)
+    experiment = device_failures.EXPERIMENT
+    results = results_of(experiment, [{"sharing": 5, "share": 0.8, "run": 0}])
+    assert (results[0]["answered"], results[0]["late"]) == (100, 0)
+    assert verdicts(experiment, results) == ["reproduced", "not reproduced"]
+
+
 def test_counting_distances_leaves_the_library_as_it_was():
     before = kfed._base.geometry.squared_distances, kfed._base.geometry.product_distances
     with scaling.counting_distances() as count:
