@@ -392,6 +392,15 @@ def test_nothing_is_written_down_that_the_full_preset_refutes(tmp_path):
     assert json.loads(Path(file).read_text()) == {"toy": {}}
 
 
+def test_full_runs_alone_lower_what_is_written_down(tmp_path):
+    file = tmp_path / "expected.json"
+    file.write_text(json.dumps({"toy": {"the sum is 8 | or more": "exceeded"}, "other": {"it is": "reproduced"}}))
+    run(Toy(), tmp_path / "full")
+    assert expected.main(["write", str(file), str(tmp_path / "full")]) == 0
+    kept = {"toy": {"the sum is 8 | or more": "reproduced"}, "other": {"it is": "reproduced"}}
+    assert json.loads(file.read_text()) == kept
+
+
 def test_an_experiment_that_is_written_down_and_did_not_run_fails(tmp_path, capsys):
     file = tmp_path / "expected.json"
     file.write_text(
@@ -410,6 +419,11 @@ def test_what_is_written_down_is_of_experiments_and_claims_that_there_are():
     written = json.loads((Path(__file__).parent / "expected_verdicts.json").read_text())
     assert set(written) <= set(EXPERIMENTS)
     assert {verdict for claims in written.values() for verdict in claims.values()} <= set(VERDICTS[1:])
+
+
+def test_nothing_is_written_down_above_its_verdict_in_the_repository():
+    written = json.loads((Path(__file__).parent / "expected_verdicts.json").read_text())
+    assert expected.capped_by(written, expected.full_in(REPRODUCTION)) == written
 
 
 def test_all_skips_what_it_cannot_do_and_says_so(invoke, no_data):

@@ -290,13 +290,25 @@ def test_the_claim_of_communication_holds_or_fails_by_the_nearest_centers(cost, 
 
 
 @pytest.mark.parametrize(
-    ("ratio", "expected"),
-    [(0.24, ["not reproduced"] * 2), (0.3, ["not reproduced", "reproduced"]), (0.7, ["reproduced"] * 2)],
+    ("ratio", "verdict", "ours", "reason"),
+    [
+        (0.24, "not reproduced", "none, by the appendix's formula", "no pair of clusters passes at any k"),
+        (0.3, "not reproduced", "without the 2: k = 4, the largest of 3, 4", "without the 2, it is reproduced"),
+        (0.7, "reproduced", "k = 4, the largest of 3, 4, with 33% of its pairs, by the appendix's formula", ""),
+    ],
 )
-def test_the_rule_of_the_appendix_picks_a_k_or_is_said_not_to_with_the_2_and_without(ratio, expected, tmp_path):
+def test_the_rule_of_the_appendix_is_judged_once_by_its_formula_and_other_readings_are_beside_it(
+    ratio, verdict, ours, reason, tmp_path
+):
     values = {"separation_ratios": [0.2, 0.22, ratio], "n_points": 100, "source": "nowhere"}
     results = [Result({"n_owners": 5, "k": 3}, values, 1.0), Result({"n_owners": 5, "k": 4}, values, 1.0)]
-    assert verdicts(choosing_k.EXPERIMENT, results) == ["reproduced", *expected]
+    assert verdicts(choosing_k.EXPERIMENT, results) == ["reproduced", verdict]
+    summary = choosing_k.summarize(results)
+    assert ours in summary.findings[1].ours
+    assert reason in summary.findings[1].reason
+    picks = {row[0]: row[2] for row in summary.tables[0].rows}
+    with_2, without = "the appendix's formula, with the 2", "the theorem's scale, without the 2"
+    assert (picks[with_2], picks[without]) == ("4" if ratio > 0.5 else "none", "4" if ratio > 0.25 else "none")
     draw(choosing_k.EXPERIMENT, results, tmp_path)
 
 
@@ -309,6 +321,9 @@ def test_the_readings_of_c_rs_are_drawn_on_one_axis():
     figure = figures.new_figure(*choosing_k.EXPERIMENT.figure_size)
     choosing_k.EXPERIMENT.plot(results, figure)
     assert {(ax.get_xscale(), *ax.get_xlim()) for ax in figure.axes} == {("linear", 0, figure.axes[0].get_xlim()[1])}
+    figure.canvas.draw()
+    for ax in figure.axes:  # no legend covers a curve
+        assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0
 
 
 @needs_data
