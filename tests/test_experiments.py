@@ -307,6 +307,19 @@ def test_in_a_pipe_progress_is_a_line_now_and_then(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
+def test_runs_that_were_found_do_not_shorten_the_time_that_is_left(capsys, monkeypatch, tmp_path):
+    seconds = count(0, 10)
+    monkeypatch.setattr("kfed.experiments.progress.time.monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr("kfed.experiments.progress.SECONDS_BETWEEN_LINES", 0.0)
+    toy = Toy()
+    run(toy, tmp_path, quick=True)
+    capsys.readouterr()
+    next(iter(reproduce([toy.experiment], tmp_path)))
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(" after ")[0] for line in said] == [f"toy: {n} of 4 runs (2 found)" for n in (3, 4)]
+    assert [line.partition(" after ")[2] for line in said] == ["10 s, about 10 s left", "20 s, about 0 s left"]
+
+
 def test_a_stored_run_that_is_not_sound_is_done_again(tmp_path):
     run(Toy(), tmp_path)
     for path in (tmp_path / "runs" / "toy").iterdir():
