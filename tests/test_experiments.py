@@ -294,6 +294,12 @@ def test_what_the_repository_holds_of_an_experiment_is_sound_and_its_page_shows_
         assert line in PAGE
 
 
+@pytest.mark.parametrize("name", [path.stem for path in sorted(REPRODUCTION.glob("*.json"))])
+def test_the_duration_that_the_list_states_is_about_the_one_measured(name):
+    measured = json.loads((REPRODUCTION / f"{name}.json").read_text())["seconds"] / 60
+    assert measured / 1.5 <= EXPERIMENTS[name].minutes[1] <= measured * 1.5
+
+
 def test_in_a_pipe_progress_is_a_line_now_and_then(capsys, monkeypatch):
     monkeypatch.setattr("kfed.experiments.progress.SECONDS_BETWEEN_LINES", 0.0)
     with following("toy", 3) as advance:

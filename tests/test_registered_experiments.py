@@ -346,6 +346,15 @@ def test_areas_beside_the_published_ones_can_fail(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_table_on_privacy_says_which_runs_it_pools():
+    axes = {"rows": 2000, "local": 4, "epsilon": 1.0, "run": 0}
+    ratios = {privacy.ROWS: 1.0, privacy.KPRIME: 3.0}
+    results = [Result({"part": part, **axes}, {"ratio": ratio}, 1.0) for part, ratio in ratios.items()]
+    table = privacy.summarize(results).tables[1]
+    assert "those with 2,000 rows and k' = 4 are in both" in table.title
+    assert dict(zip(table.headings, table.rows[0], strict=True))["epsilon 1"] == "2.000"
+
+
 def test_privacy_costs_little_on_one_device_and_in_one_round_by_cluster():
     experiment = privacy.EXPERIMENT
     runs = [a for a in experiment.quick if a["part"] == "blobs" and (a["k"], a["d"]) == (4, 4)]

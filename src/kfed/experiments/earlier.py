@@ -11,7 +11,7 @@ from kfed._base.report import VERDICTS, Finding, TextTable
 from kfed.errors import InvalidInputError
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Result
 from kfed.experiments.registry import EXPERIMENTS
-from kfed.experiments.runner import ExperimentOutcome, digest_of
+from kfed.experiments.runner import ExperimentOutcome, digest_of_runs
 
 ABOUT = ("name", "title", "paper", "claim", "measure", "setup_differs")
 
@@ -48,7 +48,7 @@ def _content(path: Path) -> dict[str, Any] | None:
 
 def _is_sound(content: dict[str, Any]) -> bool:
     try:
-        return bool(content["digest"] == digest_of(content))
+        return bool(content["digest"] == digest_of_runs(content))
     except (KeyError, TypeError):
         return False
 
@@ -73,15 +73,7 @@ def _as_written(path: Path) -> ExperimentOutcome | None:
     picture = path.with_suffix(".png")
     try:
         return ExperimentOutcome(
-            Experiment(
-                **{name: str(content[name]) for name in ABOUT},
-                quick=(),
-                full=(),
-                run_one=_not_at_hand,
-                summarize=_not_at_hand,
-                plot=_not_at_hand,
-                side_by_side=_side_by_side(content),
-            ),
+            _experiment(content),
             content["preset"],
             content["seed"],
             results=tuple(Result(run["axes"], run["values"], run["seconds"]) for run in content["runs"]),
@@ -95,6 +87,12 @@ def _as_written(path: Path) -> ExperimentOutcome | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _experiment(content: dict[str, Any]) -> Experiment:
+    about: dict[str, Any] = {name: str(content[name]) for name in ABOUT}
+    steps: dict[str, Any] = dict.fromkeys(("run_one", "summarize", "plot"), _not_at_hand)
+    return Experiment(quick=(), full=(), side_by_side=_side_by_side(content), **steps, **about)
 
 
 def _side_by_side(content: dict[str, Any]) -> int:

@@ -134,7 +134,8 @@ def main(arguments: Sequence[str]) -> int:
             for folder, own in zip(folders, full, strict=True)
             if not own and any(folder.glob("*.json"))
         ]
-        held = capped_by(earlier | (held_by_all(found) if found else {}), {name: own for each in full for name, own in each.items()})
+        held = earlier | (held_by_all(found) if found else {})
+        held = capped_by(held, {name: own for each in full for name, own in each.items()})
         files.write(file, f"{json.dumps(held, indent=1, ensure_ascii=False)}\n".encode())
         return 0
     found = [verdicts_in(folder) for folder in folders]

@@ -21,11 +21,11 @@ PAPER = "Dennis, Li and Smith, Heterogeneity for the Win: One-Shot Federated Clu
 PAPER_ADDRESS = "https://arxiv.org/abs/2103.00697"
 TITLE = "The paper's experiments, reproduced"
 PREFACE = (
-    "Written by `kfed reproduce`, not by hand, from the runs in {files}; the same command does what is missing there and "
-    "writes it again, with `--stored` it only writes it. *Reproduced* means the "
-    "same everywhere: the direction of the claim, beyond the noise of our runs, and at least half of the paper's "
-    "effect where it gives one; *direction only* is less than half. *Exceeded* is only a number that the paper gives, "
-    "in the paper's setting. Claims of kfed that go beyond the paper are counted apart."
+    "Written by `kfed reproduce`, not by hand, from the runs in {files}; the same command does what is missing there "
+    "and writes it again, with `--stored` it only writes it. *Reproduced* means the same everywhere: the direction of "
+    "the claim, beyond the noise of our runs, and at least half of the paper's effect where it gives one; *direction "
+    "only* is less than half. *Exceeded* is only a number that the paper gives, in the paper's setting. Claims of kfed "
+    "that go beyond the paper are counted apart."
 )
 SOURCE = "What the claims are of:"
 

@@ -13,9 +13,7 @@ SECONDS_BETWEEN_LINES = 20.0
 
 
 @contextmanager
-def following(
-    name: str, n_runs: int, show: bool | None = None, *, n_found: int = 0
-) -> Iterator[Callable[[int], None]]:
+def following(name: str, n_runs: int, show: bool | None = None, *, n_found: int = 0) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with each advance; nothing is shown if `show` is False.
 
     Of `n_runs`, `n_found` were done before. They took no time now, so they do not count for the time that is left.
@@ -33,10 +31,9 @@ def following(
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES:
             left = (n_runs - n_found - done) * (now - started) / done
-            found = f" ({n_found} found)" if n_found else ""
-            sys.stderr.write(
-                f"{name}: {n_found + done} of {n_runs} runs{found} after {now - started:.0f} s, about {left:.0f} s left\n"
-            )
+            runs = f"{n_runs} runs ({n_found} found)" if n_found else f"{n_runs} runs"
+            times = f"after {now - started:.0f} s, about {left:.0f} s left"
+            sys.stderr.write(f"{name}: {n_found + done} of {runs} {times}\n")
             sys.stderr.flush()
             last = now
 

@@ -86,7 +86,7 @@ class ExperimentOutcome:
             results = [Result(run["axes"], run["values"], run["seconds"]) for run in content["runs"]]
             known = [dict(axes) for axes in getattr(experiment, content["preset"])]
             about = {name: content[name] for name in ("seed", "left_out", "code", "cores")}
-            is_sound = content["digest"] == digest_of(content)
+            is_sound = content["digest"] == digest_of_runs(content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
         if not (results and is_sound and all(result.axes in known for result in results)):
@@ -114,7 +114,7 @@ class ExperimentOutcome:
             "tables": [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in self.summary.tables],
             "runs": [{"axes": dict(r.axes), "values": r.values, "seconds": round(r.seconds, 3)} for r in self.results],
         }
-        return content | {"digest": digest_of(content)}
+        return content | {"digest": digest_of_runs(content)}
 
     def write(self, folder: Path) -> None:
         """Write ``NAME.json``, which `stored` reads."""
@@ -122,7 +122,7 @@ class ExperimentOutcome:
         files.write(path, f"{json.dumps(self.to_dict(), indent=1)}\n".encode())
 
 
-def digest_of(content: Mapping[str, Any]) -> str:
+def digest_of_runs(content: Mapping[str, Any]) -> str:
     """A digest of the runs in a JSON file, and of what is said about them: it shows that they were edited."""
     measured = [content[name] for name in ("name", "preset", "seed", "left_out", "cores", "code", "runs")]
     return hashlib.blake2b(json.dumps(measured, sort_keys=True).encode(), digest_size=16).hexdigest()
