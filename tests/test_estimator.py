@@ -243,6 +243,31 @@ def test_single_and_double_precision_agree_and_are_kept(table, groups):
         np.testing.assert_array_equal(single.predict(table), single.predict(table.astype(np.float32)))
 
 
+@pytest.mark.parametrize("widened", [2**23, 700])
+def test_single_precision_far_from_the_origin_is_labelled_by_the_nearest_center(widened, monkeypatch):
+    """There float32 has steps of a sixteenth, and the centers are float64: to round them would move rows."""
+    monkeypatch.setattr("kfed.estimator.nearest_center.WIDENED_ELEMENTS", widened)
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(2000, 2)) + 3 * rng.integers(3, size=(2000, 1)) + 1e6).astype(np.float32)
+    weights = rng.uniform(0.5, 2, len(X)).astype(np.float32)
+    tables = [X[:700], X[700:].astype(np.float64)]
+    lone, pooled, *spread = (
+        LocalKMeans(3, random_state=0).fit(X, sample_weight=weights),
+        KFed(3, random_state=0).fit(X, sample_weight=weights),
+        KFed(3, 3, random_state=0).fit(tables, sample_weight=[weights[:700], weights[700:]]),
+        KFed(3, random_state=0).fit(X, groups=np.arange(2000) % 2, sample_weight=weights),
+    )
+    for model in (lone, pooled, *spread):
+        squares = ((X[:, None].astype(np.float64) - model.cluster_centers_) ** 2).sum(axis=2)
+        np.testing.assert_array_equal(model.predict(X), squares.argmin(axis=1))
+        assert model.score(X, sample_weight=weights) == pytest.approx(-weights @ squares.min(axis=1), rel=1e-6)
+        assert model.inertia_ == pytest.approx(weights @ squares[np.arange(2000), model.labels_], rel=1e-6)
+        np.testing.assert_allclose(model.transform(X), np.sqrt(squares), rtol=1e-6)
+    for model in (lone, pooled):
+        np.testing.assert_array_equal(model.labels_, model.predict(X))
+        assert model.inertia_ == -model.score(X, sample_weight=weights)
+
+
 def test_transform_gives_distances_even_far_from_the_origin():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2**10, size=(60, 4)) / 2**10

@@ -294,6 +294,12 @@ def test_what_the_repository_holds_of_an_experiment_is_sound_and_its_page_shows_
         assert line in PAGE
 
 
+@pytest.mark.parametrize("name", [path.stem for path in sorted(REPRODUCTION.glob("*.json"))])
+def test_the_duration_that_the_list_states_is_about_the_one_measured(name):
+    measured = json.loads((REPRODUCTION / f"{name}.json").read_text())["seconds"] / 60
+    assert measured / 1.5 <= EXPERIMENTS[name].minutes[1] <= measured * 1.5
+
+
 def test_in_a_pipe_progress_is_a_line_now_and_then(capsys, monkeypatch):
     monkeypatch.setattr("kfed.experiments.progress.SECONDS_BETWEEN_LINES", 0.0)
     with following("toy", 3) as advance:
@@ -305,6 +311,19 @@ def test_in_a_pipe_progress_is_a_line_now_and_then(capsys, monkeypatch):
     with following("toy", 3, False) as advance:
         advance(3)
     assert capsys.readouterr().err == ""
+
+
+def test_runs_that_were_found_do_not_shorten_the_time_that_is_left(capsys, monkeypatch, tmp_path):
+    seconds = count(0, 10)
+    monkeypatch.setattr("kfed.experiments.progress.time.monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr("kfed.experiments.progress.SECONDS_BETWEEN_LINES", 0.0)
+    toy = Toy()
+    run(toy, tmp_path, quick=True)
+    capsys.readouterr()
+    next(iter(reproduce([toy.experiment], tmp_path)))
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(" after ")[0] for line in said] == [f"toy: {n} of 4 runs (2 found)" for n in (3, 4)]
+    assert [line.partition(" after ")[2] for line in said] == ["10 s, about 10 s left", "20 s, about 0 s left"]
 
 
 def test_a_stored_run_that_is_not_sound_is_done_again(tmp_path):
@@ -392,6 +411,15 @@ def test_nothing_is_written_down_that_the_full_preset_refutes(tmp_path):
     assert json.loads(Path(file).read_text()) == {"toy": {}}
 
 
+def test_full_runs_alone_lower_what_is_written_down(tmp_path):
+    file = tmp_path / "expected.json"
+    file.write_text(json.dumps({"toy": {"the sum is 8 | or more": "exceeded"}, "other": {"it is": "reproduced"}}))
+    run(Toy(), tmp_path / "full")
+    assert expected.main(["write", str(file), str(tmp_path / "full")]) == 0
+    kept = {"toy": {"the sum is 8 | or more": "reproduced"}, "other": {"it is": "reproduced"}}
+    assert json.loads(file.read_text()) == kept
+
+
 def test_an_experiment_that_is_written_down_and_did_not_run_fails(tmp_path, capsys):
     file = tmp_path / "expected.json"
     file.write_text(
@@ -410,6 +438,11 @@ def test_what_is_written_down_is_of_experiments_and_claims_that_there_are():
     written = json.loads((Path(__file__).parent / "expected_verdicts.json").read_text())
     assert set(written) <= set(EXPERIMENTS)
     assert {verdict for claims in written.values() for verdict in claims.values()} <= set(VERDICTS[1:])
+
+
+def test_nothing_is_written_down_above_its_verdict_in_the_repository():
+    written = json.loads((Path(__file__).parent / "expected_verdicts.json").read_text())
+    assert expected.capped_by(written, expected.full_in(REPRODUCTION)) == written
 
 
 def test_all_skips_what_it_cannot_do_and_says_so(invoke, no_data):

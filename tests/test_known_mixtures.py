@@ -90,6 +90,7 @@ def test_the_report_on_a_mixture_is_drawn_and_reads_well(tmp_path):
         ([], {}, "held must name components"),
         ([[0, 1]], {"weights": [1, 0]}, "weights must be 2 positive numbers"),
         ([[0, 1]], {"sigma_max": -1}, "sigma_max must be"),
+        ([[0, 1]], {"size_imbalance": 0.5}, "at least 1, as component 0 is on 1 device; got 0.5"),
         ([[0, 1], [1]], {"size_imbalance": 1.9}, "at least 2, as component 1 is on 2 devices; got 1.9"),
     ],
 )

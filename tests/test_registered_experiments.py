@@ -177,6 +177,21 @@ def test_devices_that_answer_and_those_that_come_later_are_right_whichever_other
     assert verdicts(experiment, wrong) == ["reproduced", "not reproduced"]
 
 
+def test_late_devices_that_are_all_told_the_next_cluster_are_all_wrong(monkeypatch):
+    """Although most rows are late: they are judged by the clusters of the devices that answered."""
+    right = kfed.Aggregation.assign
+
+    def next_cluster(self, message):
+        answer = right(self, message)
+        return replace(answer, cluster_ids=(answer.cluster_ids + 1) % self.n_clusters)
+
+    monkeypatch.setattr(kfed.Aggregation, "assign", next_cluster)
+    experiment = device_failures.EXPERIMENT
+    results = results_of(experiment, [{"sharing": 5, "share": 0.8, "run": 0}])
+    assert (results[0]["answered"], results[0]["late"]) == (100, 0)
+    assert verdicts(experiment, results) == ["reproduced", "not reproduced"]
+
+
 def test_counting_distances_leaves_the_library_as_it_was():
     before = kfed._base.geometry.squared_distances, kfed._base.geometry.product_distances
     with scaling.counting_distances() as count:
@@ -275,13 +290,25 @@ def test_the_claim_of_communication_holds_or_fails_by_the_nearest_centers(cost, 
 
 
 @pytest.mark.parametrize(
-    ("ratio", "expected"),
-    [(0.24, ["not reproduced"] * 2), (0.3, ["not reproduced", "reproduced"]), (0.7, ["reproduced"] * 2)],
+    ("ratio", "verdict", "ours", "reason"),
+    [
+        (0.24, "not reproduced", "none, by the appendix's formula", "no pair of clusters passes at any k"),
+        (0.3, "not reproduced", "without the 2: k = 4, the largest of 3, 4", "without the 2, it is reproduced"),
+        (0.7, "reproduced", "k = 4, the largest of 3, 4, with 33% of its pairs, by the appendix's formula", ""),
+    ],
 )
-def test_the_rule_of_the_appendix_picks_a_k_or_is_said_not_to_with_the_2_and_without(ratio, expected, tmp_path):
+def test_the_rule_of_the_appendix_is_judged_once_by_its_formula_and_other_readings_are_beside_it(
+    ratio, verdict, ours, reason, tmp_path
+):
     values = {"separation_ratios": [0.2, 0.22, ratio], "n_points": 100, "source": "nowhere"}
     results = [Result({"n_owners": 5, "k": 3}, values, 1.0), Result({"n_owners": 5, "k": 4}, values, 1.0)]
-    assert verdicts(choosing_k.EXPERIMENT, results) == ["reproduced", *expected]
+    assert verdicts(choosing_k.EXPERIMENT, results) == ["reproduced", verdict]
+    summary = choosing_k.summarize(results)
+    assert ours in summary.findings[1].ours
+    assert reason in summary.findings[1].reason
+    picks = {row[0]: row[2] for row in summary.tables[0].rows}
+    with_2, without = "the appendix's formula, with the 2", "the theorem's scale, without the 2"
+    assert (picks[with_2], picks[without]) == ("4" if ratio > 0.5 else "none", "4" if ratio > 0.25 else "none")
     draw(choosing_k.EXPERIMENT, results, tmp_path)
 
 
@@ -294,6 +321,9 @@ def test_the_readings_of_c_rs_are_drawn_on_one_axis():
     figure = figures.new_figure(*choosing_k.EXPERIMENT.figure_size)
     choosing_k.EXPERIMENT.plot(results, figure)
     assert {(ax.get_xscale(), *ax.get_xlim()) for ax in figure.axes} == {("linear", 0, figure.axes[0].get_xlim()[1])}
+    figure.canvas.draw()
+    for ax in figure.axes:  # no legend covers a curve
+        assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0
 
 
 @needs_data
@@ -316,6 +346,15 @@ def test_areas_beside_the_published_ones_can_fail(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_table_on_privacy_says_which_runs_it_pools():
+    axes = {"rows": 2000, "local": 4, "epsilon": 1.0, "run": 0}
+    ratios = {privacy.ROWS: 1.0, privacy.KPRIME: 3.0}
+    results = [Result({"part": part, **axes}, {"ratio": ratio}, 1.0) for part, ratio in ratios.items()]
+    table = privacy.summarize(results).tables[1]
+    assert "those with 2,000 rows and k' = 4 are in both" in table.title
+    assert dict(zip(table.headings, table.rows[0], strict=True))["epsilon 1"] == "2.000"
+
+
 def test_privacy_costs_little_on_one_device_and_in_one_round_by_cluster():
     experiment = privacy.EXPERIMENT
     runs = [a for a in experiment.quick if a["part"] == "blobs" and (a["k"], a["d"]) == (4, 4)]

@@ -45,6 +45,49 @@ def test_a_report_keeps_the_experiments_of_earlier_commands(invoke, tmp_path):
     assert ExperimentOutcome.stored(registry.EXPERIMENTS["toy"], tmp_path / "out") is None
 
 
+def test_a_report_keeps_experiments_of_ones_own_as_their_files_have_them(invoke, tmp_path):
+    run(Toy(name="own", title="My own sums", paper="beyond the paper"), tmp_path / "out")
+    done = invoke("toy", "--report", "--markdown", "page.md", "-o", "out")
+    assert "left out" not in done.stderr
+    for page in (tmp_path / "out" / "report.html", tmp_path / "page.md"):
+        assert "My own sums" in page.read_text()
+        assert ", as own.json has it" in page.read_text()
+        assert "earlier code" not in page.read_text()
+    assert "kfed reproduce FILE.py" in (tmp_path / "out" / "report.html").read_text()
+    assert "1 claim of the paper: 1 reproduced; 1 claim of kfed: 1 reproduced" in (tmp_path / "page.md").read_text()
+    assert (tmp_path / "page" / "own.png").exists()
+
+
+def test_a_report_names_the_files_that_it_leaves_out(invoke, tmp_path):
+    registry.EXPERIMENTS |= {name: Toy(name=name).experiment for name in ("edited", "torn", "other-runs")}
+    invoke("edited", "torn", "other-runs", "-o", "out")
+    run(Toy(name="own"), tmp_path / "out")
+    for name in ("edited", "own"):
+        path = tmp_path / "out" / f"{name}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"seed": 7}))
+    (tmp_path / "out" / "torn.json").write_text("{")
+    (tmp_path / "out" / "notes.json").write_text("[1]")  # not of an experiment: no concern of the page
+    registry.EXPERIMENTS["other-runs"] = Toy(name="other-runs", full=({"a": 5, "b": 5},)).experiment
+    done = invoke("toy", "--report", "--markdown", "page.md", "-o", "out")
+    reasons = {
+        "edited": "its digest does not fit its runs, so it was edited or damaged",
+        "own": "its digest does not fit its runs, so it was edited or damaged",
+        "torn": "it cannot be read",
+        "other-runs": "its runs are not those of this version",
+    }
+    for name, why in reasons.items():
+        assert f"{name}.json is left out of the page: {why}" in done.stderr
+        for page in (tmp_path / "out" / "report.html", tmp_path / "page.md"):
+            assert f"{name}.json is left out: {why}" in page.read_text()
+    assert "notes" not in done.stderr
+
+
+def test_a_page_names_the_folder_that_it_is_written_from(invoke, tmp_path):
+    invoke("toy", "-o", "out", "--markdown", "page.md")
+    assert "from the runs in the JSON files of the folder `out`;" in (tmp_path / "page.md").read_text()
+    assert "make " not in (tmp_path / "page.md").read_text()
+
+
 def test_a_page_is_rendered_again_without_a_run(invoke, tmp_path):
     invoke("toy", "-o", "page", "--markdown", "page.md")
     written, files = (tmp_path / "page.md").read_text(), {p.name: p.read_bytes() for p in tmp_path.glob("page/toy.*")}
@@ -62,6 +105,10 @@ def test_a_page_is_rendered_again_without_a_run(invoke, tmp_path):
 
 
 def test_without_stored_results_there_is_nothing_to_show(invoke, tmp_path):
+    done = invoke("toy", "--stored", "-o", "nothing", "--markdown", "page.md")
+    assert done.exit_code == 1
+    assert "nothing: no such folder; run without --stored, or name it with -o" in done.stderr
+    (tmp_path / "nothing").mkdir()
     done = invoke("toy", "--stored", "-o", "nothing", "--markdown", "page.md")
     assert done.exit_code == 1
     assert "nothing: no results of toy that fit this version; run without --stored" in done.stderr

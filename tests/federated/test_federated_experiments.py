@@ -1,6 +1,7 @@
 """What Table 2 and the client-selection figure say follows from their results."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -87,6 +88,15 @@ def test_client_selection_says_what_power_of_choice_gives_alone():
     )  # ahead by less than runs differ
     findings = client_selection.summarize(selection_results(level, variance)).findings
     assert {finding.verdict for finding in findings} == {"not reproduced"}
+
+
+def test_client_selection_puts_no_sign_before_a_zero():
+    level = dict(zip(client_selection.METHODS, (70.0, 75.0, 74.99, 74.98), strict=True))
+    same = dict(zip(client_selection.METHODS, (100.0, 100.1, 100.1, 100.1), strict=True))
+    summary = client_selection.summarize(selection_results(level, same))
+    assert "0.0 at the end" in summary.findings[0].reason
+    assert summary.findings[2].ours == "0 %"
+    assert not re.search(r"[-+]0(\.0*)?(?![\d.])", str(summary))
 
 
 def test_client_selection_says_how_much_curves_still_rise_at_the_end():

@@ -70,6 +70,8 @@ def reproduce(
             say(*_text(outcome))
     if not outcomes:
         what = ", ".join(names)
+        if not output.is_dir():
+            raise InvalidInputError(f"{output}: no such folder; run without --stored, or name it with -o")
         raise InvalidInputError(f"{output}: no results of {what} that fit this version; run without --stored")
     written = _write_pages(outcomes, output, report, markdown)
     if as_json:
@@ -147,12 +149,15 @@ def _text(outcome: Any) -> Iterator[Any]:
 
 def _write_pages(outcomes: list[Any], folder: Path, report: bool, markdown: Path | None) -> list[Path]:
     """Write the pages that are asked for; they keep what earlier commands left in the folder."""
-    from kfed.experiments import with_earlier, write_documentation, write_html
+    from kfed.experiments import left_out_of, with_earlier, write_documentation, write_html
 
     page = folder / "report.html" if report else None
     every = with_earlier(outcomes, folder) if report or markdown else outcomes
+    left_out = left_out_of(every, folder) if report or markdown else {}
+    for name, why in left_out.items():
+        note(f"{name} is left out of the page: {why}")
     if page is not None:
-        write_html(every, page)
+        write_html(every, page, left_out=left_out)
     if markdown is not None:
-        write_documentation(every, markdown)
+        write_documentation(every, markdown, folder=folder, left_out=left_out)
     return [path for path in (page, markdown) if path]

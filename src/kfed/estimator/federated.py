@@ -252,8 +252,7 @@ class KFed(NearestCenter):
         check_is_fitted(self)
         tables = self._validated_tables(X, reset=False)
         are_sparse = any(map(sparse.issparse, tables))
-        stacked = sparse.vstack(tables, format="csr") if are_sparse else np.concatenate(tables)
-        return stacked.astype(np.result_type(stacked.dtype, self.cluster_centers_.dtype), copy=False)
+        return sparse.vstack(tables, format="csr") if are_sparse else np.concatenate(tables)
 
     def _round(self, devices: Devices, sample_weight: Any) -> Round:
         """Run one round over the devices, Algorithm 1 on each and Algorithm 2 on what they send."""

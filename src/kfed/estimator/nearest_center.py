@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval, Options
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kfed._base import geometry
+from kfed._base import geometry, pool
 from kfed._base.array import Array
 from kfed._base.text import plural
 from kfed.device import BlockedRows, LocalClustering, Privacy, SparseRows, caller_tells_convergence, cluster_device
@@ -24,6 +25,9 @@ from kfed.estimator.refusals import refuse_without_cells
 from kfed.server import aggregate, row_advice
 
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+
+WIDENED_ELEMENTS = 2**23
+"""Numbers that are held in float64 at once, if rows are float32 and centers float64: 64 megabytes."""
 
 
 class NearestCenter(
@@ -71,8 +75,11 @@ class NearestCenter(
     def transform(self, X: Any) -> Array:
         """Return the distances of each row to the cluster centers, (n_rows, n_clusters); `X` is as in `predict`."""
         X = self._checked(X)
-        centers = self._centers_like(X)
-        if not sparse.issparse(X):  # centering first keeps precision if all rows share a large offset
+        dtype = np.result_type(X.dtype, self.cluster_centers_.dtype)
+        centers = self.cluster_centers_.astype(dtype, copy=False)
+        if sparse.issparse(X):
+            X = X.astype(dtype, copy=False)
+        else:  # centering first keeps precision if all rows share a large offset
             origin = geometry.middle(centers)
             X, centers = X - origin, centers - origin
         distances: Array = euclidean_distances(X, centers)
@@ -109,10 +116,9 @@ class NearestCenter(
             raise
 
     def _checked(self, X: Any) -> Any:
-        """Check new rows, and convert them to the wider dtype of rows and centers."""
+        """Check new rows; they stay in their own precision, as those that were fitted."""
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        return X.astype(np.result_type(X.dtype, self.cluster_centers_.dtype), copy=False)
+        return self._validated(X, reset=False)
 
     def _fit_one_device(
         self,
@@ -172,19 +178,37 @@ class NearestCenter(
             )
 
     def _nearest(self, X: Any) -> Array:
-        centers = self._centers_like(X)
-        if sparse.issparse(X):
-            return np.asarray(pairwise_distances_argmin(X, centers), dtype=np.int32)
-        return geometry.nearest(X, centers, self._n_threads).astype(np.int32)
+        labels = np.empty(X.shape[0], np.int32)
+        for block, rows, centers in self._widened(X):
+            if sparse.issparse(rows):
+                labels[block] = pairwise_distances_argmin(rows, centers)
+            else:
+                labels[block] = geometry.nearest(rows, centers, self._n_threads)
+        return labels
 
     def _cost(self, X: Any, labels: Array, weights: Array) -> float:
         """Sum the squared distances of rows to the centers of their labels, times their weights."""
-        rows = (SparseRows if sparse.issparse(X) else BlockedRows)(X, weights[None])
-        squares = rows.squared_residuals(self._centers_like(X)[None], labels[None])[0]
-        return float(np.dot(weights.astype(np.float64), squares))
+        cost = 0.0
+        for block, points, centers in self._widened(X):
+            own = weights[block].astype(centers.dtype)
+            rows = (SparseRows if sparse.issparse(points) else BlockedRows)(points, own[None])
+            squares = rows.squared_residuals(centers[None], labels[None, block])[0]
+            cost += float(np.dot(own.astype(np.float64), squares))
+        return cost
 
-    def _centers_like(self, X: Any) -> Array:
-        return self.cluster_centers_.astype(X.dtype, copy=False)
+    def _widened(self, X: Any) -> Iterator[tuple[slice, Any, Array]]:
+        """Blocks of rows, and the centers, both in the wider of their dtypes.
+
+        Centers of float32 rows are float64 where float32 cannot tell them apart, far from the origin: so they are never
+        rounded to the dtype of the rows. Rows that have the wider dtype, or are sparse, are one block.
+        """
+        dtype = np.result_type(X.dtype, self.cluster_centers_.dtype)
+        centers = self.cluster_centers_.astype(dtype, copy=False)
+        if X.dtype == dtype or sparse.issparse(X):
+            yield slice(0, X.shape[0]), X.astype(dtype, copy=False), centers
+            return
+        for block in pool.blocks(X.shape[0], max(1, WIDENED_ELEMENTS // X.shape[1])):
+            yield block, X[block].astype(dtype), centers
 
 
 def weights_of_rows(sample_weight: Any, X: Any) -> Array:

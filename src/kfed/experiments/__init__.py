@@ -22,10 +22,11 @@ stored as it finishes and never done twice. The runner owns files, progress, res
 """
 
 from kfed.experiments.demo import run_demo as run_demo  # for commands
+from kfed.experiments.earlier import left_out_of as left_out_of
+from kfed.experiments.earlier import with_earlier as with_earlier
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
 from kfed.experiments.own import load_experiment
 from kfed.experiments.pages import section_of as section_of
-from kfed.experiments.pages import with_earlier as with_earlier
 from kfed.experiments.pages import write_documentation as write_documentation
 from kfed.experiments.pages import write_html as write_html
 from kfed.experiments.registry import EXPERIMENTS, get

@@ -110,5 +110,5 @@ EXPERIMENT = Experiment.of(
     full=grid(trouble=[t for t in TROUBLES if t != "20 outliers"], separation=[5.0, 7.0, 10.0, 20.0], run=range(12)),
     figure_size=(10.0, 5.2),
     legend={"ncols": 4},
-    minutes=(0.3, 7),
+    minutes=(0.1, 4.5),
 )

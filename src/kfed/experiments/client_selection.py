@@ -117,7 +117,7 @@ def _row(results: list[Result], data: str, method: str) -> tuple[str, ...]:
         f"{np.mean(curve):.2f}",
         signless(f"{_rise(results, data, method):+.2f}"),
         f"{np.mean(variance):.0f}",
-        "" if method == RANDOM else f"{100 * change:+.0f} %",
+        "" if method == RANDOM else _percent(change),
         f"{np.mean(largest):.0f}" if max(largest) else "",
     )
 
@@ -155,17 +155,17 @@ def _faster(results: list[Result], data: str) -> Finding:
     """Whether the whole curve lies higher with clusters than without."""
     curves, ends = ({m: np.array(_measures(results, data, m, n)) for m in METHODS} for n in ("curve", "end"))
     curve, end = ({m: float(own.mean()) for m, own in measures.items()} for measures in (curves, ends))
-    rises = [signless(f"{rise:+.1f}") for rise in sorted(_rise(results, data, method) for method in METHODS)]
+    rises = [_signed(rise) for rise in sorted(_rise(results, data, method) for method in METHODS)]
     verdicts = [leads((curves[KFED_PAPER] - curves[other]).tolist(), least=LEAST_LEAD) for other in (POWER, RANDOM)]
     return Finding(
         claim=f"k-FED + pow-d converges faster than pow-d, {data}",
         paper="a higher curve, no numbers given",
         ours=f"mean over all rounds {curve[KFED_PAPER]:.1f} against {curve[POWER]:.1f}, random {curve[RANDOM]:.1f}",
         verdict=worst(verdicts),
-        reason=f"paper's rule {curve[KFED_PAPER] - curve[POWER]:+.1f} over all rounds and "
-        f"{end[KFED_PAPER] - end[POWER]:+.1f} at the end; robust rule {curve[KFED] - curve[POWER]:+.1f} and "
-        f"{end[KFED] - end[POWER]:+.1f}; all four are within {max(curve.values()) - min(curve.values()):.1f} points "
-        f"over all rounds; in the last quarter of them curves change by {rises[0]} to {rises[-1]} points",
+        reason=f"paper's rule {_signed(curve[KFED_PAPER] - curve[POWER])} over all rounds and "
+        f"{_signed(end[KFED_PAPER] - end[POWER])} at the end; robust rule {_signed(curve[KFED] - curve[POWER])} and "
+        f"{_signed(end[KFED] - end[POWER])}; all four are within {max(curve.values()) - min(curve.values()):.1f} "
+        f"points over all rounds; in the last quarter of them curves change by {rises[0]} to {rises[-1]} points",
     )
 
 
@@ -176,11 +176,20 @@ def _fairer(results: list[Result], data: str) -> Finding:
     return Finding(
         claim=f"k-FED + pow-d lowers the variance of accuracy across devices against random selection, {data}",
         paper=f"{100 * paper:+.0f} % on FEMNIST" if paper else "lower, no number given",
-        ours=f"{100 * ours:+.0f} %",
+        ours=_percent(ours),
         verdict=leads(_reductions(results, data, KFED_PAPER, RANDOM), -paper if paper else None, least=LEAST_CHANGE),
-        reason=f"pow-d alone gives {100 * plain:+.0f} %: with the clusters it is {_by(ours - plain)}; "
-        f"with those of the robust rule it is {100 * _change(results, data, KFED, RANDOM):+.0f} %",
+        reason=f"pow-d alone gives {_percent(plain)}: with the clusters it is {_by(ours - plain)}; "
+        f"with those of the robust rule it is {_percent(_change(results, data, KFED, RANDOM))}",
     )
+
+
+def _signed(points: float) -> str:
+    """Points of accuracy with their sign; a zero has none."""
+    return signless(f"{points:+.1f}")
+
+
+def _percent(change: float) -> str:
+    return f"{signless(f'{100 * change:+.0f}')} %"
 
 
 def _by(change: float) -> str:

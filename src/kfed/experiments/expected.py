@@ -5,6 +5,7 @@
     kfed reproduce all --quick --seed 1 -o FOLDER
     python -m kfed.experiments.expected write tests/expected_verdicts.json FOLDER FOLDER FOLDER docs/reproduction
     python -m kfed.experiments.expected check tests/expected_verdicts.json FOLDER
+    python -m kfed.experiments.expected write tests/expected_verdicts.json docs/reproduction  # after full runs alone
 
 What is written down for a claim is the worst verdict of all seeds, if every seed has the claim: other processors change
 numbers far less than other seeds do. It is never above the verdict of the full preset, if one of the folders has that:
@@ -133,7 +134,8 @@ def main(arguments: Sequence[str]) -> int:
             for folder, own in zip(folders, full, strict=True)
             if not own and any(folder.glob("*.json"))
         ]
-        held = capped_by(earlier | held_by_all(found), {name: own for each in full for name, own in each.items()})
+        held = earlier | (held_by_all(found) if found else {})
+        held = capped_by(held, {name: own for each in full for name, own in each.items()})
         files.write(file, f"{json.dumps(held, indent=1, ensure_ascii=False)}\n".encode())
         return 0
     found = [verdicts_in(folder) for folder in folders]

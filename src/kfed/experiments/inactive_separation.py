@@ -284,5 +284,5 @@ EXPERIMENT = Experiment.of(
         5,
     ),
     figure_size=(11.0, 5.4),
-    minutes=(0.4, 1),
+    minutes=(0.1, 0.8),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,11 +21,11 @@ PAPER = "Dennis, Li and Smith, Heterogeneity for the Win: One-Shot Federated Clu
 PAPER_ADDRESS = "https://arxiv.org/abs/2103.00697"
 TITLE = "The paper's experiments, reproduced"
 PREFACE = (
-    "Written by `kfed reproduce`, not by hand, from the runs in the JSON files of the folder `reproduction`; `make "
-    "reproduce` does what is missing there and writes it again, `make page` only writes it. *Reproduced* means the "
-    "same everywhere: the direction of the claim, beyond the noise of our runs, and at least half of the paper's "
-    "effect where it gives one; *direction only* is less than half. *Exceeded* is only a number that the paper gives, "
-    "in the paper's setting. Claims of kfed that go beyond the paper are counted apart."
+    "Written by `kfed reproduce`, not by hand, from the runs in {files}; the same command does what is missing there "
+    "and writes it again, with `--stored` it only writes it. *Reproduced* means the same everywhere: the direction of "
+    "the claim, beyond the noise of our runs, and at least half of the paper's effect where it gives one; *direction "
+    "only* is less than half. *Exceeded* is only a number that the paper gives, in the paper's setting. Claims of kfed "
+    "that go beyond the paper are counted apart."
 )
 SOURCE = "What the claims are of:"
 
@@ -32,20 +33,40 @@ KEPT = "*Of an earlier version of kfed: the results behind it are not at hand, a
 """What a section says whose experiment has no results in the folder."""
 
 
-def write_html(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
-    """Write one HTML file that holds everything, pictures too, and loads nothing from a network."""
-    files.write(path, to_html(report_of(outcomes)))
+def write_html(
+    outcomes: Sequence[ExperimentOutcome], path: str | Path, *, left_out: Mapping[str, str] | None = None
+) -> None:
+    """Write one HTML file that holds everything, pictures too, and loads nothing from a network.
+
+    `left_out` names files that cannot be shown, and says why.
+    """
+    files.write(path, to_html(report_of(outcomes, left_out)))
 
 
-def write_documentation(outcomes: Sequence[ExperimentOutcome], path: str | Path) -> None:
+def write_documentation(
+    outcomes: Sequence[ExperimentOutcome],
+    path: str | Path,
+    *,
+    folder: str | Path | None = None,
+    left_out: Mapping[str, str] | None = None,
+) -> None:
     """Write a page of the documentation; pictures go to a folder beside it that has the page's name.
 
     Sections of the page that is there are kept where an experiment has no results to write them from, and say so.
+    `folder` holds the results; `left_out` is as in `write_html`.
     """
     kept = _without_results(Path(path), {outcome.experiment.name for outcome in outcomes})
-    write_page(report_of(outcomes), path, " ".join([PREFACE, *_about_kept(kept), SOURCE]))
+    preface = PREFACE.format(files=_where(folder, Path(path).parent))
+    write_page(report_of(outcomes, left_out), path, " ".join([preface, *_about_kept(kept), SOURCE]))
     if kept:
         files.write(path, "\n".join([Path(path).read_text(encoding="utf-8"), *kept.values()]).encode())
+
+
+def _where(folder: str | Path | None, beside: Path) -> str:
+    """Say where the results are, as seen from the page: it can be read elsewhere."""
+    if folder is None:
+        return "JSON files"
+    return f"the JSON files of the folder `{Path(os.path.relpath(folder, beside)).as_posix()}`"
 
 
 def _about_kept(kept: Mapping[str, str]) -> Iterator[str]:
@@ -62,17 +83,12 @@ def _without_results(page: Path, written: Collection[str]) -> dict[str, str]:
     return {name: f"## {name}\n\n{KEPT}\n\n{named[name]}\n" for name in missing}
 
 
-def with_earlier(outcomes: Sequence[ExperimentOutcome], folder: Path) -> list[ExperimentOutcome]:
-    """Add what earlier commands left in the folder, all in the order of the registry; experiments of one's own last."""
-    new = {outcome.experiment.name: outcome for outcome in outcomes}
-    known = {name: new.pop(name, None) or ExperimentOutcome.stored(own, folder) for name, own in EXPERIMENTS.items()}
-    return [outcome for outcome in known.values() if outcome] + list(new.values())
-
-
-def report_of(outcomes: Sequence[ExperimentOutcome]) -> Report:
+def report_of(outcomes: Sequence[ExperimentOutcome], left_out: Mapping[str, str] | None = None) -> Report:
     """Describe what became of some experiments."""
     sections = tuple(map(section_of, outcomes))
-    return Report(TITLE, sections, (PAPER, PAPER_ADDRESS), verdict_counts(outcomes), _facts(outcomes))
+    named = (f"{name} is left out: {why}" for name, why in (left_out or {}).items())
+    summary = "; ".join([verdict_counts(outcomes), *named])
+    return Report(TITLE, sections, (PAPER, PAPER_ADDRESS), summary, _facts(outcomes))
 
 
 def section_of(outcome: ExperimentOutcome) -> Section:
@@ -97,10 +113,18 @@ def _blocks(outcome: ExperimentOutcome) -> Iterator[Block]:
     yield from outcome.summary.tables
     yield Paragraph(experiment.measure, label="Measure")
     yield Paragraph(experiment.setup_differs, label="How the setup differs")
+    yield _origin(outcome, n_runs, seconds)
+
+
+def _origin(outcome: ExperimentOutcome, n_runs: int, seconds: str) -> Origin:
+    """Say how the numbers of a section came about, and how to make them again."""
     is_quick = outcome.preset == "quick"
     made = f"{n_runs} runs{' of the quick preset' if is_quick else ''}, {seconds} seconds"
-    command = f"kfed reproduce {experiment.name}{' --quick' if is_quick else ''}"
-    yield Origin(made if outcome.is_current else f"{made}, by earlier code: run again with `{command}`", command)
+    own = "FILE.py" if outcome.shown_from else outcome.experiment.name
+    command = f"kfed reproduce {own}{' --quick' if is_quick else ''}"
+    if outcome.shown_from:
+        made = f"{made}, as {outcome.shown_from} has it"
+    return Origin(made if outcome.is_current else f"{made}, by earlier code: run again with `{command}`", command)
 
 
 def findings_of(outcome: ExperimentOutcome) -> tuple[Finding, ...]:

@@ -231,5 +231,5 @@ EXPERIMENT = Experiment(
     run_requires=_files,
     optional=(_public_sets.FOLDER,),
     figure_size=(15.0, 4.0),
-    minutes=(1, 50),
+    minutes=(1, 18),
 )

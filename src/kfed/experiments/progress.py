@@ -13,10 +13,13 @@ SECONDS_BETWEEN_LINES = 20.0
 
 
 @contextmanager
-def following(name: str, n_runs: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with each advance; nothing is shown if `show` is False."""
+def following(name: str, n_runs: int, show: bool | None = None, *, n_found: int = 0) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with each advance; nothing is shown if `show` is False.
+
+    Of `n_runs`, `n_found` were done before. They took no time now, so they do not count for the time that is left.
+    """
     if show is False or sys.stderr.isatty():
-        with progress_bar(name, n_runs, show) as advance:
+        with progress_bar(name if n_found == 0 else f"{name} ({n_found} found)", n_runs - n_found, show) as advance:
             yield advance
         return
     started = last = time.monotonic()
@@ -27,8 +30,10 @@ def following(name: str, n_runs: int, show: bool | None = None) -> Iterator[Call
         done += steps
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES:
-            left = (n_runs - done) * (now - started) / done
-            sys.stderr.write(f"{name}: {done} of {n_runs} runs after {now - started:.0f} s, about {left:.0f} s left\n")
+            left = (n_runs - n_found - done) * (now - started) / done
+            runs = f"{n_runs} runs ({n_found} found)" if n_found else f"{n_runs} runs"
+            times = f"after {now - started:.0f} s, about {left:.0f} s left"
+            sys.stderr.write(f"{name}: {n_found + done} of {runs} {times}\n")
             sys.stderr.flush()
             last = now
 

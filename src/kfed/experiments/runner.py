@@ -51,6 +51,8 @@ class ExperimentOutcome:
         The fingerprint of the code that did the runs.
     cores : int
         How many cores there were.
+    shown_from : str
+        The file that it is shown from as it stands, if the code of the experiment is not at hand.
     """
 
     experiment: Experiment
@@ -64,6 +66,7 @@ class ExperimentOutcome:
     left_out: str = ""
     code: str = ""
     cores: int = field(default_factory=pool.available_cores)
+    shown_from: str = ""
 
     @property
     def seconds(self) -> float:
@@ -72,8 +75,8 @@ class ExperimentOutcome:
 
     @property
     def is_current(self) -> bool:
-        """Whether the code that did the runs is the code that would do them now."""
-        return self.code == fingerprint(self.experiment.run_one)
+        """Whether the code that did the runs is the code that would do them now; taken to be if it is not at hand."""
+        return bool(self.shown_from) or self.code == fingerprint(self.experiment.run_one)
 
     @classmethod
     def stored(cls, experiment: Experiment, folder: Path) -> ExperimentOutcome | None:
@@ -83,7 +86,7 @@ class ExperimentOutcome:
             results = [Result(run["axes"], run["values"], run["seconds"]) for run in content["runs"]]
             known = [dict(axes) for axes in getattr(experiment, content["preset"])]
             about = {name: content[name] for name in ("seed", "left_out", "code", "cores")}
-            is_sound = content["digest"] == _digest(content)
+            is_sound = content["digest"] == digest_of_runs(content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
         if not (results and is_sound and all(result.axes in known for result in results)):
@@ -111,7 +114,7 @@ class ExperimentOutcome:
             "tables": [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in self.summary.tables],
             "runs": [{"axes": dict(r.axes), "values": r.values, "seconds": round(r.seconds, 3)} for r in self.results],
         }
-        return content | {"digest": _digest(content)}
+        return content | {"digest": digest_of_runs(content)}
 
     def write(self, folder: Path) -> None:
         """Write ``NAME.json``, which `stored` reads."""
@@ -119,7 +122,7 @@ class ExperimentOutcome:
         files.write(path, f"{json.dumps(self.to_dict(), indent=1)}\n".encode())
 
 
-def _digest(content: Mapping[str, Any]) -> str:
+def digest_of_runs(content: Mapping[str, Any]) -> str:
     """A digest of the runs in a JSON file, and of what is said about them: it shows that they were edited."""
     measured = [content[name] for name in ("name", "preset", "seed", "left_out", "cores", "code", "runs")]
     return hashlib.blake2b(json.dumps(measured, sort_keys=True).encode(), digest_size=16).hexdigest()
@@ -215,12 +218,13 @@ def _done(
     found = [None if fresh else store.find(axes) for axes in runs]
     missing = [axes for axes, result in zip(runs, found, strict=True) if result is None]
     do = partial(_do, experiment.run_one, store, seed)
-    with following(experiment.name, len(runs), progress) as advance:
+    with following(experiment.name, len(runs), progress, n_found=len(runs) - len(missing)) as advance:
         new = _each(do, missing, experiment)
         results = []
         for result in found:
             results.append(next(new) if result is None else result)
-            advance(1)
+            if result is None:
+                advance(1)
     summary, picture = experiment.summarize(results), _draw(experiment, results, folder)
     return {"results": tuple(results), "summary": summary, "n_found": len(runs) - len(missing), "picture": picture}
 

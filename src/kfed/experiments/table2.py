@@ -225,5 +225,5 @@ EXPERIMENT = Experiment.of(
     **ON_MNIST,
     figure_size=(11.0, 5.4),
     legend={"ncols": 4, "fontsize": "small"},
-    minutes=(1, 38),
+    minutes=(1, 30),
 )

@@ -237,5 +237,5 @@ EXPERIMENT = Experiment(
     package="kmodes",
     figure_size=(12.0, 4.8),
     legend={"ncols": 3},
-    minutes=(1, 15),
+    minutes=(0.25, 4.8),
 )

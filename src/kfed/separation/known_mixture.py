@@ -136,8 +136,8 @@ def _size_imbalance(given: float | None, presence: Presence) -> float:
         return least
     if checks.positive_number(given, "size_imbalance") < least:
         raise InvalidInputError(
-            f"size_imbalance must be at least {least:g}, as component {n_holders.argmax()} is on {least:g} devices; "
-            f"got {given:g}"
+            f"size_imbalance must be at least {least:g}, as component {n_holders.argmax()} is on "
+            f"{text.plural(int(least), 'device')}; got {given:g}"
         )
     return float(given)
 
