@@ -9,7 +9,7 @@ device holds of its components is at least one part in m0, so that is asked of e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,12 +120,27 @@ def _weights(weights: Any, n_clusters: int) -> Array:
 
 def _presence(held: Sequence[Any], weights: Array) -> Presence:
     """Which components are on which devices, each as large on a device as its weight."""
-    own = [np.unique(np.asarray(list(components), np.int64)) for components in held]
+    must = f"held must name components from 0 to {len(weights) - 1} for each device, such as [[0], [0, 1]]"
+    if isinstance(held, str) or not isinstance(held, Iterable):
+        raise InvalidInputError(f"{must}; got a {type(held).__name__}")
+    own = [_components(components, len(weights), must) for components in held]
     every = np.concatenate(own) if own else np.empty(0, np.int64)
-    if len(every) == 0 or every.min() < 0 or every.max() >= len(weights):
-        raise InvalidInputError(f"held must name components from 0 to {len(weights) - 1}, some on every device")
+    if len(every) == 0:
+        raise InvalidInputError(f"{must}; got none")
     devices = np.repeat(np.arange(len(own)), list(map(len, own)))
     return Presence.of(devices, every, weights[every], n_clusters=len(weights))
+
+
+def _components(components: Any, n_clusters: int, must: str) -> Array:
+    """The components of one device, each once."""
+    if isinstance(components, str) or not isinstance(components, Iterable):
+        raise InvalidInputError(f"{must}; got a {type(components).__name__} for a device")
+    listed = list(components)
+    if not all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in listed):
+        raise InvalidInputError(f"{must}; got something else than whole numbers")
+    if listed and not 0 <= min(listed) <= max(listed) < n_clusters:
+        raise InvalidInputError(f"{must}; got {min(listed) if min(listed) < 0 else max(listed)}")
+    return np.unique(np.array(listed, np.int64))
 
 
 def _size_imbalance(given: float | None, presence: Presence) -> float:
