@@ -317,3 +317,35 @@ def test_a_mixture_has_groups_of_sqrt_k_components_on_m0_devices_each():
 def test_a_mixture_that_cannot_be_drawn_is_an_error(options, message):
     with pytest.raises(kfed.InvalidInputError, match=message):
         datasets.mixture(20, **options)
+
+
+@pytest.mark.parametrize(
+    ("users", "words"),
+    [
+        ({"a": ([[0.5, 0.5], [0.5]], [1, 2])}, "different sizes"),
+        ({"a": (["text"], [1])}, "not numbers"),
+        ({"a": ([[0.5, 0.5]], [1]), "b": ([[0.5]], [1])}, "one size"),
+        ({"a": ([], [])}, "no images"),
+    ],
+)
+def test_images_that_are_none_are_named_as_a_damaged_file(home, users, words):
+    write_leaf(home, "femnist", leaf_json(users))
+    with pytest.raises(kfed.CorruptFileError, match=words):
+        datasets.femnist()
+
+
+def test_a_writer_without_images_is_no_error(home):
+    write_leaf(home, "femnist", leaf_json({"a": ([[0.5, 0.5]], [1]), "b": ([], [])}))
+    assert datasets.femnist().owners.tolist() == ["a"]
+
+
+def test_roles_of_numbers_are_named_as_a_damaged_file(home):
+    write_leaf(home, "shakespeare", leaf_json({"HAMLET": ([1, 2], ["t", "q"])}))
+    with pytest.raises(kfed.CorruptFileError, match="numbers where"):
+        datasets.shakespeare()
+
+
+def test_where_every_role_is_too_short_a_shorter_window_is_advised(home):
+    write_leaf(home, "shakespeare", leaf_json({"HAMLET": (["to be"], ["t"])}))
+    with pytest.raises(kfed.InvalidInputError, match="shorter window_length"):
+        datasets.shakespeare()

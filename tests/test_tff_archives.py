@@ -2,6 +2,7 @@
 
 import hashlib
 import lzma
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -15,6 +16,7 @@ from data_files import ROWS, leaf_json, lines_csv, put, write_leaf
 from kfed import datasets
 from kfed.datasets import sources, tff
 from kfed.datasets.sources import File
+from kfed.errors import CorruptFileError
 
 # TFF's archives -------------------------------------------------------------------------------------------------
 
@@ -149,3 +151,32 @@ def test_an_example_is_read_as_it_was_written(numbers, content):
         found = tff.example(chunk(1, entries))
         assert found["n"].tolist() == numbers
         assert found["c"] == [content]
+
+
+@pytest.mark.parametrize("content", [None, "text", 7, bytes([8, 1])])
+def test_a_record_that_is_no_example_is_named_as_a_damaged_file(tmp_path, content):
+    path = tmp_path / "damaged.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE examples (split_name TEXT, client_id TEXT, serialized_example_proto BLOB)")
+        database.execute("INSERT INTO examples VALUES ('train', 'a', ?)", (content,))
+        database.commit()
+    with pytest.raises(CorruptFileError, match=r"damaged\.sqlite"):
+        list(tff.clients(path, "train"))
+
+
+def test_two_runs_may_unpack_one_archive_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(tff, "cache_folder", lambda: tmp_path / "cache")
+    packed = tmp_path / "archive.sqlite.lzma"
+    packed.write_bytes(lzma.compress(bytes(range(256)) * 4000))
+    copy = shutil.copyfileobj
+
+    def beside_another(source, target, *sizes):
+        """Before the first has written anything, the second unpacks from start to end."""
+        monkeypatch.setattr(shutil, "copyfileobj", copy)
+        tff.unpacked_archive(packed)
+        copy(source, target, *sizes)
+
+    monkeypatch.setattr(shutil, "copyfileobj", beside_another)
+    target = tff.unpacked_archive(packed)
+    assert target.read_bytes() == bytes(range(256)) * 4000
+    assert [path.name for path in target.parent.iterdir()] == [target.name]

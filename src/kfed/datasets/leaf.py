@@ -44,11 +44,16 @@ def femnist(split: Split = "train", *, n_classes: int | None = None, n_writers: 
     (array([ 3, 40,  5,  7]), array([3, 5, 7]))
     """
     points, classes, owners = [], [], []
-    for writer, pixels, own in islice(stream_femnist(split), n_writers):
+    most = None if n_writers is None else checks.positive_integer(n_writers, "n_writers")
+    for writer, pixels, own in islice(stream_femnist(split), most):
         kept = slice(None) if n_classes is None else own < n_classes
         points.append(pixels[kept])
         classes.append(own[kept])
         owners += [writer] * len(points[-1])
+        if points[-1].shape[1] != points[0].shape[1]:
+            raise CorruptFileError(f"images of FEMNIST must have one size; those of {writer} have another")
+    if not owners:
+        raise CorruptFileError(f"FEMNIST's {split} split has no images of the classes that are asked for")
     return Dataset("FEMNIST", np.concatenate(points), np.concatenate(classes), np.asarray(owners))
 
 
@@ -66,12 +71,24 @@ def stream_femnist(split: Split = "train") -> Iterator[tuple[str, Array, Array]]
     if not found and at_hand("tff-femnist"):
         archive = locate("tff-femnist")[SOURCES["tff-femnist"][0].name]
         for writer, records in tff.clients(archive, f"all_{split}"):
-            pixels = np.stack([record["pixels"] for record in records])
-            yield writer, np.float32(1) - pixels, np.concatenate([record["label"] for record in records])
+            pixels, labels = ([record.get(name, []) for record in records] for name in ("pixels", "label"))
+            yield writer, *_images(pixels, [label for own in labels for label in own], archive)
         return
     for path in found or _missing_files("femnist", split):
         for writer, x, y in read_users(path):
-            yield writer, np.float32(1) - np.asarray(x, np.float32), np.asarray(y)
+            if x:
+                yield writer, *_images(x, y, path)
+
+
+def _images(pixels: list[Any], labels: list[Any], path: Path) -> tuple[Array, Array]:
+    """Images with ink as 1, (n_points, n_pixels), and their classes, (n_points,)."""
+    try:
+        images, classes = np.float32(1) - np.asarray(pixels, np.float32), np.asarray(labels, np.int64)
+    except (TypeError, ValueError) as error:
+        raise CorruptFileError(f"{path} has images that are not numbers, or of different sizes") from error
+    if images.ndim != 2 or classes.shape != (len(images),):
+        raise CorruptFileError(f"{path} must have a list of pixels and one label for each image")
+    return images, classes
 
 
 def leaf_shakespeare(split: Split = "train", *, n_features: int = 4096) -> Dataset:

@@ -19,7 +19,7 @@ from kfed.datasets import tff
 from kfed.datasets.sources import leaf_files, locate, shakespeare_files
 from kfed.datasets.table import Dataset
 from kfed.datasets.text import character_features, windows
-from kfed.errors import CorruptFileError
+from kfed.errors import CorruptFileError, InvalidInputError
 
 WINDOW_LENGTH = 400
 LINES, LINES_FILES = "Shakespeare, table of lines", ("shakespeare-lines",)
@@ -74,6 +74,8 @@ def shakespeare(*, window_length: int = WINDOW_LENGTH, n_features: int = 4096) -
     if source == LINES:
         return shakespeare_lines(window_length=window_length, n_features=n_features)
     pieces = {role: windows(text, window_length) for role, text in roles.items()}
+    if not any(pieces.values()):
+        raise InvalidInputError(f"no role of {source} says {window_length} characters; ask for a shorter window_length")
     texts = [piece for own in pieces.values() for piece in own]
     owners = np.repeat(list(pieces), list(map(len, pieces.values())))
     return Dataset(source, character_features(texts, n_features=n_features), None, owners)
@@ -106,6 +108,8 @@ def _leaf_roles() -> Iterator[tuple[str, str]]:
 
     for path in leaf_files("shakespeare", "train"):
         for role, samples, following in read_users(path):
+            if not all(isinstance(piece, str) for piece in (*samples[:1], *following)):
+                raise CorruptFileError(f"{path} has numbers where LEAF's Shakespeare has text")
             if samples:
                 yield role, samples[0] + "".join(following)
 
@@ -115,7 +119,9 @@ def _archived_roles(archive: Path) -> dict[str, str]:
     spoken: dict[str, list[str]] = defaultdict(list)
     for split in ("train", "test"):
         for role, records in tff.clients(archive, split):
-            spoken[role] += [piece.decode() for record in records for piece in record["snippets"]]
+            spoken[role] += [
+                piece.decode(errors="replace") for record in records for piece in record.get("snippets", ())
+            ]
     return {role: " ".join(pieces) for role, pieces in spoken.items()}
 
 
@@ -127,9 +133,12 @@ def read_roles(path: Path) -> dict[tuple[str, str], str]:
         for row in csv.DictReader(io.StringIO(content), strict=True):
             if row["line_number"] and row["speaker"]:
                 spoken[row["play"], row["speaker"]].append(row["text"])
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, KeyError) as error:
+        texts = {role: " ".join(lines) for role, lines in spoken.items()}
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, KeyError, TypeError) as error:
         raise CorruptFileError(
             f"{path} is not a packed CSV with play, line_number, speaker and text ({error!r}); "
             "replace it by the published file"
         ) from error
-    return {role: " ".join(lines) for role, lines in spoken.items()}
+    if not spoken:
+        raise CorruptFileError(f"{path} holds no line of any role; replace it by the published file")
+    return texts

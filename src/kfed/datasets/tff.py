@@ -9,6 +9,7 @@ from __future__ import annotations
 import lzma
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import groupby
@@ -46,7 +47,7 @@ def clients(path: Path, split: str) -> Iterator[tuple[str, list[dict[str, Any]]]
             )
             for client, own in groupby(rows, key=lambda row: str(row[0])):
                 yield client, [example(record) for _, record in own]
-    except (sqlite3.Error, IndexError, ValueError, UnicodeDecodeError) as error:
+    except (sqlite3.Error, IndexError, TypeError, ValueError, OverflowError) as error:
         raise CorruptFileError(f"{path} is not a SQLite file of tf.train.Example records ({error})") from error
 
 
@@ -57,14 +58,15 @@ def unpacked_archive(path: Path) -> Path:
     target = cache_folder() / path.parent.name / path.stem
     if not target.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_suffix(".partial")
-        try:
-            with lzma.open(path) as packed, partial.open("wb") as plain:
-                shutil.copyfileobj(packed, plain, 2**20)
-        except (lzma.LZMAError, EOFError) as error:
-            partial.unlink()
-            raise CorruptFileError(f"{path} is not a whole LZMA archive ({error}); download it again") from error
-        partial.replace(target)
+        # Runs beside each other may unpack at once: each into a folder of its own, and the last to be done stays.
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            partial = Path(folder) / target.name
+            try:
+                with lzma.open(path) as packed, partial.open("wb") as plain:
+                    shutil.copyfileobj(packed, plain, 2**20)
+            except (lzma.LZMAError, EOFError) as error:
+                raise CorruptFileError(f"{path} is not a whole LZMA archive ({error}); download it again") from error
+            partial.replace(target)
     return target
 
 
