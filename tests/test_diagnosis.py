@@ -106,7 +106,7 @@ def refined(messages, local, points, n_clusters):
 @pytest.mark.parametrize("n_clusters", [2, 4])
 def test_second_messages_do_not_make_clusters_stable(n_clusters):
     rng = np.random.default_rng(0)
-    points = [rng.normal(size=(60, 2)) + [20.0 * (z == 0), 0] for z in range(4)]
+    points = [rng.normal(20.0 * (z == 0), size=(60, 2)) for z in range(4)]
     local = kfed.cluster_fleet(points, random_state=0)
     sent = [one.to_message(f"{i}") for i, one in enumerate(local)]
     _, again = refined(sent, local, points, n_clusters)

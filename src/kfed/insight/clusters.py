@@ -173,8 +173,8 @@ def _devices(profile: Profile, called: Sequence[str]) -> Iterator[Block]:
         ("device", "rows", *_heads(called)),
         table,
         heats=tuple((0.0, *(float(s) for s in shares[z])) for z in order),
-        caption="Share of the rows of each device in each cluster. All rows of a center that a device sent count for the "
-        f"cluster of the center; kfed label looks at each row, so its counts can differ.{more}",
+        caption="Share of the rows of each device in each cluster. All rows of a center that a device sent count for "
+        f"the cluster of the center; kfed label looks at each row, so its counts can differ.{more}",
     )
 
 
