@@ -49,8 +49,8 @@ Bits = Annotated[
     option(
         "4|8|16",
         "Round the numbers of centers to this many bits, for a smaller message, which states the rounding error. "
-        "With a handful of columns, 8 bits take no more room than 4. Tables have a scale for each column; numbers taken "
-        "as they are have one for each center, so put columns on a common scale first.",
+        "With a handful of columns, 8 bits take no more room than 4. Tables have a scale for each column. Numbers used "
+        "unchanged (--as-is, arrays) have one for each center: put columns on a common scale first.",
         "--bits",
         parser=_bits,
     ),
