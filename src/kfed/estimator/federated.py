@@ -210,7 +210,7 @@ class KFed(NearestCenter):
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
         found = self._clusters_in(X, sample_weight, self.privacy) if self.n_clusters == "auto" else None
-        k = self.n_clusters if found is None else found.n_clusters
+        k = int(self.n_clusters) if found is None else found.n_clusters
         if X.shape[0] < k:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={k}")
         local = self._fit_one_device(X, k, sample_weight, privacy=self.privacy)
