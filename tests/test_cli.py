@@ -246,6 +246,7 @@ def test_the_demo_runs_without_matplotlib_and_says_how_to_get_the_picture(folder
     facts = json.loads(out)
     assert facts["rounds"] == 1
     assert facts["all_messages_bytes"] < facts["raw_data_bytes"]
+    assert facts["rule"] == digits.aggregation.rule
     assert facts["picture"] is None
 
 
@@ -258,6 +259,7 @@ def test_the_demo_prints_what_was_sent_and_draws_its_picture(folder, digits, mon
     text = run("demo")
     for words in ("rounds", "bytes per device", "k-means cost", "ARI", "NMI", "accuracy", "kfed-demo.png"):
         assert words in text
+    assert f"rule that answered │ {digits.aggregation.rule}, the default" in text
     assert Path("kfed-demo.png").read_bytes().startswith(b"\x89PNG")
     assert seeds == [0]
 

@@ -140,6 +140,17 @@ def test_the_page_is_one_file_with_a_summary_on_top(result, tmp_path):
     assert {record["name"] for record in records} == {"old <men>", f"cluster {1 - old_of(result)}"}
 
 
+def test_names_stay_as_they_were_given_and_the_rule_and_the_shares_are_explained(result):
+    report = cluster_report(result, "Clusters", {0: "pH low", 1: "eGFR"})
+    page = to_html(report).decode()
+    assert "pH low" in page
+    assert "PH low" not in page + to_markdown(report)
+    assert "EGFR" not in page + to_markdown(report)
+    assert "<h2>Cluster 0, pH low</h2>" in page
+    assert f"The clusters were found by the {result.rule} rule." in page
+    assert "kfed label looks at each row, so its counts can differ" in page
+
+
 def test_images_are_shown_where_features_are_pixels(plain, tmp_path):
     page = to_html(cluster_report(plain, "Digits", image_shape=(4, 4))).decode()
     assert page.count("data:image/png;base64,") == 2

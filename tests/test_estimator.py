@@ -383,3 +383,18 @@ def test_devices_find_their_own_number_of_clusters():
     model = kfed.KFed(4, "auto", random_state=0).fit(tables)
     groups = np.concatenate([np.repeat(own, 40) for own in held])
     assert len({*zip(model.labels_.tolist(), groups.tolist(), strict=True)}) == 4
+
+
+def test_one_table_without_a_number_is_told_that_none_stands_out_and_what_applies_to_it():
+    cloud = np.random.default_rng(0).normal(size=(300, 3))
+    with pytest.warns(kfed.AggregationWarning) as said:
+        model = kfed.KFed(random_state=0).fit(cloud)
+    (warned,) = [str(one.message) for one in said]
+    assert warned.startswith("no number of clusters stands out (2 at best): all centers are from one device")
+    assert "give n_clusters, or groups if the rows are of several devices" in warned
+    assert said[0].filename == __file__
+    assert model.aggregation_.k_choice.certainty == "none stands out"
+    with pytest.warns(kfed.AggregationWarning, match="the clusters overlap.*try another n_clusters") as said:
+        given = kfed.KFed(2, random_state=0).fit(cloud)
+    assert not any("devices" in str(one.message) for one in said)
+    assert given.aggregation_.k_choice is None

@@ -115,6 +115,13 @@ def test_a_node_that_never_labels_its_rows_does_not_hold_up_the_round(monkeypatc
     assert 60 <= now[0] < 70
 
 
+def test_the_log_says_which_rule_answered(monkeypatch):
+    said = []
+    monkeypatch.setattr(flower_round, "log", lambda level, text, *values: said.append(text % values))
+    run_over(FakeNodes({node: message_of(node) for node in range(3)}), Settings(3, rule="robust", deadline=1.0))
+    assert "k-FED: 3 nodes in 3 clusters (rule: robust), 0 failed" in said
+
+
 def test_without_a_message_there_is_no_round():
     with pytest.raises(kfed.EngineError, match="0 were asked, 0 failed"):
         run_over(FakeNodes({}), Settings(3, deadline=0.05))

@@ -1,5 +1,6 @@
 """Rows that were never on a device: predicted by the nearest mean, in the library, in files and in scikit-learn."""
 
+import io
 import json
 import pickle
 from contextlib import nullcontext
@@ -251,6 +252,16 @@ def test_append_keeps_every_cell_and_adds_cluster_and_distances(folder):
     frame = pd.read_csv("out.csv")
     assert frame.columns.tolist() == ["who", "age", "sex", "income", "cluster", "distance", "next_distance"]
     assert frame["who"].tolist() == ["a", "b", "c,d"]
+    assert (frame["distance"] < frame["next_distance"]).all()
+
+
+def test_append_writes_the_separator_and_the_decimal_sign_of_the_table(folder):
+    lines = ["who;age;sex;income", "a;59,5;m;40000,5", '"b;c";33,25;f;39000,25']
+    (folder / "new.csv").write_text("\n".join(lines) + "\n")
+    shown = run("label", "new.csv", "--clusters", "tables.kfed", "--append", "--distances").stdout.splitlines()
+    assert shown[0] == "who;age;sex;income;cluster;distance;next_distance"
+    assert [line[: len(as_read)] for line, as_read in zip(shown, lines, strict=True)] == lines
+    frame = pd.read_csv(io.StringIO("\n".join(shown)), sep=";", decimal=",")
     assert (frame["distance"] < frame["next_distance"]).all()
 
 

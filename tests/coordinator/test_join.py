@@ -92,6 +92,15 @@ def test_a_site_runs_the_same_command_again_without_a_second_effect_and_leaves_f
     assert json.loads(run("federation", "show", "sites", "--url", url, "--json"))["n_devices"] == 0
 
 
+def test_without_a_quorum_a_site_hears_who_makes_the_clusters(url):
+    run("federation", "create", "open", "--features", "x,y", "-k", 4, "--url", url)
+    own = ["--federation", "open", "--token-file", "open.token", "--data", "north.csv", "-k", 2, "--id-column", "row"]
+    said = " ".join(run("join", url, *own, "--no-wait").split())
+    assert "the administrator has to make them (kfed federation aggregate NAME)" in said
+    assert "administrator" not in StillGathering(1, 3, None, "", 1.0).in_words
+    assert "administrator" not in StillGathering(1, None, 2e9, "", 1.0).in_words
+
+
 def test_errors_of_a_newcomer_say_what_to_do(url):
     missing = ["join", url, "--federation", "sites", "--data", "north.csv", "-k", 2]
     assert "--token-file" in run(*missing, "-o", "labels.csv", code=1)

@@ -147,6 +147,21 @@ def test_on_a_phone_the_comparison_begins_with_what_decides_and_costs_have_all_t
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize(("width", "least"), [(375, 200), (1200, 200)])
+def test_the_picture_of_numbers_has_the_range_of_stability_and_is_large_enough(of_three, open_page, width, least):
+    page = open_page(of_three.http.base_url, viewport={"width": width, "height": 800})
+    picture = page.get_by_role("img", name="Stability and silhouette for 2 to 5 clusters")
+    picture.wait_for()
+    assert picture.bounding_box()["height"] >= least
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    found = of_three.http.get("/v1/federations/clinics/comparison").json()
+    corners = picture.locator("polygon.range").get_attribute("points").split()
+    assert len(corners) == 2 * len(found["n_clusters"])
+    heights = [float(corner.split(",")[1]) for corner in corners]
+    low, high = found["stability"][-1][1:]
+    assert (heights[len(corners) // 2 - 1] > heights[len(corners) // 2]) == (low < high)
+
+
 CONTRAST = """
 () => {
   const value = (text) => text.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)
@@ -258,10 +273,13 @@ def test_after_aggregating_nobody_is_called_missing_and_the_page_says_what_answe
         socket_caller.put(one.to_message(f"site-{number}"))
     page = open_page(socket_caller.http.base_url)
     page.get_by_text("quorum 5: 1 missing").wait_for()
+    of_summaries = page.locator("#curve-note").get_by_text("Of summaries they show no number of clusters")
+    of_summaries.wait_for()  # before and after
     assert socket_caller.aggregate().status_code == 200
     page.get_by_text("all of them aggregated").wait_for()
     page.get_by_text("of 4 devices, by the pooled rule").wait_for()
     page.get_by_text("default rule (pooled answered)").wait_for()
+    of_summaries.wait_for()
     reason = socket_caller.show()["reason"]
     page.locator("#compare p.good").get_by_text(f"{reason}.", exact=True).wait_for()
     asked = {"first": 2, "last": 3}

@@ -181,5 +181,5 @@ def test_sites_that_join_send_a_second_message_while_they_wait(run_server, tmp_p
     assert [process.wait(90) for process in waiting] == [0] * 4
     assert "refined by second messages" in run("federation", "show", "sites", "--url", url)
     again = ["join", url, *own, "--data", "north.csv", "-o", "again.csv"]
-    run(*again)  # nothing is sent twice
+    assert "4 clusters (rule: paper, refined by second messages)" in run(*again)  # and nothing is sent twice
     assert Path("again.csv").read_text() == Path("north-labels.csv").read_text()

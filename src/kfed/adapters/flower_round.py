@@ -187,7 +187,8 @@ def _aggregate(found: dict[int, DeviceMessage], nodes: Nodes, settings: Settings
     if settings.output is not None:
         result.save(settings.output)
     n_nodes, n_failed = result.messages.n_devices, len(nodes.failed)
-    log(INFO, "k-FED: %d nodes in %d clusters, %d failed", n_nodes, result.n_clusters, n_failed)
+    facts = (n_nodes, result.n_clusters, result.rule, n_failed)
+    log(INFO, "k-FED: %d nodes in %d clusters (rule: %s), %d failed", *facts)
     nodes.tell({node: (message, result.identity(str(node))) for node, message in found.items()})
     return result
 

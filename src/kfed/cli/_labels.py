@@ -118,7 +118,8 @@ def _label_text(facts: dict[str, Any]) -> list[Any]:
 
 def _found_text(facts: dict[str, Any]) -> str:
     """How many clusters there are, and by which rule; how their number was found, unless a warning says so."""
-    rule = f" (rule: {facts['answered_by']})" if facts["answered_by"] else ""
+    again = ", refined by second messages" if facts.get("rounds") == 2 else ""
+    rule = f" (rule: {facts['answered_by']}{again})" if facts["answered_by"] else ""
     is_said = any(facts["found"] in warning["text"] for warning in facts["warnings"])
     found = "" if is_said else facts["found"]
     return f"{found or plural(facts['n_clusters'], 'cluster')}{rule}"

@@ -51,6 +51,7 @@ def _facts(result: Any) -> dict[str, Any]:
         "n_points": result.n_points,
         "n_features": result.n_features,
         "rounds": 1,
+        "rule": result.aggregation.rule,
         "seconds": round(result.seconds, 3),
         "n_messages": len(result.message_bytes),
         "n_device_centers": len(result.aggregation.messages.centers),
@@ -67,6 +68,7 @@ def _text(facts: dict[str, Any]) -> list[Any]:
     share = facts["all_messages_bytes"] / facts["raw_data_bytes"]
     sent = [
         ("rounds", "1"),
+        ("rule that answered", f"{facts['rule']}, the default for such messages"),
         ("messages", f"{facts['n_messages']} devices, one each"),
         ("bytes per device", f"at most {facts['largest_message_bytes']:,}"),
         (

@@ -23,6 +23,7 @@ from kfed.errors import InvalidInputError
 from kfed.estimator.heavy_column import warn_of_heavy_column
 from kfed.estimator.lost_groups import refuse_groups_as_y, warn_of_lost_groups
 from kfed.estimator.nearest_center import AT_LEAST_ONE, NearestCenter
+from kfed.estimator.one_table import aggregated_alone
 from kfed.server import BUILT_IN_RULES
 from kfed.simulate import Devices, Round, are_tables
 
@@ -56,8 +57,7 @@ class KFed(NearestCenter):
     progress : bool, optional
         Show a progress bar; None means on a terminal, when it takes a while.
     privacy : kfed.Privacy, optional
-        What every device promises for its rows, see `kfed.cluster_device`. `labels_` and `inertia_` are exact, and not
-        private.
+        What every device promises for its rows, see `kfed.cluster_device`; `labels_` and `inertia_` are not private.
     rounds : {1, 2}
         With 2, devices send a second message about the global clusters, see `kfed.refine_device`.
     max_bytes : int, optional
@@ -92,11 +92,11 @@ class KFed(NearestCenter):
 
     Notes
     -----
-    A table without `groups` is one device, the centralized special case. Then the model is that of
-    `LocalKMeans`: the device looks for `n_clusters` clusters, `labels_` is what `predict` gives, and
-    `n_local_clusters`, `rule`, `min_devices` and `min_cluster_size` do not apply, since nothing is sent to anyone; a
-    warning says so if one of them was set. `GridSearchCV` and `cross_validate` keep `groups` for their splitter and fit
-    this special case, with a warning, unless metadata routing is enabled and ``set_fit_request(groups=True)`` called.
+    A table without `groups` is one device, and the model that of `LocalKMeans`: `labels_` is what `predict` gives, and
+    `n_local_clusters`, `rule`, `min_devices` and `min_cluster_size` do not apply, since nothing is sent to anyone.
+    Warnings say so if one of them was set, and if no number of clusters stands out. `GridSearchCV` and `cross_validate`
+    keep `groups` for their splitter and fit this special case, with a warning, unless metadata routing is enabled and
+    ``set_fit_request(groups=True)`` called.
 
     References
     ----------
@@ -209,14 +209,14 @@ class KFed(NearestCenter):
         return self.fit(X, y, **options).labels_
 
     def _fit_central(self, X: Any, sample_weight: Any) -> Self:
-        k = self._clusters_in(X, sample_weight, self.privacy) if self.n_clusters == "auto" else self.n_clusters
+        found = self._clusters_in(X, sample_weight, self.privacy) if self.n_clusters == "auto" else None
+        k = int(self.n_clusters) if found is None else found.n_clusters
         if X.shape[0] < k:
             raise InvalidInputError(f"n_samples={X.shape[0]} should be >= n_clusters={k}")
         local = self._fit_one_device(X, k, sample_weight, privacy=self.privacy)
         self.device_ids_ = ["0"]
         alone = {"0": replace(local, feature_names=self._feature_names)}
-        n_clusters = int(np.count_nonzero(local.counts))
-        self.aggregation_ = Round.of(alone, n_clusters, rule=self.rule, n_jobs=self._n_threads).aggregation
+        self.aggregation_ = aggregated_alone(alone, found, rule=self.rule, n_jobs=self._n_threads)
         return self
 
     def _meant_for_devices(self) -> list[str]:

@@ -22,7 +22,7 @@ from kfed._base.text import plural
 from kfed.device import BlockedRows, LocalClustering, Privacy, SparseRows, caller_tells_convergence, cluster_device
 from kfed.errors import AggregationWarning, InvalidInputError
 from kfed.estimator.refusals import refuse_without_cells
-from kfed.server import aggregate, row_advice
+from kfed.server import Aggregation, aggregate, row_advice
 
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
@@ -151,14 +151,14 @@ class NearestCenter(
         self._warn_unless_found(len(self.cluster_centers_), n_clusters, n_unsettled=int(not local.converged))
         return local
 
-    def _clusters_in(self, X: Any, sample_weight: Any, privacy: Privacy | None) -> int:
-        """The number of clusters that a summary of all rows shows."""
+    def _clusters_in(self, X: Any, sample_weight: Any, privacy: Privacy | None) -> Aggregation:
+        """The clusters that a summary of all rows shows."""
         weights = None if sample_weight is None else weights_of_rows(sample_weight, X)
         how: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self._n_threads, "privacy": privacy}
         summary = cluster_device(X, min_cluster_size=1, sample_weight=weights, measure_deviation=False, **how)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AggregationWarning)
-            return aggregate([summary.to_message("0")], n_jobs=self._n_threads).n_clusters
+            return aggregate([summary.to_message("0")], n_jobs=self._n_threads)
 
     def _warn_unless_found(self, n_found: int, n_clusters: int, n_unsettled: int) -> None:
         """Warn if there are fewer distinct clusters than asked for, or if Lloyd was cut short."""

@@ -24,15 +24,18 @@ from kfed.server import (
     without_each,
 )
 
-APART, OVERLAPPING = 4.0, 2.0
-"""Standard deviations between two clusters from which hardly any row is in doubt, and below which many are: of two
-Gaussians that far apart, 2 % and 16 % of the rows lie beyond the middle."""
+APART, OVERLAPPING = 4.0, 2.9
+"""Standard deviations between two clusters from which hardly any row is in doubt, and below which many are.
+
+They are measured on rows that were cut in the middle, so that even the halves of one Gaussian are 2.65 apart:
+2 sqrt(2 / pi) over sqrt(1 - 2 / pi). Two Gaussians have two peaks if their means are more than 2 standard deviations
+apart, and their rows are then 2.9 apart; at 4, 2 % of the rows lie beyond the middle."""
 
 KEPT = 0.9
 """Share of the rows that should keep their cluster without any one device."""
 
-MISFIT = 1.5
-"""Times as far from its clusters as the median device, from which a device fits badly."""
+MISFIT, WORSE = 1.5, 1.2
+"""Times as far from its clusters as the median device, from which a device fits badly, and from which it is listed."""
 
 MOST_NAMED = 10
 
@@ -50,13 +53,15 @@ class Assessment:
     has_squares : bool
         Whether that is the variance of the rows; otherwise of the device centers.
     without : tuple of Without
-        What is left of the clusters without each device.
+        What is left of the clusters without each device; empty if that is not known.
     misfits : array of shape (n_devices,)
         How far from its clusters each device is, over the median device.
     optimality : Optimality or None
         How far the cost can be from the best possible, if devices sent their scatter.
     about : str
         A word to say before `explained` if it is not exact.
+    choice : KChoice or None
+        The number of clusters that the messages show, if it was looked for.
     """
 
     aggregation: Aggregation
@@ -67,25 +72,27 @@ class Assessment:
     misfits: Array
     optimality: Optimality | None = None
     about: str = ""
+    choice: KChoice | None = None
 
     @classmethod
-    def of(cls, aggregation: Aggregation) -> Assessment:
-        """Measure an aggregation."""
+    def of(cls, aggregation: Aggregation, choice: KChoice | None = None) -> Assessment:
+        """Measure an aggregation; `choice` is the number that its messages show, if it was not looked for then."""
         moments = RowMoments.of(aggregation.messages)
         return cls(
             aggregation,
             gaps_between(aggregation),
             moments.quality(aggregation.center_labels, aggregation.n_clusters).explained,
             moments.has_squares,
-            tuple(without_each(aggregation)),
+            () if aggregation.settings.rounds > 1 else tuple(without_each(aggregation)),
             misfits(aggregation),
             optimality_if_known(aggregation),
             moments.about,
+            choice or aggregation.k_choice,
         )
 
     @property
     def worst_without(self) -> Without | None:
-        """The device that clusters depend on most; None if there is only one."""
+        """The device that clusters depend on most; None if that is not known."""
         return min(self.without, key=lambda one: one.share_kept, default=None)
 
     @property
@@ -104,6 +111,27 @@ class Assessment:
         return found.settings.rounds == 1 and len(found.messages.centers) < 2 * found.n_clusters + 1
 
     @property
+    def nearest(self) -> tuple[int, int, float] | None:
+        """The two clusters that are least apart, and by how many standard deviations; None if that is not known."""
+        pair = nearest_pair(self.gaps)
+        return None if pair is None else (*pair, float(self.gaps[pair]))
+
+    @property
+    def none_stands_out(self) -> bool:
+        """Whether numbers of clusters were judged, and none stands out; one device alone cannot tell."""
+        choice = self.choice
+        if choice is None or choice.stands_out or self.aggregation.n_clusters == 1:
+            return False
+        return choice.comparison is None or bool(np.isfinite(choice.comparison.agreements).any())
+
+    @property
+    def nearness(self) -> str:
+        """That the nearest clusters are as near as parts of one group; nothing if they are not."""
+        if self.nearest is None or self.nearest[2] >= OVERLAPPING:
+            return ""
+        return f"{_apart(*self.nearest)}, and two halves of one group without any clusters inside are about 2.65"
+
+    @property
     def instability(self) -> str:
         """What changes without the device that clusters depend on most; empty unless many rows change cluster."""
         worst = self.worst_without
@@ -114,46 +142,58 @@ class Assessment:
 
     def conclusion(self) -> Conclusion:
         """The answer in one sentence, and what it means."""
-        pair = nearest_pair(self.gaps)
         if self.aggregation.n_clusters == 1:
             return Conclusion("one cluster: all rows are in it", None)
         if self.has_too_few_centers:
             centers = text.plural(len(self.aggregation.messages.centers), "center")
             k = text.plural(self.aggregation.n_clusters, "cluster")
-            return Conclusion(f"too few centers to tell: {centers} for {k}", None, tuple(self._sentences()))
+            return Conclusion(f"too few centers to tell: {centers} for {k}", None, tuple(self._explains()))
+        meaning = (*self._explains(), *self._stability())
         if self.instability:
-            return Conclusion(self.instability, False, tuple(filter(None, [self._apart(), *self._sentences()])))
-        if pair is None:
-            return Conclusion("stable, but how far apart is not known", None, tuple(self._sentences()))
-        gap = self.gaps[pair]
-        apart = f"clusters {pair[0]} and {pair[1]} are {gap:.1f} standard deviations apart"
+            apart = [] if self.nearest is None else [text.sentence(f"the nearest {_apart(*self.nearest)}")]
+            return Conclusion(self.instability, False, (*apart, *meaning))
+        if self.nearest is None:
+            known = "stable, but" if self.without else "not known whether they are stable, and"
+            return Conclusion(f"{known} how far apart is not known", None, meaning)
+        return Conclusion(*self._by_distance(*self.nearest), meaning)
+
+    def _by_distance(self, first: int, second: int, gap: float) -> tuple[str, bool | None]:
+        """The answer for clusters that are not known to be unstable, and whether it is good news."""
+        apart = self.nearness or f"the nearest {_apart(first, second, gap)}"
+        if self.none_stands_out and gap < APART:
+            return f"no number of clusters stands out: {apart}", False
         if gap < OVERLAPPING:
-            return Conclusion(f"overlapping: {apart}", False, tuple(self._sentences()))
-        if gap < APART:
-            return Conclusion(f"distinguishable: the nearest {apart}", None, tuple(self._sentences()))
-        return Conclusion(f"clear: even the nearest {apart}", True, tuple(self._sentences()))
+            return f"overlapping: {apart}", False
+        but = "no number of clusters stands out" if self.none_stands_out else "stability is not known"
+        answer = "clear" if gap >= APART else "distinguishable"
+        is_sure = bool(self.without) and not self.none_stands_out
+        said = f"{answer if is_sure else f'{answer}, but {but}'}: {'even ' if gap >= APART else ''}{apart}"
+        return said, True if is_sure and gap >= APART else None
 
-    def _apart(self) -> str:
-        """How far apart the nearest clusters are, as a sentence; nothing if that is not known."""
-        pair = nearest_pair(self.gaps)
-        if pair is None:
-            return ""
-        return f"The nearest clusters, {pair[0]} and {pair[1]}, are {self.gaps[pair]:.1f} standard deviations apart."
-
-    def _sentences(self) -> Iterator[str]:
+    def _explains(self) -> Iterator[str]:
         of_what = "the rows" if self.has_squares else "the device centers"
         yield f"Which cluster a row is in explains {self.about}{self.explained:.0%} of the variance of {of_what}."
+        if self.optimality is not None:
+            yield text.sentence(self.optimality.conclusion().text)
+
+    def _stability(self) -> Iterator[str]:
         worst = self.worst_without
         if worst is not None:
             share = f"at least {worst.share_kept:.0%}" if worst.share_kept < 0.995 else "practically all"
             mean = f", {np.mean([one.share_kept for one in self.without]):.0%} on average" if self.is_unstable else ""
             yield f"Without any one device, {share} of the rows of the others keep their cluster{mean}."
-        if self.optimality is not None:
-            yield text.sentence(self.optimality.conclusion().text)
+        elif self.aggregation.settings.rounds > 1:
+            yield (
+                "Whether the clusters are stable is not known from second messages, which have one center for each "
+                "cluster: diagnose the first clusters to see it."
+            )
+        elif self.aggregation.messages.n_devices == 1 and (self.choice is None or self.choice.stands_out):
+            yield "All centers are from one device, so it is not known whether other devices show the same clusters."
 
     def advice(self) -> Iterator[str]:
         """What to do, the most pressing first."""
-        pair, was_compared = nearest_pair(self.gaps), self.aggregation.k_choice is not None
+        near, was_compared = self.nearest, self.aggregation.k_choice is not None
+        is_cut = self.none_stands_out and (near is None or near[2] < APART)
         if self.has_too_few_centers:
             yield "let devices look for more local clusters, or wait for more devices; then judge again"
         if self.is_unstable:
@@ -166,10 +206,11 @@ class Assessment:
                 yield f"the clusters depend on {named}: look at the rows there, or wait for more devices"
             else:
                 yield "the clusters depend on which devices are there: wait for more devices, or ask for fewer clusters"
-        elif pair is not None and self.gaps[pair] < OVERLAPPING:
+        elif near is not None and near[2] < OVERLAPPING and not is_cut:
+            fewer = "ask for fewer clusters" if self.aggregation.n_clusters > 2 else "they may be one group"
             compare = "" if was_compared else ", or compare numbers (kfed aggregate -k 2-12)"
-            yield f"rows between clusters {pair[0]} and {pair[1]} could be in either; ask for fewer clusters{compare}"
-        if self.aggregation.k_choice is not None and self.aggregation.k_choice.certainty == "none stands out":
+            yield f"rows between clusters {near[0]} and {near[1]} could be in either; {fewer}{compare}"
+        if was_compared and is_cut:
             yield (
                 "the clusters are a way to cut the rows, and not groups that they show: use them only if any cut will "
                 "do, give the number that you need (-k N), or add columns that could tell groups apart"
@@ -187,31 +228,33 @@ class Assessment:
         return [self.aggregation.messages.device_ids[z] for z in order if known[z] >= MISFIT]
 
     def tables(self) -> Iterator[TextTable]:
-        """Pairs of clusters that are nearest, and devices that fit worst or matter most."""
+        """Pairs of clusters that are nearest, devices that fit worse than others, and those that clusters depend on."""
         rows = self._pair_rows()
         if rows:
             title = "Nearest clusters, by how far their rows spread along the line between them"
             yield TextTable(title, ("clusters", "standard deviations apart"), rows)
-        devices = self._device_rows()
-        if devices:
-            heads = ("device", "rows", "distance over the median device", "rows of others kept without it")
-            yield TextTable("Devices that fit worst", heads, devices)
+        known = dict(zip(self.aggregation.messages.device_ids, np.nan_to_num(self.misfits), strict=True))
+        worse = self._device_rows({name: -far for name, far in known.items() if far >= WORSE})
+        if worse:
+            heads = ("device", "rows", "distance over the median device")
+            yield TextTable("Devices that fit worst", heads, tuple((*row, f"{known[row[0]]:.2f}") for row in worse))
+        kept = {one.device_id: one.share_kept for one in self.without if one.share_kept < 0.995}
+        pivotal = [] if self.has_too_few_centers else self._device_rows(kept)
+        if pivotal:
+            heads = ("device", "rows", "rows of others kept without it")
+            rows = tuple((*row, f"{kept[row[0]]:.1%}") for row in pivotal)
+            yield TextTable("Devices that the clusters depend on", heads, rows)
 
     def _pair_rows(self) -> tuple[tuple[str, ...], ...]:
         firsts, seconds = np.nonzero(np.triu(np.isfinite(self.gaps), 1))
         order = np.argsort(self.gaps[firsts, seconds], kind="stable")[:MOST_NAMED]
         return tuple((f"{firsts[i]} and {seconds[i]}", f"{self.gaps[firsts[i], seconds[i]]:.2f}") for i in order)
 
-    def _device_rows(self) -> tuple[tuple[str, ...], ...]:
+    def _device_rows(self, order: dict[str, float]) -> list[tuple[str, str]]:
+        """Names and rows of some devices, those with the lowest numbers first."""
         batch = self.aggregation.messages
-        rows = np.bincount(batch.owners, batch.counts, batch.n_devices)
-        kept = {one.device_id: f"{one.share_kept:.1%}" for one in self.without}
-        order = [z for z in np.argsort(-np.nan_to_num(self.misfits), kind="stable") if rows[z] > 0][:MOST_NAMED]
-        names = [batch.device_ids[z] for z in order]
-        return tuple(
-            (name, f"{rows[z]:,.0f}", f"{self.misfits[z]:.2f}", kept.get(name, ""))
-            for name, z in zip(names, order, strict=True)
-        )
+        rows = dict(zip(batch.device_ids, np.bincount(batch.owners, batch.counts, batch.n_devices), strict=True))
+        return [(name, f"{rows[name]:,.0f}") for name in sorted(order, key=lambda one: order[one])][:MOST_NAMED]
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON types."""
@@ -237,16 +280,5 @@ def optimality_if_known(aggregation: Aggregation) -> Optimality | None:
         return None
 
 
-def warnings_of(aggregation: Aggregation, assessment: Assessment) -> list[str]:
-    """The texts of all notices; the one about k says so if stability holds only on average over devices."""
-    return [
-        on_average(notice.text, aggregation.k_choice, assessment) if notice.code == "unsure k" else notice.text
-        for notice in aggregation.notices
-    ]
-
-
-def on_average(said: str, choice: KChoice | None, assessment: Assessment) -> str:
-    """Add to a text about k that it holds on average, if k stands out but one device changes the clusters."""
-    if choice is None or not (choice.stands_out and assessment.instability):
-        return said
-    return f"on average over devices that are left out, though, {said}"
+def _apart(first: int, second: int, gap: float) -> str:
+    return f"clusters {first} and {second} are {gap:.1f} standard deviations apart"

@@ -14,7 +14,8 @@ from kfed._base import text
 from kfed._base.report import Block, GreyPictures, HeatTable, Notes, Paragraph, Report, Section
 from kfed._version import __version__
 from kfed.errors import InvalidInputError
-from kfed.insight.assessment import Assessment, warnings_of
+from kfed.insight.assessment import Assessment
+from kfed.insight.warned import warnings_of
 from kfed.server import Aggregation, Profile
 
 FULL_HEAT = 2.0
@@ -49,7 +50,8 @@ def cluster_report(
     called = _names(names or {}, profile.n_clusters)
     shape = _shape(image_shape, profile)
     assessment = Assessment.of(aggregation)
-    warnings = (*filter(None, [assessment.instability]), *warnings_of(aggregation, assessment))
+    measured = filter(None, [assessment.instability, assessment.nearness])
+    warnings = (*measured, *warnings_of(aggregation, assessment))
     sections = [
         Section("", tuple(_summary(assessment, profile, called, is_image=shape is not None))),
         *([Section("Look at this first", (Notes(warnings, "warning"),))] if warnings else []),
@@ -122,9 +124,13 @@ def _summary(found: Assessment, profile: Profile, called: Sequence[str], *, is_i
     bound = found.optimality
     if bound is not None and np.isfinite(bound.ratio):
         sentences.append(text.sentence(bound.conclusion().text))
+    again = ", and refined by second messages, which do not tell whether they are stable"
+    rounds = found.aggregation.settings.rounds
+    sentences.append(f"The clusters were found by the {found.aggregation.rule} rule{again if rounds > 1 else ''}.")
     yield Paragraph(" ".join(sentences))
     if not is_image:
-        words = (f"{called[r]} ({_percent(profile.shares[r])}): {profile.in_words(r)}" for r in range(len(called)))
+        shares = map(_percent, profile.shares)
+        words = (f"{_title(called, r)} ({share}): {profile.in_words(r)}" for r, share in enumerate(shares))
         yield Notes(tuple(words), "")
     lone = [called[r] for r in range(len(called)) if np.count_nonzero(profile.rows_on_devices[:, r]) == 1]
     if lone and len(profile.device_ids) > 1:
@@ -167,7 +173,8 @@ def _devices(profile: Profile, called: Sequence[str]) -> Iterator[Block]:
         ("device", "rows", *_heads(called)),
         table,
         heats=tuple((0.0, *(float(s) for s in shares[z])) for z in order),
-        caption=f"Share of the rows of each device in each cluster.{more}",
+        caption="Share of the rows of each device in each cluster. All rows of a center that a device sent count for "
+        f"the cluster of the center; kfed label looks at each row, so its counts can differ.{more}",
     )
 
 
@@ -179,9 +186,13 @@ def _cluster(profile: Profile, called: Sequence[str], cluster: int) -> Section:
         f"{text.plural(round(float(profile.sizes[cluster])), 'row')}, {_percent(profile.shares[cluster])} of all, on "
         f"{len(devices):,} of {text.plural(len(on), 'device')}: {text.listed(devices)}."
     )
-    name, number = called[cluster], f"cluster {cluster}"
-    title = name if name == number else f"{name} ({number})"
-    return Section(title[:1].upper() + title[1:], (Paragraph(facts), _columns(profile, cluster)))
+    return Section(_title(called, cluster), (Paragraph(facts), _columns(profile, cluster)))
+
+
+def _title(called: Sequence[str], cluster: int) -> str:
+    """The number of a cluster, and its name, which stays as it was given."""
+    number = f"cluster {cluster}"
+    return number.capitalize() + ("" if called[cluster] == number else f", {called[cluster]}")
 
 
 def _columns(profile: Profile, cluster: int) -> HeatTable:

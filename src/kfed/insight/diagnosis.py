@@ -15,8 +15,9 @@ import numpy as np
 from kfed._base import text
 from kfed._base.report import Block, Conclusion, Notes, Plot, Report, Section, TextTable, fact_table
 from kfed._version import __version__
-from kfed.insight.assessment import Assessment, on_average, warnings_of
+from kfed.insight.assessment import Assessment
 from kfed.insight.html import to_html
+from kfed.insight.warned import on_average, warnings_of
 from kfed.server import Aggregation, KChoice, choose_k, find_k, plot_centers, plot_k_choice
 from kfed.theory import Certificate, Judgement
 
@@ -118,7 +119,9 @@ class Diagnosis:
         todo = (*found.advice(), *about_data)
         if todo:
             yield Section("Look at this first", (Notes(todo, "warning"),))
-        yield Section("How good the clusters are", tuple(found.tables()))
+        tables = tuple(found.tables())
+        if tables:
+            yield Section("How good the clusters are", tables)
 
     def to_html(self, title: str) -> bytes:
         """Render a page that holds everything, pictures too, and opens without a network."""
@@ -148,7 +151,7 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     choice = aggregation.k_choice or _shown(aggregation)
     shows_k = choice.is_reliable or aggregation.settings.rounds == 1  # second messages have one center for each cluster
     doubts = tuple(_doubts_about_k(aggregation, choice)) if shows_k else ()
-    assessment = Assessment.of(aggregation)
+    assessment = Assessment.of(aggregation, choice if shows_k else None)
     is_said = any(notice.code == "unsure k" for notice in aggregation.notices)
     warnings = [notice.text for notice in aggregation.notices]
     return Diagnosis(

@@ -19,7 +19,10 @@ def with_table_moments(clustering: LocalClustering, table: Table) -> LocalCluste
     if table.schema is None:
         return with_moments(clustering, table, table.weights)
     if np.isnan(table.values).any():
-        raise InvalidInputError("moments need tables without missing cells; leave --moments out")
+        raise InvalidInputError(
+            "moments need tables without missing cells: they are of all rows, also of those that --missing drop labels "
+            "without counting them; remove rows with missing cells from the table, or leave --moments out"
+        )
     is_agreed = table.schema.scaling == "agreed"
     values = own_scale(table.values, table.schema).apply(table.values) if is_agreed else table.values
     return with_moments(clustering, values, table.weights)

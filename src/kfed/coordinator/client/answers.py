@@ -27,10 +27,12 @@ class StillGathering:
 
     @property
     def so_far(self) -> str:
-        """How many devices have joined, without the remark."""
+        """How many devices have joined and what is waited for, without the remark."""
         joined = f"{plural(self.n_devices, 'device')} joined"
         of_quorum = f" (quorum {self.quorum:,})" if self.quorum else ""
-        return f"{joined}{of_quorum}; the clusters are not ready yet"
+        by_hand = self.quorum is None and self.deadline is None
+        who = ": the administrator has to make them (kfed federation aggregate NAME)" if by_hand else ""
+        return f"{joined}{of_quorum}; the clusters are not ready yet{who}"
 
 
 @dataclass(frozen=True)

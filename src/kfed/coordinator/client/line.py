@@ -154,7 +154,8 @@ class DeviceClient:
     notices : tuple of Notice
         What the coordinator said to look at, with its last answer.
     found : dict
-        How many clusters there are, which rule made them, and how their number was found; empty if it did not say.
+        How many clusters there are, which rule made them, how their number was found, and how many rounds are behind
+        them; empty if it did not say.
     """
 
     def __init__(self, line: Line, federation: str, device_id: str, secret: str) -> None:
@@ -206,6 +207,8 @@ class DeviceClient:
     def _read(self, answer: httpx.Response) -> Identity | StillGathering:
         self.notices = tuple(_notices(answer.headers.get(NOTICES_HEADER, "[]")))
         self.found = _found(answer.headers.get(FOUND_HEADER, "{}"))
+        if self.found:
+            self.found["rounds"] = int(answer.headers.get(ROUND_HEADER, "1"))
         return _read(answer)
 
 

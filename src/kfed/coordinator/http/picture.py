@@ -54,6 +54,8 @@ class FederationPicture(BaseModel):
     """What people call each cluster; empty if nothing."""
     distances: list[float]
     """Farthest-first distances of the centers shown: how far the 2nd, 3rd, ... pick is from those before it."""
+    are_summaries: bool
+    """Whether a device shown sent a summary; then the distances show no number of clusters."""
     arrivals: list[float]
     """When the devices shown arrived, oldest first."""
     n_shown: int
@@ -73,6 +75,7 @@ def picture_of(store: Store, federation: Federation, clusters: Clusters | None) 
         cluster_sizes=[] if clusters is None else clusters.cluster_sizes[:N_CENTERS].tolist(),
         names=_names(store, federation, len(cluster_centers)),
         distances=_distances(messages, centers, 0 if clusters is None else clusters.n_clusters),
+        are_summaries=any(one.details is not None and one.details.is_summary for one in messages),
         arrivals=[device.received_at for device in reversed(newest)],
         n_shown=len(newest),
     )

@@ -206,19 +206,27 @@ export function drawArrivals(place, arrivals, nDevices) {
   );
 }
 
-/** Stability and silhouettes over the number of clusters; a mark at the number in use, a band at the one that stands out. */
+const NARROW = 560;
+
+/** Stability, with the range of nine in ten resamplings, and silhouettes over the number of clusters; a mark at the number in use,
+ * a band at the one that stands out. A narrow place has a narrow picture: shrunk to a phone, a wide one cannot be read. */
 export function drawComparison(place, found, inUse) {
-  const width = 900, height = 250, left = 40, right = 150, bottom = 34, top = 12, ks = found.n_clusters;
+  const isNarrow = place.clientWidth > 0 && place.clientWidth < NARROW;
+  const width = isNarrow ? 380 : 900, height = 250, left = isNarrow ? 20 : 40, right = isNarrow ? 108 : 150, bottom = 34, top = 12, ks = found.n_clusters;
   if (ks.length < 2) return empty(place, "Two numbers at least are needed for a picture");
   const words = `Stability and silhouette for ${ks[0]} to ${ks.at(-1)} clusters` + (found.recommended ? `; ${found.recommended} stands out` : "; none stands out");
   const svg = canvas(place, width, height, words);
+  svg.classList.toggle("narrow", isNarrow);
   const toX = scale([ks[0], ks.at(-1)], left, width - right), toY = scale([0, 1], height - bottom, top);
   const inside = (value) => toY(Math.max(0, Math.min(1, value)));
+  const known = ks.map((k, i) => [toX(k), ...found.stability[i]]).filter(([, mean, low, high]) => [mean, low, high].every((one) => one !== null));
+  const around = [...known.map(([x, , low]) => [x, inside(low)]), ...known.reverse().map(([x, , , high]) => [x, inside(high)])];
+  if (around.length) svg.append(titled(element("polygon", { points: around.map((point) => point.join(",")).join(" "), class: "range" }), "stability in nine of ten resamplings"));
   if (found.recommended) svg.append(element("rect", { x: toX(found.recommended) - 11, y: top, width: 22, height: toY(0) - top, class: "band" }));
   svg.append(
     element("line", { x1: left, x2: width - right, y1: toY(0), y2: toY(0), class: "axis" }),
     element("text", { x: left - 8, y: toY(0) + 4, "text-anchor": "end" }, "0"), element("text", { x: left - 8, y: toY(1) + 6, "text-anchor": "end" }, "1"),
-    ...ks.filter((_, i) => ks.length <= 25 || i % 5 === 0).map((k) => element("text", { x: toX(k), y: height - 14, "text-anchor": "middle", class: k === inUse ? "strong" : "" }, k === inUse ? `k = ${k}` : String(k))),
+    ...ks.filter((_, i) => ks.length <= (isNarrow ? 12 : 25) || i % 5 === 0).map((k) => element("text", { x: toX(k), y: height - 14, "text-anchor": "middle", class: k === inUse ? "strong" : "" }, k === inUse && !isNarrow ? `k = ${k}` : String(k))),
   );
   if (inUse >= ks[0] && inUse <= ks.at(-1)) svg.append(element("line", { x1: toX(inUse), x2: toX(inUse), y1: top, y2: toY(0), class: "mark" }));
   const lines = [

@@ -189,7 +189,6 @@ function renderState(state) {
   put("n-points", `of ${plural(Math.round(state.n_points), "point")}, which stay on their devices`);
   put("n-clusters", state.n_clusters_found === null ? "–" : count.format(state.n_clusters_found));
   put("version", clustered(state));
-  put("curve-note", state.answered_by === "pooled" ? "Of summaries they show no number of clusters; the comparison below does" : "A drop after the k-th pick suggests k clusters");
   get("last-change").replaceChildren("Last change: ", made("strong", {}, state.last_change), ` (${clock(state.changed_at)})`);
   get("sites-card").classList.toggle("first", state.n_clusters_found === null);
   get("devices-table").hidden = state.n_devices === 0;
@@ -272,6 +271,7 @@ function renderPicture(picture, state) {
   const outside = nOutside ? `; ${count.format(nOutside)} far outside ${nOutside === 1 ? "is" : "are"} drawn at the edge` : "";
   get("map-note").textContent = `${part} the plane in which they spread most; a cross marks the center of a cluster${outside}`;
   drawSizes(get("sizes"), picture.cluster_sizes, picture.names);
+  put("curve-note", picture.are_summaries ? "Of summaries they show no number of clusters; the comparison below does" : "A drop after the k-th pick suggests k clusters");
   drawCurve(get("curve"), picture.distances, state.n_clusters_found);
   drawArrivals(get("arrivals"), picture.arrivals, state.n_devices);
   const focused = document.activeElement?.dataset?.device;

@@ -145,10 +145,10 @@ function unsaid(state, sections) {
 }
 
 // The first sections are about all clusters; those about a single one are opened by who wants to read them.
-function section(part, position) {
+function section(part) {
   const blocks = part.blocks.map(block);
   if (!part.title) return blocks;
-  if (position > 2) return [made("details", {}, made("summary", {}, part.title), ...blocks)];
+  if (/^Cluster \d+(,|$)/.test(part.title)) return [made("details", {}, made("summary", {}, part.title), ...blocks)];
   return [made("h3", {}, part.title), ...blocks];
 }
 
