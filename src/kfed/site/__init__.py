@@ -4,6 +4,7 @@
 labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
+from kfed.site.agreed_options import check_agreed
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.ledger import Ledger, release_file
 from kfed.site.new_rows import LabelledRows, label_rows, on_agreed_scale
@@ -24,6 +25,7 @@ __all__ = [
     "Table",
     "TableSummary",
     "agree",
+    "check_agreed",
     "check_same_rows",
     "cluster_file",
     "cluster_table",

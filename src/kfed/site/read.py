@@ -19,6 +19,7 @@ from kfed._base.files import about
 from kfed._base.indexed import index_of
 from kfed._base.text import accents_joined
 from kfed.errors import InvalidInputError
+from kfed.site.agreed_options import check_agreed
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
 from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
@@ -126,7 +127,7 @@ def read_columns(
         What some columns are, where their cells do not show it: codes that look like numbers, say.
     missing : {"observed", "drop", "mean"}
         What to do with missing cells: cluster by the others, do not count their rows, or cluster as if they were at
-        the mean of the column. With a schema, what it says.
+        the mean of the column. With a schema, what it says; columns, kinds or missing that contradict it are refused.
     min_cluster_size : int
         Levels of a category that fewer rows have are merged.
 
@@ -136,6 +137,7 @@ def read_columns(
         With a schema; its `notices` say what to look at.
     """
     reader = open_table(path, header, sheet)
+    check_agreed(schema, columns=columns, kinds=kinds, missing=missing)
     if schema is not None:
         columns = [column.name for column in agreed_columns(schema, reader.names, table_name(path)).columns or ()]
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, table_name(path), exclude)
@@ -215,8 +217,6 @@ def _known_kinds(
 ) -> dict[str, str]:
     """The kinds of columns that are known beforehand: from a schema, or from the user."""
     if schema is not None:
-        if kinds:
-            raise InvalidInputError("the schema says the kinds of columns; use --kinds without --schema")
         return {column.name: column.kind for column in schema.columns or ()}
     kinds = {accents_joined(name): kind for name, kind in kinds.items()}
     check_known(list(kinds), features, where)
