@@ -7,6 +7,7 @@ labels the rows when the answer is there. `label_rows` labels rows that were nev
 from kfed.site.agreed_options import check_agreed
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.ledger import Ledger, release_file
+from kfed.site.level_spelling import levels_that_differ
 from kfed.site.new_rows import LabelledRows, label_rows, on_agreed_scale
 from kfed.site.read import is_table_name, open_table, read_columns, read_table
 from kfed.site.rows_behind import check_same_rows
@@ -31,6 +32,7 @@ __all__ = [
     "cluster_table",
     "is_table_name",
     "label_rows",
+    "levels_that_differ",
     "on_agreed_scale",
     "open_table",
     "read_column",
