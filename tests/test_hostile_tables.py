@@ -200,6 +200,11 @@ def test_a_file_of_separators_alone_is_empty(write, text, header):
     assert "a table must have at least one row; this file is empty" in said(write(text), header=header)
 
 
+@pytest.mark.parametrize("text", ["a,b", "a,b\n", "a;b"])
+def test_a_line_of_names_without_any_row_is_refused_with_or_without_its_end(write, text):
+    assert "a table must have at least one row; this one has none" in said(write(text))
+
+
 def test_a_table_of_empty_cells_is_refused_by_name(write):
     assert "Leave this site out" in said(write("age,dose\n,\nNA,\n"))
 

@@ -130,13 +130,15 @@ class CsvReader(TableReader):
             "decimal_point": self.signs.decimal,
         }
         texts = {positions[name]: module.string() for name in (*as_text, *as_written)}
+        strings = dict.fromkeys(every, module.string())
         try:
             table = self._arrow_table(arrow_csv, every, {**options, "column_types": texts})
         except module.ArrowInvalid:  # its words show cells: they go no further
             self._check_even()
-            table = self._arrow_table(
-                arrow_csv, every, {**options, "column_types": dict.fromkeys(every, module.string())}
-            )
+            try:
+                table = self._arrow_table(arrow_csv, every, {**options, "column_types": strings})
+            except module.ArrowInvalid:  # as of a file that is one line without an end
+                return self._by_line(names, as_text)
         if self._n_cells == 1 or table.num_rows == 0:
             return self._by_line(names, as_text)  # a blank line is an empty cell here
         if any(not module.types.is_null(table.column(at).type) for at in blank):
