@@ -184,19 +184,24 @@ def _mute(table: Table, clustering: LocalClustering, asked: object, min_cluster_
     """Say that nothing is sent, and why: clusters that are too small, or a table too small to tell a spread."""
     if clustering.private is not None or not clustering.withheld.all():
         return
-    is_cut_too_fine = isinstance(asked, int) and asked * min_cluster_size > len(table) >= POOLED * min_cluster_size
+    needed, n_owners, of = POOLED * min_cluster_size, len(table), "rows"
+    if table.row_ids is not None:
+        n_owners, of = len(set(table.row_ids)), f"ids in {table.id_column!r}"
+    has = f", and there {verb(n_owners, 'is', 'are')} {n_owners:,}" if table.row_ids is not None else ""
+    is_cut_too_fine = isinstance(asked, int) and asked * min_cluster_size > n_owners >= needed
     if table.schema is None or is_cut_too_fine:
         yield Notice(
             "nothing sent",
-            f"no center may be sent: every cluster has fewer than {min_cluster_size} different rows, is mostly one "
-            f"row, or its center equals a row. {_STILL}; ask for fewer clusters, or use a smaller --min-cluster-size",
+            f"no center may be sent: every cluster has fewer than {min_cluster_size} different {of}, is mostly one "
+            f"row, or its center equals a row{has}. {_STILL}; ask for fewer clusters, or use a smaller "
+            "--min-cluster-size",
         )
     else:
         others = "" if table.schema.scaling == "agreed" else ", or with --scale and a scale that all sites agreed on"
         yield Notice(
             "nothing sent",
-            f"no center may be sent: the spread of a column needs about {POOLED * min_cluster_size} different rows "
-            f"that are mostly filled. {_STILL}. Fewer rows are enough with a smaller --min-cluster-size{others}",
+            f"no center may be sent: the spread of a column needs about {needed} different {of}{has}; their rows must "
+            f"be mostly filled. {_STILL}. Fewer are enough with a smaller --min-cluster-size{others}",
         )
 
 
