@@ -191,7 +191,9 @@ def test_a_column_of_one_value_is_said_also_with_a_schema(write, kind):
     path, schema = write(text_of(lambda _: 7)), FeatureSchema.of_columns(agreed, "agreed")
     for how in ({}, {"schema": schema}):
         told = [notice.text for notice in cluster_file(path, 2, "north", **how).notices if notice.code == "constant"]
-        assert told == ["column 'x' is the same in every row here and adds nothing to distances"]
+        assert told == [
+            "column 'x' is the same in every row here and adds nothing to distances between rows of this site"
+        ]
 
 
 @pytest.mark.parametrize("text", [",,,\n,,,\n", "  ;  \n ; \n", " \n\n", ""])

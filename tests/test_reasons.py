@@ -37,3 +37,58 @@ def test_ids_are_named_as_the_reason_if_they_are_too_few(write):
     assert "fewer than 5 different ids in 'person'" in text
     few = write(age=NUMBERS[:9, 0], dose=NUMBERS[:9, 1])
     assert "needs about 15 different rows;" in notice(cluster_file(few, None, "north"), "nothing sent")
+
+
+def test_rows_with_a_missing_cell_are_called_that_if_they_are_dropped(write):
+    path = write(age=["", *NUMBERS[1:, 0]], dose=NUMBERS[:, 1])
+    kept = cluster_file(path, None, "north", missing="drop")
+    assert "1 row has a missing cell and is not counted (--missing drop)" in notice(kept, "few cells")
+
+
+def test_a_cell_that_says_that_it_is_missing_is_not_called_text(write):
+    path = write(age=[1, 2, "NA", 4], dose=[1, 2, 3, 4])
+    with pytest.raises(InvalidInputError, match="column 'age' has a missing value in line 4"):
+        cluster_file(path, 1, "north", as_is=True)
+
+
+def test_a_table_of_identifiers_alone_is_told_so(write):
+    path = write(patient=[f"p{i}" for i in range(60)], case_id=range(100, 160))
+    with pytest.raises(
+        InvalidInputError, match=r"'patient' and 'case_id' look like identifiers.*name them with --columns"
+    ):
+        read_columns(path)
+
+
+def test_a_constant_column_adds_nothing_between_rows_of_this_site(write):
+    kept = cluster_file(write(age=NUMBERS[:, 0], ward=[7] * 120), None, "north", warn=False)
+    assert notice(kept, "constant").endswith("adds nothing to distances between rows of this site")
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"name": "b" * 201}, f"begins with '{'b' * 30}'"),
+        ({"name": ""}, "the name of a column must have 1 to 200 characters; got 0"),
+        ({"name": "ward", "kind": "category", "levels": ("x" * 300,)}, "a level of column 'ward' must have"),
+        ({"name": "dose", "unit": ""}, "the unit of column 'dose' must have"),
+    ],
+)
+def test_a_word_that_is_too_long_is_named_by_its_column_and_a_level_is_not_shown(column, words):
+    with pytest.raises(InvalidInputError) as caught:
+        Column(**column)
+    assert words in str(caught.value)
+    assert "xx" not in str(caught.value)
+
+
+def test_all_bad_cells_are_counted_at_once(write):
+    ages, doses = [*"12345678", "secret", "other", "more", "last"], [*"1234567890", "secret", "1"]
+    with pytest.raises(InvalidInputError) as caught:
+        read_columns(write(age=ages, dose=doses, weight=range(12)))
+    assert (
+        "column 'age' holds text in line 10. In all, 5 cells of 2 columns must be corrected: 'age' (line 10, line 11, "
+        "line 12 and 1 more); 'dose' (line 12). Correct or clear these cells"
+    ) in str(caught.value)
+    with pytest.raises(InvalidInputError, match="In all, 4 cells of 2 columns"):
+        cluster_file(write(age=[1, "", 3, ""], dose=["NA", 2, "NA", 3]), 1, "north", as_is=True)
+    with pytest.raises(InvalidInputError, match=r"line 3\. Correct or clear that cell"):
+        read_columns(write(age=["1", "x", "3"], dose=[1, 2, 3]))

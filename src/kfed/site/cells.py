@@ -43,8 +43,8 @@ class Cells:
     codes : array of int, shape (n_rows,) or None
         Position of each text in `texts`; -1 where a cell is missing.
     texts : tuple of str
-    bad_row : int or None
-        The first row whose cell is not missing and not of the kind that the column must have.
+    bad_rows : tuple of int
+        Rows whose cell is not missing and not of the kind that the column must have.
     odd_row : int or None
         The first row of a column of text that holds a number or a date in a way in which it cannot be read, such as
         "3 mg" or "1/2/2026", if most of its cells hold such.
@@ -63,7 +63,7 @@ class Cells:
     numbers: Array | None = None
     codes: Array | None = None
     texts: tuple[str, ...] = ()
-    bad_row: int | None = None
+    bad_rows: tuple[int, ...] = ()
     odd_row: int | None = None
     other_rows: tuple[int, ...] = ()
     in_doubt: str = ""
@@ -109,7 +109,7 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     signs : Signs
         What separates decimals in the table.
     kind : {"number", "flag", "date"}, optional
-        What it must hold; then `bad_row` is the first row that does not.
+        What it must hold; then `bad_rows` are those that do not.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def _counted(words: Sequence[str], is_missing: Array, codes: Array) -> dict[str,
 
 def _numbers(name: str, kind: str, numbers: Array, is_sound: Array, codes: Array) -> Cells:
     bad = (codes >= 0) & ~np.append(is_sound, True)[codes]
-    return Cells(name, kind, _taken(numbers, codes), bad_row=int(bad.argmax()) if bad.any() else None)
+    return Cells(name, kind, _taken(numbers, codes), bad_rows=tuple(np.flatnonzero(bad).tolist()))
 
 
 def _taken(values: Array, codes: Array) -> Array:

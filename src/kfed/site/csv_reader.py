@@ -98,7 +98,7 @@ class CsvReader(TableReader):
             return DECIMAL_COMMA
         number = _as_float(cell)
         if number is None:
-            return "holds text"
+            return "has a missing value" if cell.lower() in MISSING_WORDS else "holds text"
         return "is too large" if np.isfinite(number) else "is NaN or infinite"
 
     def _is_ambiguous(self, cells: Cells) -> bool:

@@ -171,13 +171,16 @@ def _constant(table: Table) -> Iterator[Notice]:
 
 
 def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
-    """Say how many rows have too few filled cells; where rows are weighted or private, counts do not tell."""
+    """Say how many rows are not counted, and why; where rows are weighted or private, counts do not tell."""
     if table.schema is None or table.weights is not None or clustering.private is not None:
         return
     n_rows = len(table) - int(clustering.counts.sum())
     if n_rows:
-        rows = f"{plural(n_rows, 'row')} {'has' if n_rows == 1 else 'have'}"
-        yield Notice("few cells", f"{rows} too few filled cells to be counted, but will still get labels")
+        rows = f"{plural(n_rows, 'row')} {verb(n_rows, 'has', 'have')}"
+        why = "too few filled cells to be counted,"
+        if table.schema.missing == "drop":
+            why = f"a missing cell and {verb(n_rows, 'is', 'are')} not counted (--missing drop),"
+        yield Notice("few cells", f"{rows} {why} but will still get labels")
 
 
 def _mute(table: Table, clustering: LocalClustering, asked: object, min_cluster_size: int) -> Iterator[Notice]:

@@ -35,4 +35,4 @@ class NpyReader(TableReader):
         if as_text:
             return Cells(name, "text", codes=np.arange(len(column)), texts=as_ids(column.tolist()))
         bad = ~np.isfinite(column)
-        return Cells(name, "number", np.asarray(column), bad_row=int(bad.argmax()) if bad.any() else None)
+        return Cells(name, "number", np.asarray(column), bad_rows=tuple(np.flatnonzero(bad).tolist()))

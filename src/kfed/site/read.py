@@ -84,8 +84,7 @@ def read_table(
     _check_rows(cells, table_name(path))
     with reader.separators_named():
         choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
-    for name in choice.numeric:
-        check_numbers(reader, cells[name], table_name(path))
+    check_numbers(reader, [cells[name] for name in choice.numeric], table_name(path))
     check_weights(reader, cells, choice)
     values = np.column_stack([_numbers(cells[name]) for name in choice.features])
     values = np.ascontiguousarray(values, _dtype_to_keep(values) if dtype is None else dtype)
@@ -147,8 +146,9 @@ def read_columns(
     _check_rows(cells, table_name(path))
     levels = {} if schema is None else {column.name: column.levels for column in schema.columns or ()}
     cells |= {name: _as_kind(reader, cells[name], kind, levels.get(name, ())) for name, kind in known.items()}
-    for name in choice.numeric:
-        check_sound(reader, cells[name], table_name(path), is_agreed=schema is not None)
+    numeric = [cells[name] for name in choice.numeric]
+    check_sound(reader, numeric, table_name(path), is_agreed=schema is not None)
+    del numeric
     check_weights(reader, cells, choice)
     features = [cells[name] for name in choice.features]
     notices = [*about_reading(reader, features), *about_missing(features), *about_cells(reader, features, known)]
