@@ -35,8 +35,9 @@ def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notic
         if own.odd_row is not None:
             yield Notice(
                 "numbers as text",
-                f"column {own.name!r} is taken as a category, though most of its cells hold a number or a date with "
-                "something else, such as a unit, or a comma that separates thousands or decimals (first in "
+                f"column {own.name!r} is taken as a category, though most of its cells hold a number or a date that is "
+                "not read as one: with a unit, a month in letters or no day, with day and month in either order, or "
+                "with a comma that separates thousands or decimals (first in "
                 f"{reader.where(own.odd_row)}); {PLAINLY}",
             )
         if own.other_rows:
@@ -115,6 +116,17 @@ def _about_numbers(reader: TableReader, cells: Cells, numbers: Array, *, is_name
             f"column {cells.name!r} is taken as numbers, but they look like dates such as 20260131, between which "
             f"distances are wrong; use --kinds {cells.name}=date",
         )
+
+
+def about_zeros(cells: Sequence[Cells], named: Collection[str]) -> Iterator[Notice]:
+    """Columns of numbers with leading zeros, which may be codes; a user has said what those are that are `named`."""
+    for own in cells:
+        if own.has_zeros and own.kind == "number" and own.name not in named:
+            yield Notice(
+                "leading zeros",
+                f"column {own.name!r} is taken as numbers, though some have leading zeros, as codes do: 003 is 3. If "
+                f"they are codes, use --kinds {own.name}=category at every site",
+            )
 
 
 def about_missing(cells: Sequence[Cells]) -> Iterator[Notice]:

@@ -27,7 +27,7 @@ from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
 from kfed.site.frame_table import check_frame
 from kfed.site.kinds import agreed_columns, describe, encode_columns
-from kfed.site.notices import about_cells, about_levels, about_missing, about_reading
+from kfed.site.notices import about_cells, about_levels, about_missing, about_reading, about_zeros
 from kfed.site.npy_reader import NpyReader
 from kfed.site.owners import about_ids
 from kfed.site.reader import TableReader
@@ -160,6 +160,8 @@ def read_columns(
         with reader.separators_named():
             found = describe(features, where=table_name(path), **how)
         schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), [*notices, *found.notices]
+        kept = {column.name for column in found.columns}
+        notices += about_zeros([own for own in features if own.name in kept], known)
     else:
         notices += about_levels(features, schema)
     del features
