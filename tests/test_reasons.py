@@ -1,11 +1,15 @@
 """What is said of a table names the true reason, all that is wrong, and never a cell."""
 
+import gzip
+
 import numpy as np
 import pytest
 
-from kfed.errors import InvalidInputError
+import kfed
+from consoles import run
+from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.site import cluster_file, read_columns
-from kfed.wire import Column
+from kfed.wire import Column, DeviceMessage, FeatureSchema
 
 NUMBERS = np.random.default_rng(0).normal(size=(120, 2)).round(4)
 
@@ -92,3 +96,34 @@ def test_all_bad_cells_are_counted_at_once(write):
         cluster_file(write(age=[1, "", 3, ""], dose=["NA", 2, "NA", 3]), 1, "north", as_is=True)
     with pytest.raises(InvalidInputError, match=r"line 3\. Correct or clear that cell"):
         read_columns(write(age=["1", "x", "3"], dose=[1, 2, 3]))
+
+
+def test_all_columns_on_another_agreed_scale_are_named():
+    columns = [Column(name, shift=0.0, scale=1.0) for name in ("age", "dose", "weight")]
+    others = [columns[0], Column("dose", shift=0.0, scale=2.0), Column("weight", shift=3.0, scale=1.0)]
+    agreed, other = (FeatureSchema.of_columns(own, "agreed") for own in (columns, others))
+    with pytest.raises(FeatureMismatchError) as caught:
+        agreed.check_same(other, "north", "south")
+    assert str(caught.value) == (
+        "column 'dose' must have the same scale on all devices; it is 1.0 at north and 2.0 at south: use the same "
+        "schema at both. 'weight' differs, too"
+    )
+
+
+def test_warnings_of_an_estimator_point_at_the_line_that_fits():
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.warns(kfed.AggregationWarning) as caught:
+        kfed.KFed(random_state=0).fit(points, groups=np.repeat([0, 1, 2], 20))
+    assert {one.filename for one in caught} == {__file__}
+
+
+def test_a_compressed_table_is_called_like_the_same_table_that_is_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with gzip.open("north.csv.gz", "wt") as file:
+        file.writelines(["age,dose\n", *(f"{x},{y}\n" for x, y in NUMBERS.tolist())])
+    run("device", "north.csv.gz")
+    assert DeviceMessage.load("north.kfed").device_id == "north"
+    run("summarize", "north.csv.gz")
+    assert (tmp_path / "north.summary").exists()
+    run("aggregate", "north.kfed", "-k", "2")
+    run("label", "north.local", "--clusters", "clusters.kfed", "--refine", "north.csv.gz", "-o", "labels.csv")

@@ -21,6 +21,7 @@ from kfed.site import (
     agree,
     levels_that_differ,
     read_columns,
+    table_stem,
     units_that_differ,
     write_schema,
 )
@@ -49,7 +50,7 @@ def summarize(
     as_json: Json = False,
 ) -> None:
     """Write a summary for `kfed agree`: the levels of each column, and the number, mean and spread of its cells."""
-    path = Path(f"{data.stem}.summary") if output is None else output
+    path = Path(f"{table_stem(data)}.summary") if output is None else output
     claim([path], inputs=[data], force=force)
     how: dict[str, Any] = {"columns": columns, "exclude": exclude, "id_column": id_column}
     table = read_columns(data, min_cluster_size=min_cluster_size, kinds=kinds, sheet=sheet, **how)

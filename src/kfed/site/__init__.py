@@ -9,7 +9,7 @@ from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.ledger import Ledger, release_file
 from kfed.site.level_spelling import levels_that_differ
 from kfed.site.new_rows import LabelledRows, label_rows, on_agreed_scale
-from kfed.site.read import is_table_name, open_table, read_columns, read_table
+from kfed.site.read import is_table_name, open_table, read_columns, read_table, table_stem
 from kfed.site.rows_behind import check_same_rows
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
@@ -42,6 +42,7 @@ __all__ = [
     "read_table",
     "refine_file",
     "release_file",
+    "table_stem",
     "units_that_differ",
     "unscaled",
     "write_schema",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,18 @@ def is_table_name(path: str | os.PathLike[str]) -> bool:
     name = os.fspath(path).lower()
     plain = name.removesuffix(".gz").removesuffix(".zst")
     return plain.endswith(CSV_SUFFIXES) or name.endswith((*PARQUET_SUFFIXES, *FEATHER_SUFFIXES, ".xlsx", ".npy"))
+
+
+def table_stem(path: str | os.PathLike[str]) -> str:
+    """The name of a table without its endings: that of its site, by default.
+
+    Examples
+    --------
+    >>> table_stem("north.csv"), table_stem("data/north.csv.gz"), table_stem("north.2026.parquet")
+    ('north', 'north', 'north.2026')
+    """
+    own = Path(path)
+    return (own.with_suffix("") if own.suffix.lower() in (".gz", ".zst") else own).stem
 
 
 def table_name(path: Any) -> str:

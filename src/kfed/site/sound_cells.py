@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kfed._base.text import plural
+from kfed._base.text import plural, verb
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells
 from kfed.site.columns import ColumnChoice
@@ -32,7 +32,8 @@ def check_sound(reader: TableReader, columns: Sequence[Cells], where: str, *, is
     if not bad:
         return
     cells, rows = bad[0]
-    place, them = reader.where(rows[0]), "that cell" if _n_cells(bad) == 1 else "these cells"
+    place, n_bad = reader.where(rows[0]), _n_cells(bad)
+    it, them = verb(n_bad, "it", "them"), verb(n_bad, "that cell", "these cells")
     text = "" if is_agreed or cells.kind == "date" else f", or take the column as text: --kinds {cells.name}=category"
     if cells.kind == "number":
         fault = reader.fault_at(cells.name, rows[0])
@@ -43,7 +44,7 @@ def check_sound(reader: TableReader, columns: Sequence[Cells], where: str, *, is
     raise InvalidInputError(
         f"{where}: column {cells.name!r} must hold {WHAT[cells.kind]} in every row; {place} holds something else. "
         f"{_all_of(reader, bad)}"
-        f"{'Write it as the other sites do, or clear' if is_agreed else 'Correct or clear'} {them}{text}"
+        f"{f'Write {it} as the other sites do, or clear' if is_agreed else 'Correct or clear'} {them}{text}"
     )
 
 
