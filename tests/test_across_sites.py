@@ -373,7 +373,7 @@ def test_an_identifier_that_one_site_left_out_is_not_to_be_added(name):
 
 
 def test_advice_for_new_rows_fits_the_command(clusters, label):
-    with pytest.raises(kfed.InvalidInputError, match=r"Write it as the other sites do, or clear that cell$"):
+    with pytest.raises(kfed.InvalidInputError, match=r"Write them as the other sites do, or clear these cells$"):
         label(frame(8, smokers=("oui", "non")), clusters)
     with pytest.raises(kfed.InvalidInputError, match=r"this one has none, so there is nothing to send or to label$"):
         label(frame(8)[:0], clusters)
@@ -393,7 +393,7 @@ def test_days_without_hyphens_are_dates_where_that_is_said(clusters, label, tmp_
     assert told == message("d", frame(5))
     assert label(frame(5, dates="%Y%m%d"), clusters) == {}
     frame(5, dates="%Y%m99").to_csv(path, index=False)
-    with pytest.raises(kfed.InvalidInputError, match=r"must hold a date such as 2026-01-31 .* that cell$"):
+    with pytest.raises(kfed.InvalidInputError, match=r"must hold a date such as 2026-01-31 .* these cells$"):
         message("d", path, kinds={"admitted": "date"})
 
 

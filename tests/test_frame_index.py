@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kfed
-from kfed.site import cluster_file
+from kfed.site import cluster_file, label_rows
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -49,6 +49,26 @@ def test_predicted_labels_of_a_data_frame_have_its_index():
         assert labels.name == "cluster"
         assert np.array_equal(clusters.predict(VALUES), labels)
         assert type(clusters.predict(VALUES)) is type(clusters.predict(pl.from_pandas(FRAME))) is np.ndarray
+
+
+def test_labels_of_new_rows_have_the_index_of_their_frame():
+    kept = cluster_file(FRAME, 2, "north")
+    result = kfed.aggregate([kept.to_message()], 2)
+    found = label_rows(FRAME, result)
+    assert found.labels.index.equals(FRAME.index)
+    assert found.row_names == FRAME.index.tolist()
+    assert found.labels_csv().splitlines()[1].startswith("row 60,")
+    assert found.appended_csv().splitlines()[0] == "age,dose,cluster"
+    by_id = label_rows(FRAME.assign(person=range(60)), result, id_column="person")
+    assert by_id.row_names[:2] == ("0", "1")
+    assert by_id.labels.index.equals(FRAME.index)
+    assert type(label_rows(pl.from_pandas(FRAME), result).labels) is np.ndarray
+
+
+def test_an_estimator_gives_arrays_of_data_frames_as_scikit_learn_does():
+    model = kfed.KFed(2, random_state=0).fit(FRAME)
+    assert type(model.labels_) is type(model.predict(FRAME)) is np.ndarray
+    assert pd.Series(model.labels_, index=FRAME.index).index.equals(FRAME.index)
 
 
 @pytest.mark.parametrize("points", [VALUES, pl.from_pandas(FRAME)], ids=["array", "polars"])

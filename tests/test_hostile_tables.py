@@ -191,13 +191,20 @@ def test_a_column_of_one_value_is_said_also_with_a_schema(write, kind):
     path, schema = write(text_of(lambda _: 7)), FeatureSchema.of_columns(agreed, "agreed")
     for how in ({}, {"schema": schema}):
         told = [notice.text for notice in cluster_file(path, 2, "north", **how).notices if notice.code == "constant"]
-        assert told == ["column 'x' is the same in every row here and adds nothing to distances"]
+        assert told == [
+            "column 'x' is the same in every row here and adds nothing to distances between rows of this site"
+        ]
 
 
 @pytest.mark.parametrize("text", [",,,\n,,,\n", "  ;  \n ; \n", " \n\n", ""])
 @pytest.mark.parametrize("header", [None, False])
 def test_a_file_of_separators_alone_is_empty(write, text, header):
     assert "a table must have at least one row; this file is empty" in said(write(text), header=header)
+
+
+@pytest.mark.parametrize("text", ["a,b", "a,b\n", "a;b"])
+def test_a_line_of_names_without_any_row_is_refused_with_or_without_its_end(write, text):
+    assert "a table must have at least one row; this one has none" in said(write(text))
 
 
 def test_a_table_of_empty_cells_is_refused_by_name(write):

@@ -1,5 +1,6 @@
 """`kfed inspect` of an aggregation names all that it holds of what devices sent."""
 
+import json
 from importlib.resources import files
 
 import numpy as np
@@ -57,3 +58,26 @@ def test_the_promise_of_private_devices_is_named(tmp_path):
     privacy = kfed.Privacy(epsilon=2.0, delta=1e-6, radius=2.0)
     sent = [kfed.cluster_device(points, 2, privacy=privacy).to_message(name) for name in "ab"]
     assert "the promise of privacy of 2 devices, with epsilon up to 2" in inspected(tmp_path, sent)
+
+
+def test_an_answer_and_a_model_name_columns_levels_and_the_scale_of_all_rows(tmp_path):
+    sent = [cluster_file(table(seed), None, f"site {seed}").to_message() for seed in range(3)]
+    result = kfed.aggregate(sent, 2)
+    result.identity("site 0").save(tmp_path / "site.identity")
+    kfed.ClusterModel.of(result).save(tmp_path / "model.kfed")
+    for name in ("site.identity", "model.kfed"):
+        text = " ".join(run("inspect", tmp_path / name).split())
+        assert "what the columns are: age, ward (category: A, B)" in text
+        assert "the mean and the spread of each column over the rows of all devices" in text
+        facts = json.loads(run("inspect", tmp_path / name, "--json"))
+        assert facts["feature_names"] == ["age", "ward=A", "ward=B"]
+        assert facts["scale"]["shift"][0] == pytest.approx(50, abs=5)
+        assert facts["schema"]["columns"][1]["levels"] == ["A", "B"]
+
+
+def test_an_answer_of_plain_numbers_has_no_scale_to_name(tmp_path):
+    points = np.random.default_rng(0).normal(size=(80, 4))
+    result = kfed.aggregate([kfed.cluster_device(points, 2, random_state=0).to_message("a")], 2)
+    result.identity("a").save(tmp_path / "a.identity")
+    assert "spread of each column" not in run("inspect", tmp_path / "a.identity")
+    assert json.loads(run("inspect", tmp_path / "a.identity", "--json"))["scale"] is None

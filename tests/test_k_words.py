@@ -65,6 +65,12 @@ def test_each_level_has_its_words_and_no_other(level):
     assert compared.finding == found.k_choice.finding
 
 
+def test_a_number_just_below_a_standard_is_not_rounded_to_it():
+    compared = clusters_of("stands out").k_choice.comparison
+    near = replace(compared, weakest=np.full_like(compared.weakest, 0.8996))
+    assert ComparisonWords(near).doubt.startswith("weakest cluster 0.8996 is below 0.9")
+
+
 def said_of(found):
     """Everything that is said of clusters, anywhere."""
     judged = diagnose(found)

@@ -183,9 +183,10 @@ def test_what_contradicts_the_schema_is_refused_in_one_sentence_and_what_repeats
         ("--columns", "age,dose"),
         ("--as-is",),
         ("--kinds", "age=category"),
+        ("--missing", "drop"),
     ):
         refused = " ".join(join(url, "north", option, *value, "--no-wait", code=1).split())
-        assert f"fixes columns, kinds and scale; leave out {option}" in refused
+        assert f"fixes columns, kinds, scale and missing cells; leave out {option}" in refused
     assert not Path("north.ticket").exists()
     join(url, "north", "--schema", "schema.json", "--columns", "ward,age,dose", "--no-wait")
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable
 
 from kfed._base.checks import MAX_VALUE
 
-ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", ".", "-", "--", "?", "missing"])
+ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "<na>", ".", "-", "--", "?", "missing"])
 """A cell that holds one of these, in any case, is missing, whatever its column holds; but see `absent_among`."""
 
-MISSING_WORDS = ABSENT_WORDS | {"none", "nil"}
+MISSING_WORDS = ABSENT_WORDS | {"none", "nil", "nat"}
 """Cells that say that there is nothing, in any case. Those added here, and censored numbers such as "<5", say so among
 numbers, flags and dates alone: among words, "none" or "<18" is a level like others."""
 

@@ -15,20 +15,24 @@ LAST_DAY = date.max.toordinal() - _EPOCH
 """The end of the year 9999: a larger number counts no days since 1970."""
 
 _COMPACT = re.compile(r"(19|20)\d{6}")
-_DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
-_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
+_TIME = r"(?:[ T]+(\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?))?"
+_DOTTED = re.compile(rf"(\d{{1,2}})\.(\d{{1,2}})\.(\d{{4}}){_TIME}")
+_SLASHED = re.compile(rf"(\d{{1,2}})/(\d{{1,2}})/(\d{{4}}){_TIME}")
+_YEAR_FIRST = re.compile(rf"(\d{{4}})/(\d{{1,2}})/(\d{{1,2}}){_TIME}")
 
 
 def day_in(word: str) -> float:
-    """Days since 1970 of a date such as 2026-01-31, with or without a time, or 31.01.2026; NaN of anything else.
+    """Days since 1970 of 2026-01-31, 2026/01/31 or 31.01.2026, with or without a time; NaN of anything else.
 
     Examples
     --------
     >>> day_in("1970-01-31"), day_in("31.01.1970"), day_in("1970-01-31T12:00"), day_in("31/01/1970")
     (30.0, 30.0, 30.5, nan)
+    >>> day_in("1970/1/31"), day_in("31.01.1970 6:00")
+    (30.0, 30.25)
     """
     day = _iso_day(word)
-    day = _dotted_day(word) if day is None else day
+    day = _other_day(word) if day is None else day
     return math.nan if day is None else day
 
 
@@ -82,9 +86,12 @@ def _iso_day(word: str) -> float | None:
     return moment.toordinal() - _EPOCH + seconds / 86400
 
 
-def _dotted_day(word: str) -> float | None:
-    found = _DOTTED.fullmatch(word)
-    try:
-        return None if found is None else float(date(*map(int, found.group(3, 2, 1))).toordinal() - _EPOCH)
-    except ValueError:
+def _other_day(word: str) -> float | None:
+    """The day of a date with dots, or with slashes after the year."""
+    dotted, year_first = _DOTTED.fullmatch(word), _YEAR_FIRST.fullmatch(word)
+    found = dotted or year_first
+    if found is None:
         return None
+    year, month, day = found.group(3, 2, 1) if dotted else found.group(1, 2, 3)
+    hour, _, rest = (found.group(4) or "0:00").partition(":")
+    return _iso_day(f"{year}-{month:0>2}-{day:0>2}T{hour:0>2}:{rest}")

@@ -10,7 +10,7 @@ from kfed._base.text import quoted, verb
 from kfed.cli._options import SiteOptions
 from kfed.cli._terminal import note, plural
 from kfed.errors import InvalidInputError
-from kfed.site import LocalFile, open_table, read_schema
+from kfed.site import LocalFile, check_agreed, open_table, read_schema
 from kfed.wire import FeatureSchema, respelled
 
 MOST_NAMED = 20
@@ -19,24 +19,11 @@ MOST_NAMED = 20
 def by_schema_of(federation: str, agreed: FeatureSchema, site: SiteOptions) -> SiteOptions:
     """The options of a site with the schema of its federation. Raises `InvalidInputError` if they say otherwise."""
     names = [column.name for column in agreed.columns or ()]
-    for option, contradicts in {
-        "--schema": site.schema is not None and _differs(agreed, site.schema),
-        "--scale": site.scale is not None and _differs(agreed, site.scale),
-        "--columns": site.columns is not None and sorted(site.columns) != sorted(names),
-        "--as-is": site.as_is is True,
-        "--kinds": site.kinds is not None,
-    }.items():
-        if contradicts:
-            raise InvalidInputError(
-                f"the schema of federation {federation} fixes columns, kinds and scale; leave out {option}"
-            )
+    said = {"schema": site.schema, "scale": site.scale, "columns": site.columns, "as_is": site.as_is}
+    check_agreed(agreed, f"the schema of federation {federation}", kinds=site.kinds, missing=site.missing, **said)
     scale = "on an agreed scale" if agreed.scaling == "agreed" else "each with its spread"
     note(f"by the schema of {federation}: {plural(len(names), 'column')} {scale}: {quoted(names, MOST_NAMED)}")
     return replace(site, schema=agreed, scale=None, columns=None, as_is=None)
-
-
-def _differs(agreed: FeatureSchema, path: Path) -> bool:
-    return read_schema(path) != agreed
 
 
 def by_columns_of(federation: str, names: Sequence[str], site: SiteOptions, data: Path, *, as_is: bool) -> SiteOptions:

@@ -12,11 +12,11 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.text import listed
 from kfed.cli._privacy import NOT_PROMISED, cost_of, cost_text, in_a_sentence
-from kfed.cli._sent_in_words import DEVIATION, sent_in_words
+from kfed.cli._sent_in_words import DEVIATION, columns_in_words, scale_facts, sent_in_words
 from kfed.cli._terminal import plural, printable
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile
-from kfed.wire import Column, DeviceMessage, FeatureSchema, Identity, Promise
+from kfed.wire import DeviceMessage, FeatureSchema, Identity, Promise
 
 FEW_ROWS = 5
 
@@ -115,10 +115,7 @@ def _private(found: Description, message: DeviceMessage, promise: Promise) -> De
 def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
     """What a message says of its columns."""
     details = message.details
-    if message.schema.columns is not None:
-        yield f"what the columns are: {_listed(tuple(map(_column_in_words, message.schema.columns)))}"
-    elif message.feature_names is not None:
-        yield f"the names of the columns: {_listed(message.feature_names)}"
+    yield from columns_in_words(message.schema)
     if details is None:
         return
     if details.observed is not None and details.squares is not None:
@@ -138,12 +135,6 @@ def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
         yield f"the shared cluster of each group ({plural(len(details.cluster_ids), 'group')}): a second message"
     if details.n_left_out:
         yield f"how many rows are in none of these groups: {details.n_left_out:,}"
-
-
-def _column_in_words(column: Column) -> str:
-    if column.kind == "number":
-        return column.name
-    return f"{column.name} ({column.kind}{': ' + ', '.join(column.levels) if column.levels else ''})"
 
 
 @description_of.register
@@ -192,10 +183,11 @@ def _(identity: Identity) -> Description:
             f"the shared cluster of each group that it sent ({plural(len(identity), 'group')})",
             f"{_centers(identity.cluster_centers[identity.shown])}, those of the shared clusters",
             *([] if identity.cluster_shares is None else ["about which share of all rows each of these clusters has"]),
+            *columns_in_words(identity.schema, identity.scale),
         ],
         [
             "any row",
-            "names or counts of other devices",
+            "names or counts of other devices, or which of them has a level",
             "their centers, except where a cluster comes from one device alone",
             *_not_shown(identity),
         ],
@@ -208,6 +200,7 @@ def _(identity: Identity) -> Description:
             "cluster_ids": identity.cluster_ids.tolist(),
             "cluster_shares": None if identity.cluster_shares is None else identity.cluster_shares.tolist(),
             "shown": identity.shown.tolist(),
+            **scale_facts(identity.schema, identity.scale),
         },
         identity.cluster_centers,
         None if identity.schema is None else identity.schema.names,
@@ -222,21 +215,20 @@ def _not_shown(identity: Identity) -> list[str]:
 
 @description_of.register
 def _(model: ClusterModel) -> Description:
-    columns = [f"the names of the columns: {_listed(names)}"] if (names := model.schema.names) else []
     holds = [f"{_centers(model.cluster_centers)}, those of the shared clusters", "how many rows each has"]
     return Description(
         f"a model of {plural(model.n_clusters, 'cluster')}, for labelling rows",
-        holds + columns,
+        [*holds, *columns_in_words(model.schema, model.scale)],
         ["any row", "names, counts or centers of devices, except where a cluster comes from one device alone"],
         [],
         {
             "kind": "model",
             "n_clusters": model.n_clusters,
             "cluster_sizes": model.cluster_sizes.tolist(),
-            "feature_names": names,
+            **scale_facts(model.schema, model.scale),
         },
         model.cluster_centers,
-        names,
+        model.schema.names,
         _dates(model.schema),
     )
 

@@ -19,7 +19,7 @@ from kfed.cli._terminal import flag, number_or_auto, option
 from kfed.device import Privacy
 from kfed.errors import InvalidInputError
 from kfed.server import RULES, rule_name
-from kfed.site import MIN_TABLE_CLUSTER_SIZE, Ledger, LocalFile, read_schema
+from kfed.site import MIN_TABLE_CLUSTER_SIZE, Ledger, LocalFile, read_schema, table_stem
 from kfed.wire import FeatureSchema, load
 
 TABLE_HELP = "The rows of this site: .csv (also .gz, .zst), .parquet, .feather, .xlsx or .npy."
@@ -214,7 +214,7 @@ class SiteOptions:
 
     def name(self, data: Path) -> str:
         """The name of the site whose table this is."""
-        return data.stem if self.device_id is None else self.device_id
+        return table_stem(data) if self.device_id is None else self.device_id
 
     def released_before(self, data: Path, kept_file: Path) -> LocalFile | None:
         """The local file of an earlier private release of this table, if its promise was the same as now."""

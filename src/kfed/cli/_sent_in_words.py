@@ -1,14 +1,15 @@
-"""What an aggregation holds of the messages that devices sent, in plain words."""
+"""What files hold of what devices sent, in plain words: their messages, their columns and the scale of all rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from kfed._base.text import listed
 from kfed.cli._terminal import plural, printable
-from kfed.wire import Column, Details, MessageBatch
+from kfed.wire import Column, CommonScale, Details, FeatureSchema, MessageBatch
 
 DEVIATION = "one number, the largest singular value or up to 4 % above it"
 
@@ -24,6 +25,34 @@ def sent_in_words(messages: MessageBatch) -> Iterator[str]:
         yield f"the levels of categories that devices named: {listed(levels, limit=20)}"
     details = () if messages.details is None else messages.details.messages
     yield from _details_in_words([message.details for message in details if message.details is not None])
+
+
+def columns_in_words(schema: FeatureSchema | None, scale: CommonScale | None = None) -> Iterator[str]:
+    """What is said of columns: their names, kinds and levels, and the scale on which distances are measured."""
+    if schema is not None and schema.columns is not None:
+        columns = [printable(_column_in_words(column)) for column in schema.columns]
+        yield f"what the columns are: {listed(columns, limit=20)}"
+    elif schema is not None and schema.names is not None:
+        yield f"the names of the columns: {listed(list(map(printable, schema.names)), limit=20)}"
+    if scale is not None:
+        yield "the mean and the spread of each column over the rows of all devices"
+    elif schema is not None and schema.scaling == "agreed":
+        yield "the shift and the scale of each column that all sites agreed on"
+
+
+def scale_facts(schema: FeatureSchema | None, scale: CommonScale | None) -> dict[str, Any]:
+    """The names of features, the schema and the scale, for `--json`."""
+    return {
+        "feature_names": None if schema is None else schema.names,
+        "schema": None if schema is None else schema.facts(),
+        "scale": None if scale is None else {"shift": scale.shift.tolist(), "scale": scale.scale.tolist()},
+    }
+
+
+def _column_in_words(column: Column) -> str:
+    if column.kind == "number":
+        return column.name
+    return f"{column.name} ({column.kind}{': ' + ', '.join(column.levels) if column.levels else ''})"
 
 
 def _details_in_words(said: list[Details]) -> Iterator[str]:

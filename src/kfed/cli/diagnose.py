@@ -20,7 +20,7 @@ from kfed.insight import Diagnosis, diagnose_data
 from kfed.insight import diagnose as diagnose_aggregation
 from kfed.separation import separation_report
 from kfed.server import Aggregation
-from kfed.site import Table, open_table, read_column, read_table
+from kfed.site import Table, open_table, read_column, read_table, table_stem
 from kfed.wire import load
 
 
@@ -119,7 +119,7 @@ def _of_data(
             raise FeatureMismatchError(f"{path}: the columns must be those of {data[0]}; got {quoted(rows.names)}")
     target = np.concatenate([_labels(*each) for each in zip(labels, tables, data, strict=True)])
     target = target.astype(int) if all(map(str.isdecimal, target)) else target
-    stems = [path.stem for path in data]
+    stems = [table_stem(path) for path in data]
     names = list(map(printable, stems if len(set(stems)) == len(data) else map(str, data)))
     devices = np.repeat(names, list(map(len, tables))) if named is None else np.array(named)
     points = np.concatenate([rows.values for rows in tables])

@@ -20,7 +20,7 @@ from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOption
 from kfed.cli._second import send_second
 from kfed.cli._terminal import Force, Json, claim, flag, note, option, print_json, say
 from kfed.errors import InvalidInputError
-from kfed.site import LocalFile, cluster_file, release_file
+from kfed.site import LocalFile, cluster_file, release_file, table_stem
 from kfed.wire import Identity, Notice
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def join(
     """
     from kfed.coordinator.client import DeviceClient, Ticket
 
-    ticket_path = Path(f"{data.stem}.ticket") if ticket_file is None else ticket_file
+    ticket_path = Path(f"{table_stem(data)}.ticket") if ticket_file is None else ticket_file
     local_path = ticket_path.with_suffix(".local")
     if wait and output is None:
         raise InvalidInputError("waiting for the labels needs a file for them: add -o FILE, or --no-wait")

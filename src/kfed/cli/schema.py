@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,17 @@ from kfed.cli._app import app
 from kfed.cli._options import TABLE_HELP, Exclude, Kinds, Sheet, split_names
 from kfed.cli._terminal import Force, Json, claim, option, plural, print_json, say
 from kfed.device import POOLED
-from kfed.site import MIN_TABLE_CLUSTER_SIZE, TableSummary, agree, read_columns, units_that_differ, write_schema
+from kfed.errors import InvalidInputError
+from kfed.site import (
+    MIN_TABLE_CLUSTER_SIZE,
+    TableSummary,
+    agree,
+    levels_that_differ,
+    read_columns,
+    table_stem,
+    units_that_differ,
+    write_schema,
+)
 from kfed.wire import Notice
 
 
@@ -39,7 +50,7 @@ def summarize(
     as_json: Json = False,
 ) -> None:
     """Write a summary for `kfed agree`: the levels of each column, and the number, mean and spread of its cells."""
-    path = Path(f"{data.stem}.summary") if output is None else output
+    path = Path(f"{table_stem(data)}.summary") if output is None else output
     claim([path], inputs=[data], force=force)
     how: dict[str, Any] = {"columns": columns, "exclude": exclude, "id_column": id_column}
     table = read_columns(data, min_cluster_size=min_cluster_size, kinds=kinds, sheet=sheet, **how)
@@ -72,14 +83,23 @@ def agree_on_schema(
 ) -> None:
     """Combine site summaries into one schema: the columns, all levels, and one scale."""
     claim([output], inputs=files, force=force)
-    summaries = {path.stem: TableSummary.load(path) for path in files}
-    schema, notices = agree(summaries), units_that_differ(summaries)
+    summaries = {name: TableSummary.load(path) for name, path in _sites(files).items()}
+    schema, notices = agree(summaries), [*units_that_differ(summaries), *levels_that_differ(summaries)]
     write_schema(output, schema, overwrite=force)
     facts: dict[str, Any] = {"schema": str(output), "fingerprint": schema.fingerprint, "n_features": schema.n_features}
     facts["warnings"] = [notice._asdict() for notice in notices]
     text = f"{plural(len(schema.columns or ()), 'column')} of {plural(len(files), 'site')}, on one scale"
     wrote = f"  wrote  {escape(str(output))}  (for `kfed device --schema`)"
     print_json(facts) if as_json else say(text, wrote, *_notes(notices))
+
+
+def _sites(files: Sequence[Path]) -> dict[str, Path]:
+    """Files by the names of their sites: with their folders, where files of two sites are called the same."""
+    several = [path for path, count in Counter(path.resolve() for path in files).items() if count > 1]
+    if several:
+        raise InvalidInputError(f"{several[0]}: each summary must be given once; this one is given twice")
+    are_distinct = len({path.stem for path in files}) == len(files)
+    return {path.stem if are_distinct else str(path.with_suffix("")): path for path in files}
 
 
 def _notes(notices: Iterable[Notice]) -> list[str]:

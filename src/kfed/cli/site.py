@@ -19,7 +19,7 @@ from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._terminal import Force, Json, about, claim, flag, note, option, plural, print_json, printable, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel, late_advice
-from kfed.site import Ledger, LocalFile, cluster_file, is_table_name, label_rows, release_file
+from kfed.site import Ledger, LocalFile, cluster_file, is_table_name, label_rows, release_file, table_stem
 from kfed.wire import Identity, load
 
 RefineScale = Annotated[
@@ -50,7 +50,7 @@ def device(
     The message (.kfed) holds the mean, the size and the spread of groups of rows. Unless --min-cluster-size is 1, it
     contains no single row. The local file (.local) stays here: it labels the rows when the answer comes.
     """
-    message_path = Path(f"{data.stem}.kfed") if output is None else output
+    message_path = Path(f"{table_stem(data)}.kfed") if output is None else output
     local_path = message_path.with_name(f"{message_path.name.removesuffix('.kfed')}.local")
     claim([message_path, local_path], inputs=[data] if site.scale is None else [data, site.scale], force=force)
     how = site.how(data)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
+from kfed._base.callers import level_outside
 from kfed._base.context import true_within
 from kfed._base.text import plural
 from kfed.device.clustering import LocalClustering
@@ -30,7 +31,7 @@ def warn_unless_converged(found: Sequence[LocalClustering], max_iterations: int)
     if n_unsettled and not _CALLER_TELLS.get():
         who = "this device" if len(found) == 1 else f"{n_unsettled:,} of {plural(len(found), 'device')}"
         words = f"{who} stopped at max_iterations={max_iterations} before converging: increase max_iterations"
-        warnings.warn(_kind_of_warning()(words, "not converged"), stacklevel=3)
+        warnings.warn(_kind_of_warning()(words, "not converged"), stacklevel=level_outside())
 
 
 def _kind_of_warning() -> type[KFedWarning]:

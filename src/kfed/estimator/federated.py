@@ -71,7 +71,7 @@ class KFed(NearestCenter):
     labels_ : array of int, shape (n_rows,)
         The induced clustering: each row goes where the server put the center of its local cluster, or with summaries
         to the nearest cluster that its device is likely to hold. In the order of `X`, table by table if it is a list.
-        Of a data frame, too, labels are an array, whatever ``set_output`` says; `aggregation_.predict` keeps the index.
+        Always an array, as in scikit-learn; with an index it is ``pd.Series(model.labels_, index=X.index)``.
     inertia_ : float
         Sum of squared distances of the rows to the centers of their labels, times their weights. It can be
         more than ``-score(X)``: the induced label is not always that of the nearest center.

@@ -61,6 +61,8 @@ class NearestCenter(
         Returns
         -------
         array of int, shape (n_rows,)
+            An array of a data frame, too, as in scikit-learn, whatever ``set_output`` says. To keep the index, use
+            ``pd.Series(model.predict(X), index=X.index)``; `Aggregation.predict` keeps it itself.
 
         Warns
         -----

@@ -16,7 +16,7 @@ from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
 from kfed.server.k_words import ComparisonWords
 from kfed.server.left_out import BY_DEVICE, rows_left_out
-from kfed.server.level_advice import IN_ONE_WAY, new_level_advice
+from kfed.server.level_advice import IN_ONE_WAY, level_differences, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
 from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_k_choice, plot_traversal
@@ -69,6 +69,7 @@ __all__ = [
     "find_k",
     "gaps_between",
     "late_advice",
+    "level_differences",
     "misfits",
     "nearest_pair",
     "new_level_advice",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kfed._base import checks
+from kfed._base.callers import level_outside
 from kfed._base.files import reason_of
 from kfed.errors import AggregationWarning, DuplicateDeviceError, InvalidInputError, MessageError
 from kfed.server.aggregation import Aggregation, aggregate_batch
@@ -171,7 +172,8 @@ def aggregate(
     result = aggregate_batch(batch, n_clusters, rule, first_device, n_jobs, _min_devices(min_devices))
     if result.notices:
         codes = ", ".join(notice.code for notice in result.notices)
-        warnings.warn(AggregationWarning("; ".join(notice.text for notice in result.notices), codes), stacklevel=2)
+        text = "; ".join(notice.text for notice in result.notices)
+        warnings.warn(AggregationWarning(text, codes), stacklevel=level_outside())
     return result
 
 

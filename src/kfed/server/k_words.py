@@ -96,7 +96,8 @@ class ComparisonWords:
             return found.doubt
         at = place_of(found.recommended, found)
         agreement, weakest = float(found.stability[at, 0]), float(found.weakest[at])
-        below = f"weakest cluster {weakest:.2f}" if weakest < agreement else f"agreement {agreement:.2f}"
+        lower, which = (weakest, "weakest cluster") if weakest < agreement else (agreement, "agreement")
+        below = f"{which} {_beside(lower, SURE)}"
         return "; ".join(filter(None, [f"{below} is below {SURE:g}", found.doubt]))
 
     @property
@@ -165,14 +166,28 @@ def _why_none(found: KComparison) -> str:
     if not are_clearer(found)[may_be].any():
         return (
             "no k is clearly better than one group without any clusters inside: the silhouette is at most "
-            f"{max(above_one_cloud(found)[may_be].max(), 0):.3f} higher, and {ABOVE_ONE_CLOUD:g} would be clear"
+            f"{_beside(max(above_one_cloud(found)[may_be].max(), 0), ABOVE_ONE_CLOUD, 3)} higher, and "
+            f"{ABOVE_ONE_CLOUD:g} would be clear"
         )
     at = place_of(found.best, found)
     return (
         "no k that is clearer than one group without any clusters inside has stable clusters when devices are "
-        f"resampled; best is k = {found.best} (agreement {found.stability[at, 0]:.2f}, weakest cluster "
-        f"{found.weakest[at]:.2f}; {STABLE:g} would be stable)"
+        f"resampled; best is k = {found.best} (agreement {_beside(found.stability[at, 0], STABLE)}, weakest "
+        f"cluster {_beside(found.weakest[at], STABLE)}; {STABLE:g} would be stable)"
     )
+
+
+def _beside(value: float, limit: float, digits: int = 2) -> str:
+    """A number in as many digits as show that it is below a limit, if it is.
+
+    Examples
+    --------
+    >>> _beside(0.7996, 0.8), _beside(0.74, 0.8), _beside(0.8, 0.8)
+    ('0.7996', '0.74', '0.80')
+    """
+    while value < limit <= float(f"{value:.{digits}f}") and digits < 17:
+        digits += 1
+    return f"{value:.{digits}f}"
 
 
 def _table_rows(found: KComparison) -> Iterator[tuple[str, ...]]:

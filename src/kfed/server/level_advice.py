@@ -31,6 +31,17 @@ def level_advice(messages: Iterable[DeviceMessage]) -> Iterator[Notice]:
     for message in messages:
         for name, levels in _categories(message):
             by_column[name][message.device_id] = levels
+    yield from level_differences(by_column)
+
+
+def level_differences(by_column: Mapping[str, Levels]) -> Iterator[Notice]:
+    """Like `level_advice`, of the levels of each column by device.
+
+    Examples
+    --------
+    >>> [notice.code for notice in level_differences({"sex": {"north": frozenset("mf"), "south": frozenset("MF")}})]
+    ['spelling']
+    """
     for name, found in by_column.items():
         yield from _spelled_apart(name, found)
         yield from _not_shared(name, found)

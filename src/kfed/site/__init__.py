@@ -4,10 +4,12 @@
 labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
+from kfed.site.agreed_options import check_agreed
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.ledger import Ledger, release_file
+from kfed.site.level_spelling import levels_that_differ
 from kfed.site.new_rows import LabelledRows, label_rows, on_agreed_scale
-from kfed.site.read import is_table_name, open_table, read_columns, read_table
+from kfed.site.read import is_table_name, open_table, read_columns, read_table, table_stem
 from kfed.site.rows_behind import check_same_rows
 from kfed.site.scale import read_scale, unscaled
 from kfed.site.schema_file import read_schema, write_schema
@@ -24,11 +26,13 @@ __all__ = [
     "Table",
     "TableSummary",
     "agree",
+    "check_agreed",
     "check_same_rows",
     "cluster_file",
     "cluster_table",
     "is_table_name",
     "label_rows",
+    "levels_that_differ",
     "on_agreed_scale",
     "open_table",
     "read_column",
@@ -38,6 +42,7 @@ __all__ = [
     "read_table",
     "refine_file",
     "release_file",
+    "table_stem",
     "units_that_differ",
     "unscaled",
     "write_schema",

@@ -104,7 +104,7 @@ def _number_cells(name: str, column: Any) -> Cells:
     """Numbers; one beyond what a message may hold is a fault, and NaN is a missing cell."""
     numbers = _floats(column)
     bad = np.abs(numbers) > np.float64(MAX_VALUE)
-    return Cells(name, "number", numbers, bad_row=int(bad.argmax()) if bad.any() else None)
+    return Cells(name, "number", numbers, bad_rows=tuple(np.flatnonzero(bad).tolist()))
 
 
 def _floats(column: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -23,9 +23,21 @@ MANY_WORDS = 1000
 _NUMBER = r"(?:\d*[.,]?\d+|\d{1,3}(?:[,.' \u00a0\u202f]\d{3})+(?:[.,]\d+)?)"
 _UNIT = r"(?:[mkcdnuµ][glm]|m?mol|mmhg|bpm|k?cal|kj|min|ms|yrs?)(?:/\w+)?"
 _DAY = r"(?:\d{1,2}([/.-])\d{1,2}\1(?:\d\d){1,2}|\d{4}([/.-])\d{1,2}\2\d{1,2})"
-_ODD = re.compile(rf"{_DAY}(?:\s.*)?|[-+]?[$€£¥]?\s?{_NUMBER}(?:\s?[%$€£¥]|\s+\S{{1,10}}|{_UNIT})?", re.IGNORECASE)
-"""Dates that could be read in two ways or are on no calendar; numbers with a comma between commas, separators of
-thousands, a sign for percent or money, or a unit. Not codes such as 3a."""
+_NAMED = (
+    r"(?:jan(?:uary?)?|feb(?:ruary?)?|mar(?:ch)?|märz?|apr(?:il)?|ma[yi]|jun[ei]?|jul[yi]?|aug(?:ust)?|"
+    r"sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)\.?"
+)
+_YEAR = r"(?:19|20)\d\d"
+_IN_LETTERS = rf"\d{{1,2}}[\s.-]*{_NAMED}[\s,-]*(?:{_YEAR}|\d\d)|{_NAMED}\s*\d{{1,2}},?\s+{_YEAR}|{_NAMED}[\s-]+{_YEAR}"
+_MONTH = rf"{_YEAR}[-/](?:0?[1-9]|1[0-2])|(?:0?[1-9]|1[0-2])[-/]{_YEAR}"
+_ODD = re.compile(
+    rf"(?:{_DAY}|{_IN_LETTERS}|{_MONTH})(?:\s.*)?|[-+]?[$€£¥]?\s?{_NUMBER}(?:\s?[%$€£¥]|\s+\S{{1,10}}|{_UNIT})?",
+    re.IGNORECASE,
+)
+"""Dates that could be read in two ways, are on no calendar, lack a day or have a month in letters; numbers with a comma
+between commas, separators of thousands, a sign for percent or money, or a unit. Not codes such as 3a or MAR0012."""
+
+_ZEROS = re.compile(r"0\d+")
 
 _TIME = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?(\s?[ap]\.?m\.?)?", re.IGNORECASE)
 
@@ -43,17 +55,19 @@ class Cells:
     codes : array of int, shape (n_rows,) or None
         Position of each text in `texts`; -1 where a cell is missing.
     texts : tuple of str
-    bad_row : int or None
-        The first row whose cell is not missing and not of the kind that the column must have.
+    bad_rows : tuple of int
+        Rows whose cell is not missing and not of the kind that the column must have.
     odd_row : int or None
         The first row of a column of text that holds a number or a date in a way in which it cannot be read, such as
-        "3 mg" or "1/2/2026", if most of its cells hold such.
+        "3 mg", "1/2/2026", "2026-01" or "31 Jan 2026", if most of its cells hold such.
     other_rows : tuple of int
         Rows of a column of flags that say neither yes nor no, and count as missing.
     in_doubt : {".", ",", ""}
         The sign in a column of numbers that could separate thousands or decimals.
     are_thousands : bool
         How that sign was read.
+    has_zeros : bool
+        Whether a cell of a column of numbers was written with leading zeros, as codes are.
     are_times : bool
         Whether all cells of a column of text are times of day.
     """
@@ -63,11 +77,12 @@ class Cells:
     numbers: Array | None = None
     codes: Array | None = None
     texts: tuple[str, ...] = ()
-    bad_row: int | None = None
+    bad_rows: tuple[int, ...] = ()
     odd_row: int | None = None
     other_rows: tuple[int, ...] = ()
     in_doubt: str = ""
     are_thousands: bool = False
+    has_zeros: bool = False
     are_times: bool = False
 
     @property
@@ -109,7 +124,7 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     signs : Signs
         What separates decimals in the table.
     kind : {"number", "flag", "date"}, optional
-        What it must hold; then `bad_row` is the first row that does not.
+        What it must hold; then `bad_rows` are those that do not.
 
     Examples
     --------
@@ -132,7 +147,8 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     are_numbers = not is_missing.all() and _share(is_number, is_missing, codes) >= 0.5
     if kind == "number" or (kind is None and are_numbers):
         found = _numbers(name, "number", numbers, is_number | is_missing, codes)
-        return replace(found, in_doubt=read.in_doubt, are_thousands=bool(read.thousands))
+        zeros = has_leading_zero(known)
+        return replace(found, in_doubt=read.in_doubt, are_thousands=bool(read.thousands), has_zeros=zeros)
     if kind is not None:
         values = np.array(_FORCED[kind](words), float)
         return _numbers(name, kind, values, ~np.isnan(values) | is_missing, codes)
@@ -151,6 +167,17 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     if is_odd.any() and _share(is_odd | is_number, is_missing, codes) >= 0.5:
         return replace(found, odd_row=int(((codes >= 0) & np.append(is_odd, False)[codes]).argmax()))
     return found
+
+
+def has_leading_zero(words: Iterable[str]) -> bool:
+    """Whether a word is a whole number with zeros before it, as a code is.
+
+    Examples
+    --------
+    >>> has_leading_zero(["12", "003"]), has_leading_zero(["0", "0.5", "-1"])
+    (True, False)
+    """
+    return any(map(_ZEROS.fullmatch, words))
 
 
 def from_levels(name: str, texts: Sequence[str], levels: Sequence[str] = ()) -> Cells:
@@ -204,7 +231,7 @@ def _counted(words: Sequence[str], is_missing: Array, codes: Array) -> dict[str,
 
 def _numbers(name: str, kind: str, numbers: Array, is_sound: Array, codes: Array) -> Cells:
     bad = (codes >= 0) & ~np.append(is_sound, True)[codes]
-    return Cells(name, kind, _taken(numbers, codes), bad_row=int(bad.argmax()) if bad.any() else None)
+    return Cells(name, kind, _taken(numbers, codes), bad_rows=tuple(np.flatnonzero(bad).tolist()))
 
 
 def _taken(values: Array, codes: Array) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -38,6 +40,20 @@ def taken_as_is(path: Any, header: bool | None, sheet: str | None) -> tuple[bool
         "scale: if columns have units of their own, use --by-column (as_is=False in Python) at every site"
     )
     return True, [Notice("as it is", text)]
+
+
+@contextmanager
+def by_column_advised(wide: Sequence[Notice]) -> Iterator[None]:
+    """Add to an error that --by-column takes text and missing cells, if numbers are taken as they are by default."""
+    try:
+        yield
+    except InvalidInputError as error:
+        if not wide:
+            raise
+        raise InvalidInputError(
+            f"{error}. Or use --by-column (as_is=False in Python) at every site, which takes text and missing cells: "
+            f"by default, a table of more than {MOST_SPREADS} columns must hold numbers alone"
+        ) from error
 
 
 def clustered(

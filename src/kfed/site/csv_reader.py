@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TextIO
 
 import numpy as np
@@ -16,7 +17,7 @@ from kfed._base.cell_words import MISSING_WORDS, is_missing_word, number_in
 from kfed._base.text import accents_joined, plural
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.arrow_cells import cells_of_each
-from kfed.site.cells import Cells, from_text
+from kfed.site.cells import Cells, from_text, has_leading_zero
 from kfed.site.csv_bytes import arrow_stream, opened_bytes
 from kfed.site.csv_dialect import IN_WORDS, blank_columns, delimiter_of, encoding_of, end_empty, without_trailing
 from kfed.site.csv_quotes import line_of_open_quote, occurrences
@@ -77,7 +78,14 @@ class CsvReader(TableReader):
         except MissingExtraError:
             found = self._by_line(names, as_text)
         self._check_quotes(len(next(iter(found.values()))))
-        return found
+        return {name: self._with_zeros(own) for name, own in found.items()}
+
+    def _with_zeros(self, cells: Cells) -> Cells:
+        """Numbers that Arrow read have lost their leading zeros: the first lines tell whether they had any."""
+        position = self._positions[cells.name]
+        words = (row[position].strip() for row in self._sample if position < len(row))
+        is_code = cells.kind == "number" and has_leading_zero(words)
+        return replace(cells, has_zeros=True) if is_code else cells
 
     def where(self, row: int) -> str:
         """The place of a row, counted from 0, in words."""
@@ -98,7 +106,7 @@ class CsvReader(TableReader):
             return DECIMAL_COMMA
         number = _as_float(cell)
         if number is None:
-            return "holds text"
+            return "has a missing value" if cell.lower() in MISSING_WORDS else "holds text"
         return "is too large" if np.isfinite(number) else "is NaN or infinite"
 
     def _is_ambiguous(self, cells: Cells) -> bool:
@@ -130,13 +138,15 @@ class CsvReader(TableReader):
             "decimal_point": self.signs.decimal,
         }
         texts = {positions[name]: module.string() for name in (*as_text, *as_written)}
+        strings = dict.fromkeys(every, module.string())
         try:
             table = self._arrow_table(arrow_csv, every, {**options, "column_types": texts})
         except module.ArrowInvalid:  # its words show cells: they go no further
             self._check_even()
-            table = self._arrow_table(
-                arrow_csv, every, {**options, "column_types": dict.fromkeys(every, module.string())}
-            )
+            try:
+                table = self._arrow_table(arrow_csv, every, {**options, "column_types": strings})
+            except module.ArrowInvalid:  # as of a file that is one line without an end
+                return self._by_line(names, as_text)
         if self._n_cells == 1 or table.num_rows == 0:
             return self._by_line(names, as_text)  # a blank line is an empty cell here
         if any(not module.types.is_null(table.column(at).type) for at in blank):
@@ -272,7 +282,7 @@ def _on_one_line(name: str) -> str:
 
 def _null_words() -> list[str]:
     ways = (str.lower, str.upper, str.capitalize, str.title)
-    return sorted({way(word) for word in MISSING_WORDS for way in ways})
+    return sorted({"NaT", *(way(word) for word in MISSING_WORDS for way in ways)})
 
 
 def _as_float(cell: str) -> float | None:

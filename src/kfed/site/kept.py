@@ -1,7 +1,4 @@
-"""What a site keeps: `cluster_file` clusters its table, and a `LocalFile` makes the message and, later, the labels.
-
-A local file holds no row.
-"""
+"""`cluster_file` clusters the table of a site; the `LocalFile` it keeps, without any row, makes message and labels."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ from kfed.device import LocalClustering, Privacy
 from kfed.errors import InvalidInputError, KFedError
 from kfed.server import Aggregation
 from kfed.site import kept_file
-from kfed.site.clustered import clustered, taken_as_is
+from kfed.site.agreed_options import agreed_schema
+from kfed.site.clustered import by_column_advised, clustered, taken_as_is
 from kfed.site.notices import about_clustering
 from kfed.site.read import read_columns, read_table
 from kfed.site.rows_behind import check_same_rows, tables_beside
-from kfed.site.schema_file import read_schema
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 from kfed.site.warning import OF_DEVICE, warn_of_table
 from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice
@@ -58,7 +55,7 @@ def cluster_file(
         the units of the table with the spread of each column, and the server finds the scale.
     as_is : bool, optional
         Whether to take numbers as they are, with no scale and no spreads, as the paper does. By default only for .npy
-        files, and tables of more than 256 columns, whose spreads would make the message several times as large.
+        files, and tables of more than 256 columns, whose spreads would take much of the message.
     kinds, missing : see `read_columns`
     dtype : {float32, float64}, optional
         With `scale` or `as_is`, the precision to compute and send in.
@@ -70,17 +67,18 @@ def cluster_file(
     """
     reading = {name: options.pop(name) for name in _READING if name in options}
     said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}
-    is_open = as_is is None and scale is None and schema is None
-    is_plain, wide = taken_as_is(path, said["header"], said["sheet"]) if is_open else (scale is not None, [])
+    agreed = agreed_schema(schema, scale=scale, as_is=as_is)
+    is_open = as_is is None and scale is None and agreed is None
+    is_plain, wide = taken_as_is(path, said["header"], said["sheet"]) if is_open else (agreed is None, [])
     as_is = is_plain if as_is is None else as_is
-    if as_is and kinds:
-        raise InvalidInputError("--kinds cannot be used with --as-is or --scale, which take numbers as they are")
     if as_is:
-        table = read_table(path, scale=scale, dtype=dtype, **reading)
+        with by_column_advised(wide):
+            if kinds:
+                raise InvalidInputError("--kinds cannot be used where numbers are taken as they are (--as-is, --scale)")
+            table = read_table(path, scale=scale, dtype=dtype, **reading)
     elif dtype is not None:
         raise InvalidInputError("--float32 is for numbers that are taken as they are; add --as-is or --scale")
     else:
-        agreed = schema if schema is None or isinstance(schema, FeatureSchema) else read_schema(schema)
         reading |= {"schema": agreed, "kinds": kinds, "missing": missing}
         table = read_columns(path, min_cluster_size=min_cluster_size, **reading)
     table = replace(table, notices=(*wide, *table.notices))

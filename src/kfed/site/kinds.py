@@ -17,6 +17,7 @@ from kfed._base.identifier_names import may_count, names_people, names_rows
 from kfed._base.text import exclusion, plural, quoted
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, from_levels
+from kfed.site.nothing_left import check_some_left
 from kfed.wire import (
     OTHER,
     Column,
@@ -93,17 +94,7 @@ def describe(
         notices += _notices(own, columns[-1], min_cluster_size)
         number = None if is_chosen else _row_number_notice(own)
         notices += [] if number is None else [number]
-    if not any(column.kind != "empty" for column in columns):
-        raise InvalidInputError(
-            f"{where}: a table must have at least one column with a filled cell to cluster by; this one has none. "
-            "Leave this site out"
-        )
-    if not any(column.features for column in columns):
-        raise InvalidInputError(
-            f"{where}: a table must have a column to cluster with numbers, or with levels that at least "
-            f"{plural(min_cluster_size, 'row')} have; this one has none. If this is a title page, use the file or "
-            "sheet with the rows"
-        )
+    check_some_left(columns, cells, min_cluster_size, where)
     return Described(tuple(columns), tuple(notices))
 
 
@@ -237,7 +228,7 @@ def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[No
 def constant_notice(name: str, *, is_filled: bool) -> Notice:
     """Say that a column has one value, in all rows or in those where it is filled."""
     same = "is the same in every row here" if is_filled else "has one value here in the cells that are filled"
-    return Notice("constant", f"column {name!r} {same} and adds nothing to distances")
+    return Notice("constant", f"column {name!r} {same} and adds nothing to distances between rows of this site")
 
 
 def _is_constant(cells: Cells) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from kfed._base import text
 from kfed._base.array import Array
 from kfed._base.files import about
+from kfed._base.indexed import index_of, with_index
 from kfed.errors import OutputExistsError
 from kfed.server import HasCenters, distances
 from kfed.site.read import open_table, read_columns, read_table, table_name
@@ -28,12 +29,12 @@ class LabelledRows:
     path : str, or data frame
         The table.
     row_names : sequence
-        The id of each row, or its position, counted from 0.
+        The id of each row; without ids, the index of a pandas data frame, or the position, counted from 0.
     id_column : str or None
     n_clusters : int
         How many clusters there are; some may have none of these rows.
     labels : array of int, shape (n_rows,)
-        The nearest cluster of each row.
+        The nearest cluster of each row; a series with the index of the rows, if they came from pandas.
     distances, next_distances : arrays of shape (n_rows,)
         How far each row is from the center of its cluster, and from the next nearest (infinite if there is none). NaN
         for a row without any filled cell, which says nothing of its cluster.
@@ -47,7 +48,7 @@ class LabelledRows:
     row_names: Sequence[Any]
     id_column: str | None
     n_clusters: int
-    labels: Array
+    labels: Any
     distances: Array
     next_distances: Array
     notices: tuple[Notice, ...] = ()
@@ -126,13 +127,14 @@ def label_rows(
         found = distances(clusters, values, notices.append)
     warn_of_table(notices)
     found[np.isnan(values).all(axis=1)] = np.nan
-    labels = np.nan_to_num(found).argmin(axis=1)
+    labels, index = np.nan_to_num(found).argmin(axis=1), index_of(path)
+    positions = range(len(found)) if index is None else index.tolist()
     return LabelledRows(
         path=os.fspath(path) if isinstance(path, str | os.PathLike) else path,
-        row_names=range(len(found)) if rows.row_ids is None else rows.row_ids,
+        row_names=positions if rows.row_ids is None else rows.row_ids,
         id_column=id_column,
         n_clusters=found.shape[1],
-        labels=labels,
+        labels=with_index(labels, index),
         distances=found.min(axis=1),
         next_distances=np.partition(found, 1, axis=1)[:, 1] if found.shape[1] > 1 else np.full(len(found), np.inf),
         notices=tuple(notices),

@@ -35,8 +35,9 @@ def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notic
         if own.odd_row is not None:
             yield Notice(
                 "numbers as text",
-                f"column {own.name!r} is taken as a category, though most of its cells hold a number or a date with "
-                "something else, such as a unit, or a comma that separates thousands or decimals (first in "
+                f"column {own.name!r} is taken as a category, though most of its cells hold a number or a date that is "
+                "not read as one: with a unit, a month in letters or no day, with day and month in either order, or "
+                "with a comma that separates thousands or decimals (first in "
                 f"{reader.where(own.odd_row)}); {PLAINLY}",
             )
         if own.other_rows:
@@ -117,6 +118,17 @@ def _about_numbers(reader: TableReader, cells: Cells, numbers: Array, *, is_name
         )
 
 
+def about_zeros(cells: Sequence[Cells], named: Collection[str]) -> Iterator[Notice]:
+    """Columns of numbers with leading zeros, which may be codes; a user has said what those are that are `named`."""
+    for own in cells:
+        if own.has_zeros and own.kind == "number" and own.name not in named:
+            yield Notice(
+                "leading zeros",
+                f"column {own.name!r} is taken as numbers, though some have leading zeros, as codes do: 003 is 3. If "
+                f"they are codes, use --kinds {own.name}=category at every site",
+            )
+
+
 def about_missing(cells: Sequence[Cells]) -> Iterator[Notice]:
     """How many cells count as missing, in columns that have some filled cells."""
     counts = {own.name: int(np.count_nonzero(own.is_missing)) for own in cells if not own.is_missing.all()}
@@ -171,32 +183,40 @@ def _constant(table: Table) -> Iterator[Notice]:
 
 
 def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
-    """Say how many rows have too few filled cells; where rows are weighted or private, counts do not tell."""
+    """Say how many rows are not counted, and why; where rows are weighted or private, counts do not tell."""
     if table.schema is None or table.weights is not None or clustering.private is not None:
         return
     n_rows = len(table) - int(clustering.counts.sum())
     if n_rows:
-        rows = f"{plural(n_rows, 'row')} {'has' if n_rows == 1 else 'have'}"
-        yield Notice("few cells", f"{rows} too few filled cells to be counted, but will still get labels")
+        rows = f"{plural(n_rows, 'row')} {verb(n_rows, 'has', 'have')}"
+        why = "too few filled cells to be counted,"
+        if table.schema.missing == "drop":
+            why = f"a missing cell and {verb(n_rows, 'is', 'are')} not counted (--missing drop),"
+        yield Notice("few cells", f"{rows} {why} but will still get labels")
 
 
 def _mute(table: Table, clustering: LocalClustering, asked: object, min_cluster_size: int) -> Iterator[Notice]:
     """Say that nothing is sent, and why: clusters that are too small, or a table too small to tell a spread."""
     if clustering.private is not None or not clustering.withheld.all():
         return
-    is_cut_too_fine = isinstance(asked, int) and asked * min_cluster_size > len(table) >= POOLED * min_cluster_size
+    needed, n_owners, of = POOLED * min_cluster_size, len(table), "rows"
+    if table.row_ids is not None:
+        n_owners, of = len(set(table.row_ids)), f"ids in {table.id_column!r}"
+    has = f", and there {verb(n_owners, 'is', 'are')} {n_owners:,}" if table.row_ids is not None else ""
+    is_cut_too_fine = isinstance(asked, int) and asked * min_cluster_size > n_owners >= needed
     if table.schema is None or is_cut_too_fine:
         yield Notice(
             "nothing sent",
-            f"no center may be sent: every cluster has fewer than {min_cluster_size} different rows, is mostly one "
-            f"row, or its center equals a row. {_STILL}; ask for fewer clusters, or use a smaller --min-cluster-size",
+            f"no center may be sent: every cluster has fewer than {min_cluster_size} different {of}, is mostly one "
+            f"row, or its center equals a row{has}. {_STILL}; ask for fewer clusters, or use a smaller "
+            "--min-cluster-size",
         )
     else:
         others = "" if table.schema.scaling == "agreed" else ", or with --scale and a scale that all sites agreed on"
         yield Notice(
             "nothing sent",
-            f"no center may be sent: the spread of a column needs about {POOLED * min_cluster_size} different rows "
-            f"that are mostly filled. {_STILL}. Fewer rows are enough with a smaller --min-cluster-size{others}",
+            f"no center may be sent: the spread of a column needs about {needed} different {of}{has}; their rows must "
+            f"be mostly filled. {_STILL}. Fewer are enough with a smaller --min-cluster-size{others}",
         )
 
 

@@ -34,5 +34,5 @@ class NpyReader(TableReader):
         column = self.array[:, int(name)]
         if as_text:
             return Cells(name, "text", codes=np.arange(len(column)), texts=as_ids(column.tolist()))
-        bad = ~np.isfinite(column)
-        return Cells(name, "number", np.asarray(column), bad_row=int(bad.argmax()) if bad.any() else None)
+        bad = np.isinf(column)  # NaN is a missing cell
+        return Cells(name, "number", np.asarray(column), bad_rows=tuple(np.flatnonzero(bad).tolist()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from kfed._base.files import about
 from kfed._base.indexed import index_of
 from kfed._base.text import accents_joined
 from kfed.errors import InvalidInputError
+from kfed.site.agreed_options import check_agreed
 from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
 from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
@@ -26,7 +28,7 @@ from kfed.site.csv_reader import CsvReader
 from kfed.site.excel_reader import ExcelReader
 from kfed.site.frame_table import check_frame
 from kfed.site.kinds import agreed_columns, describe, encode_columns
-from kfed.site.notices import about_cells, about_levels, about_missing, about_reading
+from kfed.site.notices import about_cells, about_levels, about_missing, about_reading, about_zeros
 from kfed.site.npy_reader import NpyReader
 from kfed.site.owners import about_ids
 from kfed.site.reader import TableReader
@@ -83,8 +85,7 @@ def read_table(
     _check_rows(cells, table_name(path))
     with reader.separators_named():
         choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
-    for name in choice.numeric:
-        check_numbers(reader, cells[name], table_name(path))
+    check_numbers(reader, [cells[name] for name in choice.numeric], table_name(path))
     check_weights(reader, cells, choice)
     values = np.column_stack([_numbers(cells[name]) for name in choice.features])
     values = np.ascontiguousarray(values, _dtype_to_keep(values) if dtype is None else dtype)
@@ -126,7 +127,7 @@ def read_columns(
         What some columns are, where their cells do not show it: codes that look like numbers, say.
     missing : {"observed", "drop", "mean"}
         What to do with missing cells: cluster by the others, do not count their rows, or cluster as if they were at
-        the mean of the column. With a schema, what it says.
+        the mean of the column. With a schema, what it says; columns, kinds or missing that contradict it are refused.
     min_cluster_size : int
         Levels of a category that fewer rows have are merged.
 
@@ -136,6 +137,7 @@ def read_columns(
         With a schema; its `notices` say what to look at.
     """
     reader = open_table(path, header, sheet)
+    check_agreed(schema, columns=columns, kinds=kinds, missing=missing)
     if schema is not None:
         columns = [column.name for column in agreed_columns(schema, reader.names, table_name(path)).columns or ()]
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, table_name(path), exclude)
@@ -145,8 +147,9 @@ def read_columns(
     _check_rows(cells, table_name(path))
     levels = {} if schema is None else {column.name: column.levels for column in schema.columns or ()}
     cells |= {name: _as_kind(reader, cells[name], kind, levels.get(name, ())) for name, kind in known.items()}
-    for name in choice.numeric:
-        check_sound(reader, cells[name], table_name(path), is_agreed=schema is not None)
+    numeric = [cells[name] for name in choice.numeric]
+    check_sound(reader, numeric, table_name(path), is_agreed=schema is not None)
+    del numeric
     check_weights(reader, cells, choice)
     features = [cells[name] for name in choice.features]
     notices = [*about_reading(reader, features), *about_missing(features), *about_cells(reader, features, known)]
@@ -158,6 +161,8 @@ def read_columns(
         with reader.separators_named():
             found = describe(features, where=table_name(path), **how)
         schema, notices = FeatureSchema.of_columns(found.columns, missing=missing), [*notices, *found.notices]
+        kept = {column.name for column in found.columns}
+        notices += about_zeros([own for own in features if own.name in kept], known)
     else:
         notices += about_levels(features, schema)
     del features
@@ -198,6 +203,18 @@ def is_table_name(path: str | os.PathLike[str]) -> bool:
     return plain.endswith(CSV_SUFFIXES) or name.endswith((*PARQUET_SUFFIXES, *FEATHER_SUFFIXES, ".xlsx", ".npy"))
 
 
+def table_stem(path: str | os.PathLike[str]) -> str:
+    """The name of a table without its endings: that of its site, by default.
+
+    Examples
+    --------
+    >>> table_stem("north.csv"), table_stem("data/north.csv.gz"), table_stem("north.2026.parquet")
+    ('north', 'north', 'north.2026')
+    """
+    own = Path(path)
+    return (own.with_suffix("") if own.suffix.lower() in (".gz", ".zst") else own).stem
+
+
 def table_name(path: Any) -> str:
     """What an error calls a table: its path, or that it is a data frame."""
     return os.fspath(path) if isinstance(path, str | os.PathLike) else "the data frame"
@@ -215,8 +232,6 @@ def _known_kinds(
 ) -> dict[str, str]:
     """The kinds of columns that are known beforehand: from a schema, or from the user."""
     if schema is not None:
-        if kinds:
-            raise InvalidInputError("the schema says the kinds of columns; use --kinds without --schema")
         return {column.name: column.kind for column in schema.columns or ()}
     kinds = {accents_joined(name): kind for name, kind in kinds.items()}
     check_known(list(kinds), features, where)

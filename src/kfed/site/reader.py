@@ -74,7 +74,7 @@ class TableReader:
             ) from None
 
     def cells_as(self, name: str, kind: str) -> Cells:
-        """One column of text as the kind that it must be; `bad_row` is the first that is not."""
+        """One column of text as the kind that it must be; `bad_rows` are those that are not."""
         found = self.cells([name], as_text=[name])[name]
         assert found.codes is not None
         return from_text(name, found.texts, found.codes, self.signs_for(found.texts), kind)

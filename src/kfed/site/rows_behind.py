@@ -10,7 +10,7 @@ from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.device import SAME_MEAN, LocalClustering, are_rows_of_table, own_scale, with_moments
 from kfed.errors import InvalidInputError
-from kfed.site.read import is_table_name
+from kfed.site.read import is_table_name, table_stem
 from kfed.site.table import Table
 
 
@@ -34,11 +34,7 @@ def tables_beside(local: Path) -> list[Path]:
     A longer name, such as north.labels.csv, is that of another table, or of labels.
     """
     near = (path for path in sorted(local.parent.iterdir()) if is_table_name(path))
-    return [path for path in near if local.stem in (path.stem, _uncompressed(path).stem)]
-
-
-def _uncompressed(path: Path) -> Path:
-    return path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
+    return [path for path in near if local.stem in (path.stem, table_stem(path))]
 
 
 def check_same_rows(found: LocalClustering, rows: Array, weights: Array | None, device_id: str) -> None:

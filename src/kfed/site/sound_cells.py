@@ -1,9 +1,12 @@
-"""Errors for cells of the wrong kind: they say where the first one is, and never what it holds."""
+"""Errors for cells of the wrong kind: they say how many there are and where, and never what they hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from kfed._base.text import plural, verb
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells
 from kfed.site.columns import ColumnChoice
@@ -17,41 +20,66 @@ WHAT = {
 }
 """What the cells of each kind of column hold."""
 
+MOST_SHOWN = 3
+"""Of more columns with such cells, the others are counted."""
+
 _WRITE_PLAINLY = "Write 1,234 as 1234 or as 1.234, whichever it is"
 
 
-def check_sound(reader: TableReader, cells: Cells, where: str, *, is_agreed: bool) -> None:
+def check_sound(reader: TableReader, columns: Sequence[Cells], where: str, *, is_agreed: bool) -> None:
     """Raise if a cell is not of the kind of its column; a kind that was agreed on cannot be changed here."""
-    if cells.bad_row is None:
+    bad = [(own, own.bad_rows) for own in columns if own.bad_rows]
+    if not bad:
         return
-    place = reader.where(cells.bad_row)
+    cells, rows = bad[0]
+    place, n_bad = reader.where(rows[0]), _n_cells(bad)
+    it, them = verb(n_bad, "it", "them"), verb(n_bad, "that cell", "these cells")
     text = "" if is_agreed or cells.kind == "date" else f", or take the column as text: --kinds {cells.name}=category"
     if cells.kind == "number":
-        fault = reader.fault_at(cells.name, cells.bad_row)
+        fault = reader.fault_at(cells.name, rows[0])
         raise InvalidInputError(
             f"{where}: every cell must hold a finite number, or nothing; column {cells.name!r} {fault} in {place}. "
-            f"{_WRITE_PLAINLY if fault == EITHER_COMMA else 'Correct or clear that cell'}{text}"
+            f"{_all_of(reader, bad)}{_WRITE_PLAINLY if fault == EITHER_COMMA else f'Correct or clear {them}'}{text}"
         )
     raise InvalidInputError(
         f"{where}: column {cells.name!r} must hold {WHAT[cells.kind]} in every row; {place} holds something else. "
-        f"{'Write it as the other sites do, or clear' if is_agreed else 'Correct or clear'} that cell{text}"
+        f"{_all_of(reader, bad)}"
+        f"{f'Write {it} as the other sites do, or clear' if is_agreed else 'Correct or clear'} {them}{text}"
     )
 
 
-def check_numbers(reader: TableReader, cells: Cells, where: str) -> None:
+def check_numbers(reader: TableReader, columns: Sequence[Cells], where: str) -> None:
     """Raise unless every cell holds a number."""
-    row = cells.bad_row
-    if row is None and cells.is_missing.any():
-        row = int(cells.is_missing.argmax())
-    if row is None:
+    bad = [(own, rows) for own in columns if len(rows := _without_number(own))]
+    if not bad:
         return
-    fault = reader.fault_at(cells.name, row)
+    cells, rows = bad[0]
+    fault = reader.fault_at(cells.name, rows[0])
     if fault == DECIMAL_COMMA:
         raise InvalidInputError(f"{where}: {cells.name!r} has decimal commas; write 0.5 instead of 0,5")
     raise InvalidInputError(
-        f"{where}: every cell must hold a finite number; column {cells.name!r} {fault} in {reader.where(row)}. "
-        f"{_WRITE_PLAINLY if fault == EITHER_COMMA else 'Remove or fill such rows first'}"
+        f"{where}: every cell must hold a finite number; column {cells.name!r} {fault} in {reader.where(rows[0])}. "
+        f"{_all_of(reader, bad)}{_WRITE_PLAINLY if fault == EITHER_COMMA else 'Remove or fill such rows first'}"
     )
+
+
+def _without_number(cells: Cells) -> Sequence[int]:
+    if not cells.bad_rows and not cells.is_missing.any():
+        return ()
+    return sorted({*cells.bad_rows, *np.flatnonzero(cells.is_missing).tolist()})
+
+
+def _n_cells(bad: Sequence[tuple[Cells, Sequence[int]]]) -> int:
+    return sum(len(rows) for _, rows in bad)
+
+
+def _all_of(reader: TableReader, bad: Sequence[tuple[Cells, Sequence[int]]]) -> str:
+    """How many cells of which columns are bad, and where; nothing of a single cell."""
+    if _n_cells(bad) == 1:
+        return ""
+    shown = "; ".join(f"{cells.name!r} ({reader.places(rows)})" for cells, rows in bad[:MOST_SHOWN])
+    more = f"; and {plural(len(bad) - MOST_SHOWN, 'more column')}" if len(bad) > MOST_SHOWN else ""
+    return f"In all, {plural(_n_cells(bad), 'cell')} of {plural(len(bad), 'column')} must be corrected: {shown}{more}. "
 
 
 def check_weights(reader: TableReader, cells: Mapping[str, Cells], choice: ColumnChoice) -> None:

@@ -53,9 +53,11 @@ class Column:
         object.__setattr__(self, "levels", tuple(self.levels))  # the dataclass is frozen
         if self.kind not in KINDS:
             raise InvalidInputError(f"the kind of column {self.name!r} must be one of {', '.join(KINDS)}")
-        words = (self.name, *self.levels, *([] if self.unit is None else [self.unit]))
-        if not all(isinstance(word, str) and 0 < len(word) <= MAX_NAME_LENGTH for word in words):
-            raise InvalidInputError(f"names of columns, levels and units must have 1 to {MAX_NAME_LENGTH} characters")
+        _check_word(self.name, "the name of a column", self.name)
+        for level in self.levels:
+            _check_word(level, "a level", self.name)
+        if self.unit is not None:
+            _check_word(self.unit, "the unit", self.name)
         is_category = self.kind == "category"
         if (
             len(set(self.levels)) != len(self.levels)
@@ -135,6 +137,16 @@ def level_features(column: Column, words: Sequence[str], codes: Array) -> Array:
     features = np.where(level[:, None] == np.arange(len(column.levels)), 1.0, 0.0)
     features[level < 0] = np.nan
     return features
+
+
+def _check_word(word: Any, what: str, name: str) -> None:
+    """Raise unless a word is short; only the column that it belongs to is shown, since a level may be a cell."""
+    if isinstance(word, str) and 0 < len(word) <= MAX_NAME_LENGTH:
+        return
+    whose = f" of column {name!r}" if what != "the name of a column" else ""
+    got = "something else" if not isinstance(word, str) else f"{len(word):,}"
+    begins = f", in one that begins with {name[:30]!r}" if isinstance(word, str) and word and not whose else ""
+    raise InvalidInputError(f"{what}{whose} must have 1 to {MAX_NAME_LENGTH} characters; got {got}{begins}")
 
 
 def _is_scale(shift: Any, scale: Any) -> bool:

@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
-from kfed._base.text import quoted
+from kfed._base.text import quoted, verb
 from kfed.errors import FeatureMismatchError
 from kfed.wire.column_names import column_difference
 
 if TYPE_CHECKING:
+    from kfed.wire.columns import Column
     from kfed.wire.schema import FeatureSchema
 
 _WRITTEN = {
@@ -35,17 +36,29 @@ def check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: s
         raise FeatureMismatchError(
             f"all devices must use one scale; {said}: use the agreed schema on all devices or on none"
         )
-    for name, column in our_columns.items():
-        their = their_columns[name]
-        for what in ("kind", "unit", "shift", "scale"):
-            mine, yours = getattr(column, what), getattr(their, what)
-            may_differ = (what == "unit" and None in (mine, yours)) or (what == "kind" and _are_one(mine, yours))
-            if mine != yours and not may_differ:
-                remedy = f": {_remedy(name, (mine, ours), (yours, theirs))}" if what == "kind" else ""
-                raise FeatureMismatchError(
-                    f"column {name!r} must have the same {what} on all devices; it is {mine!r} at {ours} and {yours!r} "
-                    f"at {theirs}{remedy}"
-                )
+    differing = {name: what for name in our_columns if (what := _other(our_columns[name], their_columns[name]))}
+    if not differing:
+        return
+    (name, what), *others = differing.items()
+    mine, yours = getattr(our_columns[name], what), getattr(their_columns[name], what)
+    remedy = _remedy(name, (mine, ours), (yours, theirs)) if what == "kind" else ""
+    remedy = "use the same schema at both" if what in ("shift", "scale") else remedy
+    also = [other for other, _ in others]
+    also_text = f". {quoted(also)} {verb(len(also), 'differs', 'differ')}, too" if also else ""
+    raise FeatureMismatchError(
+        f"column {name!r} must have the same {what} on all devices; it is {mine!r} at {ours} and {yours!r} at "
+        f"{theirs}{remedy and f': {remedy}'}{also_text}"
+    )
+
+
+def _other(mine: Column, yours: Column) -> str:
+    """In what two columns differ that must not; nothing if they do not."""
+    for what in ("kind", "unit", "shift", "scale"):
+        own, other = getattr(mine, what), getattr(yours, what)
+        may_differ = (what == "unit" and None in (own, other)) or (what == "kind" and _are_one(own, other))
+        if own != other and not may_differ:
+            return what
+    return ""
 
 
 def _remedy(name: str, mine: tuple[str, str], yours: tuple[str, str]) -> str:
