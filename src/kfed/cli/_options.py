@@ -52,9 +52,8 @@ Bits = Annotated[
     Any,
     option(
         "4|8|16",
-        "Round the numbers in centers to this many bits, for a smaller message; it states the rounding error. With few "
-        "columns, 8 bits take no more room than 4. Tables have a scale for each column. Numbers used unchanged (--as-is, "
-        "arrays) have one for each center: put columns on a common scale first.",
+        "Round the numbers in centers to this many bits, for a smaller message; it states the rounding error. "
+        "A table has a scale for each column; arrays, and tables with --as-is, have one for each center.",
         "--bits",
         parser=_bits,
     ),
