@@ -159,7 +159,9 @@ def test_marks_and_digits_after_a_name_do_not_hide_an_identifier(name, n_rows):
     assert left_out(table(n_rows, **{name: shuffled(n_rows)})) == [name]
 
 
-@pytest.mark.parametrize("name", ["paid", "humid", "rapid", "fallout", "case_count", "named", "falls", "mailing", "no2"])
+@pytest.mark.parametrize(
+    "name", ["paid", "humid", "rapid", "fallout", "case_count", "named", "falls", "mailing", "no2"]
+)
 def test_a_name_that_only_looks_like_one_of_an_identifier_is_kept(name):
     assert left_out(visits(name, lambda person: person % 13 + 20)) == []
     assert left_out(table(60, **{name: shuffled(60)})) == []

@@ -1,39 +1,30 @@
 """Names of columns that tell rows or people apart, such as index, patient_id, surname and MRN.
 
-`coordinator/browser/kinds.js` has the same words, for tables that are read in a browser.
+`coordinator/browser/identifiers.js` has the same words, for tables that are read in a browser.
 """
 
 from __future__ import annotations
 
 import re
 
-_WHO = r"(pat|patient|patienten|person|personen|subj|subject|participant|proband|client|customer|user|member|kis|sap)"
+# Names are compared in small letters, with one space between words: " ?" is one word or two.
+_WHO = r"(pat|patient(en)?|person(en)?|subj(ect)?|participant|proband|client|customer|user|member|kis|sap)"
 _CASE = r"(fall|case|episode|encounter|admission)"
-_CALLED = r"(ids?|nr|no|num|number|nummer|key|ref|reference|names?)"
+_NUMBERED = r"nr|no|num|number"
+_CALLED = rf"(ids?|{_NUMBERED}|nummer|key|ref|reference|names?)"
 _OF_ONE = (
-    r"(mrn|pid|ptid|u?subjid|ssn|bsn|nhs|svnr|ahvn?|ipp|nino|pseudonym|pseudo_?id|surname|lastname|firstname|forename|fullname"
-    r"|maidenname|vorname|nachname|zuname|familienname|(first|last|full|given|family|maiden|birth)[\W_]*name|pr[eé]nom"
-    r"|e?[\W_]?mail([\W_]*(address|adresse))?|(tele)?phone([\W_]*(no|number))?|telefon|tel|fax|address|adresse|street"
-    r"|stra(ss|ß)e|iban)"
+    r"mrn|pid|ptid|u?subjid|ssn|bsn|nhs|svnr|ahvn?|ipp|nino|pseudonym|pseudo ?id"
+    r"|(sur|fore|vor|nach|zu|familien|(first|last|full|given|family|maiden|birth) ?)name|pr[eé]nom"
+    r"|(e ?)?mail( ?add?resse?)?|(tele)?phone( ?(no|number))?|telefon|tel|fax|add?resse?|street|stra(ss|ß)e|iban"
 )
-_PERSONAL = re.compile(
-    rf"(.*[\W_])?({_OF_ONE}|{_WHO}[\W_]*{_CALLED}|{_CASE}[\W_]*ids?|ids?[\W_]+({_WHO}|{_CASE}))|names?", re.IGNORECASE
+_PERSONAL = re.compile(rf"(.* )?({_OF_ONE}|{_WHO} ?{_CALLED}|{_CASE} ?ids?|ids? ({_WHO}|{_CASE}))|names?")
+_PEOPLE = re.compile(rf"{_WHO}s?|fall|case|id .+|(.* )?(ids?|[ueg]?u?id|names?|({_WHO}|{_CASE}) ?({_CALLED}|code))")
+_ROWS = re.compile(
+    rf"(.* )?({_NUMBERED}|key|ref|reference)|.*nummer"
+    rf"|(index|row|record|line|case|obs|observation)s?( ?(names?|index|id|{_NUMBERED}))?"
 )
-_PERSONAL_CAPITALS = re.compile(r"[a-z](MRN|Mrn|Pseudonym)$")
-
-_OF_PEOPLE = r"(ids?|uuid|guid|uid|eid|names?)"
-_PERSON = re.compile(
-    rf"{_WHO}s?|fall|case|id[\W_].+|(.*[\W_])?({_OF_PEOPLE}|({_WHO}|{_CASE})[\W_]*({_CALLED}|code))", re.IGNORECASE
-)
-_CAPITALS = re.compile(r"[a-z](ID|Id|Name)$")
-
-_SUFFIX = re.compile(r"(^|[\W_])(key|nr|no|num|number|ref|reference)$|nummer$", re.IGNORECASE)
-_CAPITALS_OF_ROWS = re.compile(r"[a-z](Nr|No|Num|Number|Key|Ref|Reference)$")
-_ROW = re.compile(
-    r"(index|row|record|line|case|obs|observation)s?([\W_]*(names?|index|id|nr|no|num|number))?", re.IGNORECASE
-)
-_COUNT = re.compile(r"(nr|no|num|number)$", re.IGNORECASE)
-_RUNNING = re.compile(r"(lfd|laufende|seq|serial)?[\W_]*(nr|nummer)|(seq|serial)[\W_]*(no|number)", re.IGNORECASE)
+_COUNTS = re.compile(rf".+({_NUMBERED})")
+_RUNNING = re.compile(r"((lfd|laufende|seq|serial) ?)?(nr|nummer)|(seq|serial) ?(no|number)")
 _INDEX = re.compile(r"Unnamed: 0(\.\d+)?|__index_level_\d+__")
 """What pandas calls a first column without a name, and an index without one."""
 
@@ -46,9 +37,7 @@ def names_rows(name: str) -> bool:
     >>> [names_rows(name) for name in ("index", "Row.names", "Lfd. Nr.", "patientID", "thyroid", "body_mass_index")]
     [True, True, True, True, False, False]
     """
-    word = _word(name)
-    is_one = _SUFFIX.search(word) or _CAPITALS_OF_ROWS.search(word) or _ROW.fullmatch(word)
-    return bool(is_one) or is_index_name(name) or names_people(name)
+    return _ROWS.fullmatch(_word(name)) is not None or is_index_name(name) or names_people(name)
 
 
 def names_people(name: str) -> bool:
@@ -59,8 +48,7 @@ def names_people(name: str) -> bool:
     >>> [names_people(name) for name in ("patient_id", "ward_id", "PatNr", "Fall", "visit_no", "index", "fallout")]
     [True, True, True, True, False, False, False]
     """
-    word = _word(name, digits=True)
-    return bool(_PERSON.fullmatch(word) or _CAPITALS.search(word)) or names_a_person(name)
+    return _PEOPLE.fullmatch(_bare(name)) is not None or names_a_person(name)
 
 
 def names_a_person(name: str) -> bool:
@@ -71,8 +59,7 @@ def names_a_person(name: str) -> bool:
     >>> [names_a_person(name) for name in ("Name", "Pat.-Nr.", "id_patient", "mrn2", "ward_id", "drug_name", "case_count")]
     [True, True, True, True, False, False, False]
     """
-    word = _word(name, digits=True)
-    return bool(_PERSONAL.fullmatch(word) or _PERSONAL_CAPITALS.search(word))
+    return _PERSONAL.fullmatch(_bare(name)) is not None
 
 
 def may_count(name: str) -> bool:
@@ -84,8 +71,7 @@ def may_count(name: str) -> bool:
     [True, True, False, False, False]
     """
     word = _word(name)
-    is_plain = _RUNNING.fullmatch(word) or (word.lower() == "no" and word != name)
-    return _COUNT.search(word) is not None and not is_plain and not names_people(name)
+    return bool(_COUNTS.fullmatch(word)) and not _RUNNING.fullmatch(word) and not names_people(name)
 
 
 def is_index_name(name: str) -> bool:
@@ -93,7 +79,13 @@ def is_index_name(name: str) -> bool:
     return _INDEX.fullmatch(name) is not None
 
 
-def _word(name: str, *, digits: bool = False) -> str:
-    """A name without what follows its last word, and digits there; "#" after a word is "no"."""
-    name = re.sub(r"(?<=\w)\s*#\s*$", " no" if not re.search(r"(^|[\W_])ids?\s*#", name, re.IGNORECASE) else "", name)
-    return re.sub(r"[\W_\d]+$" if digits else r"[\W_]+$", "", name)
+def _word(name: str) -> str:
+    """A name in small letters with one space between its words; "#" at its end is "no", but after "id"."""
+    name = re.sub(r"(ids?)?\s*#\s*$", lambda found: found[1] or " no", name, flags=re.IGNORECASE)
+    name = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    return re.sub(r"[\W_]+", " ", name).strip().lower()
+
+
+def _bare(name: str) -> str:
+    """The same without digits at its end."""
+    return re.sub(r"[ \d]+$", "", _word(name))

@@ -2,76 +2,77 @@
 
 /** @typedef {import("./cells.js").Cells} Cells */
 
-const FEWEST_ROWS = 20,
-  MANY_PEOPLE = 20,
+const FEWEST_ROWS = 20, // and fewest people
   ROWS_OF_ONE = 100,
   CODE = 1e4,
   SURE = 25,
   MOSTLY = 0.9;
 
-const gap = "[^\\p{L}\\p{N}]*",
-  before = "(.*[^\\p{L}\\p{N}])?",
-  who = "(pat|patient(en)?|person(en)?|subj(ect)?|participant|proband|client|customer|user|member|kis|sap)",
+// Names are compared in small letters, with one space between words: / ?/ is one word or two.
+const who = "(pat|patient(en)?|person(en)?|subj(ect)?|participant|proband|client|customer|user|member|kis|sap)",
   event = "(fall|case|episode|encounter|admission)",
   numbered = "nr|no|num|number",
   ref = "key|ref|reference",
   called = `(ids?|${numbered}|nummer|${ref}|names?)`,
-  whole = (/** @type {string} */ form) => RegExp(`^(${form})$`, "iu");
+  whole = (/** @type {string} */ form) => RegExp(`^(${form})$`);
 
 const PERSONAL = whole(
-  `${before}(mrn|pid|ptid|u?subjid|ssn|bsn|nhs|svnr|ahvn?|ipp|nino|pseudonym|pseudo_?id|surname|forename|vorname|nachname|zuname|familienname|(first|last|full|given|family|maiden|birth)${gap}name|pr[eé]nom|(e${gap})?mail(${gap}ad(dress|resse))?|(tele)?phone(${gap}(no|number))?|telefon|tel|fax|ad(dress|resse)|street|stra(ss|ß)e|iban|${who}${gap}${called}|${event}${gap}ids?|ids?[^\\p{L}\\p{N}]+(${who}|${event}))|names?`,
+  `(.* )?(mrn|pid|ptid|u?subjid|ssn|bsn|nhs|svnr|ahvn?|ipp|nino|pseudonym|pseudo ?id|(sur|fore|vor|nach|zu|familien|(first|last|full|given|family|maiden|birth) ?)name|pr[eé]nom|(e ?)?mail( ?add?resse?)?|(tele)?phone( ?(no|number))?|telefon|tel|fax|add?resse?|street|stra(ss|ß)e|iban|${who} ?${called}|${event} ?ids?|ids? (${who}|${event}))|names?`,
 );
-const PERSONAL_CAPITALS = /[a-z](MRN|Mrn|Pseudonym)$/;
-const PEOPLE = whole(
-  `${who}s?|fall|case|id[^\\p{L}\\p{N}].+|${before}(ids?|[ug]?uid|eid|names?|(${who}|${event})${gap}(${called}|code))`,
-);
-const PEOPLE_CAPITALS = /[a-z](ID|Id|Name)$/;
+const PEOPLE = whole(`${who}s?|fall|case|id .+|(.* )?(ids?|[ueg]?u?id|names?|(${who}|${event}) ?(${called}|code))`);
 const ROWS = whole(
-  `${before}(${numbered}|${ref})|.*nummer|(index|row|record|line|case|obs|observation)s?(${gap}(names?|index|id|${numbered}))?`,
+  `(.* )?(${numbered}|${ref})|.*nummer|(index|row|record|line|case|obs|observation)s?( ?(names?|index|id|${numbered}))?|unnamed 0( \\d+)?|index level \\d+`,
 );
-const ROWS_CAPITALS = /[a-z](Nr|No|Num|Number|Key|Ref|Reference)$/;
-const RUNNING = whole(`(lfd|laufende|seq|serial)?${gap}(nr|nummer)|(seq|serial)${gap}(no|number)`);
+const COUNTS = whole(`.+(${numbered})`),
+  RUNNING = whole(`((lfd|laufende|seq|serial) ?)?(nr|nummer)|(seq|serial) ?(no|number)`);
 
-/** What a name says: that it is of people, of people if there are many values, of rows, of rows unless it counts. @param {string} name */
+/** What a name says: that it is of people, of people if there are many values, of rows, of a count or rows. @param {string} name */
 export function named(name) {
-  const plain = name.replace(/([\p{L}\p{N}])\s*#\s*$/u, /(^|[^\p{L}\p{N}])ids?\s*#/iu.test(name) ? "$1" : "$1 no"),
-    word = plain.replace(/[^\p{L}\p{N}]+$/u, ""),
-    bare = plain.replace(/[^\p{L}]+$/u, ""),
-    personal = PERSONAL.test(bare) || PERSONAL_CAPITALS.test(bare),
-    people = personal || PEOPLE.test(bare) || PEOPLE_CAPITALS.test(bare),
-    rows = people || ROWS.test(word) || ROWS_CAPITALS.test(word) || /^Unnamed: 0(\.\d+)?$|^__index_level_\d+__$/.test(name),
-    counts = !people && /(nr|no|num|number)$/i.test(word) && !RUNNING.test(word) && (word === name || !/^no$/i.test(word));
-  return { personal, people, rows, counts };
+  const word = name
+      .replace(/(ids?)?\s*#\s*$/i, (_, id) => id ?? " no")
+      .replace(/([a-z])([A-Z])/g, "$1 $2")
+      .replace(/[^\p{L}\p{N}]+/gu, " ")
+      .trim()
+      .toLowerCase(),
+    bare = word.replace(/[ \d]+$/, ""),
+    isPersonal = PERSONAL.test(bare),
+    isPeople = isPersonal || PEOPLE.test(bare);
+  return [isPersonal, isPeople, isPeople || ROWS.test(word), !isPeople && COUNTS.test(word) && !RUNNING.test(word)];
 }
 
 /** Whether a column tells rows or people apart. @param {Cells} cells @param {boolean} hasIds whether it is known whose the rows are */
 export function isIdentifier(cells, hasIds) {
   const isText = !cells.numbers,
     known = [...(cells.numbers ?? cells.codes)].filter((x) => (isText ? x >= 0 : x === x)),
-    n = known.length;
-  if (!n || (!isText && (cells.kind !== "number" || known.some((x) => x % 1)))) return false;
-  const { personal, people, rows, counts } = named(cells.name),
+    n = known.length,
     times = new Map();
+  if (!n || (!isText && (cells.kind !== "number" || known.some((x) => x % 1)))) return false;
   known.forEach((x) => times.set(x, (times.get(x) ?? 0) + 1));
-  const size = times.size,
-    [low, high] = known.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]),
-    isLarge = n >= (rows && !counts ? 1 : FEWEST_ROWS),
-    isCounter = [1, -1].some((step) => known.every((x, i) => x === known[0] + step * i)),
-    isShuffled = n === size && n * (n - 1) > 2 * SURE * (high - low + 1);
-  if (isLarge) {
-    if (size >= (rows && !counts ? MOSTLY * n : n) && (isText || rows)) return true;
-    if (!isText && ((n >= FEWEST_ROWS && isCounter) || isShuffled || (rows && Math.max(-low, high) > 2 ** 53))) return true;
-    if (people && (size > MANY_PEOPLE || 3 * size >= n)) return true;
-  }
-  if (personal && (isText || size > 2)) return true;
-  const often = [...times.values()].sort((a, b) => a - b);
-  if (hasIds || size <= MANY_PEOPLE || often.filter((c) => c > 1).length < MOSTLY * size || often[size >> 1] > ROWS_OF_ONE) return false;
-  return isText ? size <= 50 && 2 * size <= n : low >= CODE && `${low}`.length === `${high}`.length && (high - low) / step(times.keys(), low) >= 4 * size;
+  const [isPersonal, isPeople, isRows, mayCount] = named(cells.name),
+    isNamed = isRows && !mayCount,
+    values = [...times.keys()].sort((a, b) => a - b),
+    often = [...times.values()].sort((a, b) => a - b),
+    size = values.length,
+    low = values[0],
+    high = values[size - 1];
+  return (
+    ((n >= FEWEST_ROWS || isNamed) &&
+      (((isText || isRows) && size >= (isNamed ? MOSTLY : 1) * n) ||
+        (!isText && size === n && n * (n - 1) > 2 * SURE * (high - low + 1)) ||
+        (!isText && n >= FEWEST_ROWS && [1, -1].some((step) => known.every((x, i) => x === known[0] + step * i))) ||
+        (isPeople && (size > FEWEST_ROWS || 3 * size >= n)))) ||
+    (isPersonal && (isText || size > 2)) ||
+    (!hasIds &&
+      size > FEWEST_ROWS &&
+      often[Math.floor(size / 10)] > 1 &&
+      often[size >> 1] <= ROWS_OF_ONE &&
+      (isText ? size <= 50 : low >= CODE && `${low}`.length === `${high}`.length && (high - low) / step(values) >= 4 * size))
+  );
 }
 
-/** The largest number that all differences are multiples of. @param {Iterable<number>} values @param {number} low */
-function step(values, low) {
-  let found = 0;
-  for (const x of values) for (let rest = x - low; rest; ) [found, rest] = [rest, found % rest];
-  return found;
-}
+/** The largest number that all differences are multiples of. @param {number[]} values */
+const step = (values) =>
+  values.reduce((found, x) => {
+    for (let rest = x - values[0]; rest; ) [found, rest] = [rest, found % rest];
+    return found;
+  }, 0);

@@ -54,7 +54,7 @@ export const siteOf = (tell) => ({
     const names = columnsToUse(csv, cells, terms, wish.idColumn, wish.chosen);
     const known = names.filter((name) => isIdentifier(cells[csv.names.indexOf(name)], !!wish.idColumn));
     if (terms.by_column && !wish.chosen && known.length)
-      fail(`the federation has ${quoted(known)}, which may tell who a row is of; if not, use \`kfed join --kinds\``);
+      fail(`the federation has ${quoted(known)}, which may name people; if not, use \`kfed join --kinds\``);
     const table = tableOf(csv, cells, names, terms, agreedOf(agreed), wish.idColumn, wish.least);
     const how = { ...wish, ids: table.ids, seed: SEED };
     const found = table.schema
