@@ -23,8 +23,8 @@ _ROWS = re.compile(
     rf"(.* )?({_NUMBERED}|key|ref|reference)|.*nummer"
     rf"|(index|row|record|line|case|obs|observation)s?( ?(names?|index|id|{_NUMBERED}))?"
 )
-_COUNTS = re.compile(rf".+({_NUMBERED})")
-_RUNNING = re.compile(r"((lfd|laufende|seq|serial) ?)?(nr|nummer)|(seq|serial) ?(no|number)")
+_COUNTS = re.compile(rf".*({_NUMBERED})")
+_RUNNING = re.compile(r"((lfd|laufende|seq|serial) ?)?(nr|nummer|no)|(seq|serial) ?number")
 _INDEX = re.compile(r"Unnamed: 0(\.\d+)?|__index_level_\d+__")
 """What pandas calls a first column without a name, and an index without one."""
 

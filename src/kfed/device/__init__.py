@@ -24,6 +24,7 @@ from kfed.device.second_message import refine_device
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.device.sparse_rows import SparseRows
 from kfed.device.summary import fitting
+from kfed.device.told_columns import told_columns
 
 __all__ = [
     "ALIKE",
@@ -54,5 +55,6 @@ __all__ = [
     "refine_device",
     "rows_not_sent",
     "scores",
+    "told_columns",
     "with_moments",
 ]

@@ -122,8 +122,7 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
             "it identifies the rows, group its values, or list them in a schema (--schema)"
         )
     common = [text for text, count in zip(cells.texts, counts.tolist(), strict=True) if count >= min_cluster_size]
-    rare = int(counts[counts < min_cluster_size].sum())
-    if rare >= min_cluster_size and OTHER not in common:
+    if _n_with(cells, counts < min_cluster_size, whose) >= min_cluster_size and OTHER not in common:
         common.append(OTHER)
     return Column(cells.name, "category", tuple(sorted(common)))
 
@@ -168,6 +167,13 @@ def _level_counts(cells: Cells, whose: Sequence[str] | None) -> Array:
         ids = np.unique(np.asarray(whose), return_inverse=True)[1][cells.codes >= 0]
         codes = np.unique(np.column_stack([codes, ids]), axis=0)[:, 0]
     return np.bincount(codes, minlength=len(cells.texts))
+
+
+def _n_with(cells: Cells, levels: Array, whose: Sequence[str] | None) -> int:
+    """Rows, or different ids, that have one of these levels."""
+    assert cells.codes is not None
+    rows = np.append(levels, False)[cells.codes]
+    return int(np.count_nonzero(rows)) if whose is None else len(np.unique(np.asarray(whose)[rows]))
 
 
 def _features(cells: Cells, column: Column) -> Array:

@@ -23,8 +23,8 @@ const PEOPLE = whole(`${who}s?|fall|case|id .+|(.* )?(ids?|[ueg]?u?id|names?|(${
 const ROWS = whole(
   `(.* )?(${numbered}|${ref})|.*nummer|(index|row|record|line|case|obs|observation)s?( ?(names?|index|id|${numbered}))?|unnamed 0( \\d+)?|index level \\d+`,
 );
-const COUNTS = whole(`.+(${numbered})`),
-  RUNNING = whole(`((lfd|laufende|seq|serial) ?)?(nr|nummer)|(seq|serial) ?(no|number)`);
+const COUNTS = whole(`.*(${numbered})`),
+  RUNNING = whole(`((lfd|laufende|seq|serial) ?)?(nr|nummer|no)|(seq|serial) ?number`);
 
 /** What a name says: that it is of people, of people if there are many values, of rows, of a count or rows. @param {string} name */
 export function named(name) {
