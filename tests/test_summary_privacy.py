@@ -14,9 +14,7 @@ IDS = [f"P{i}" for i in range(N)]
 
 
 def summary_of(frame, name, **options):
-    (found,) = (
-        one for one in TableSummary.of(read_columns(frame, **options), 5).columns if one.column.name == name
-    )
+    (found,) = (one for one in TableSummary.of(read_columns(frame, **options), 5).columns if one.column.name == name)
     return found
 
 
@@ -70,5 +68,5 @@ def test_what_is_withheld_is_said(write, monkeypatch):
     frame.loc[:3, "viral"] = 7.5
     path = write(frame.to_csv(index=False))
     monkeypatch.chdir(path.parent)
-    said = invoked("summarize", path.name)
-    assert "1 other by names and kinds alone, since fewer than 15 rows or ids fill them" in " ".join(said.stdout.split())
+    said = " ".join(invoked("summarize", path.name).stdout.split())
+    assert "1 other by names and kinds alone, since fewer than 15 rows or ids fill them" in said

@@ -14,6 +14,7 @@ import numpy as np
 
 from kfed._base import files
 from kfed._base.array import Array
+from kfed._base.finite import is_finite_number
 from kfed.device import told_columns
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.server import unit_advice
@@ -169,7 +170,7 @@ def _summary(column: Column, values: Any, weights: Any, *, is_told: bool) -> Col
 def _restored(facts: Any) -> ColumnSummary:
     count, means, variances = facts.pop("count"), tuple(facts.pop("means")), tuple(facts.pop("variances"))
     column = Column.restored(facts)
-    are_numbers = all(isinstance(n, int | float) and math.isfinite(n) for n in (count, *means, *variances))
+    are_numbers = all(map(is_finite_number, (count, *means, *variances)))
     if (
         not are_numbers
         or any(number < 0 for number in (count, *variances))
