@@ -111,9 +111,9 @@ def test_what_is_built_is_built_of_these_sources_and_has_less_than_60_kilobytes(
     assert (built / "join.html").read_text() == html, "the sources have changed: run `make browser`"
 
 
-NAMES = """Name,patient_name,surname,E-Mail,Pat.-Nr.,KIS-Nr.,id_patient,Fall,case #,Nr.,ID#,IPP,USUBJID,phone,No.,Lfd. Nr.,
-mrn2,id_1,uid,eid,Fall-ID,Vorname,Tel.,PatientName,Patient,hospital_id,drug_name,paid,humid,rapid,fallout,case_count,no2,NO,
-idh1,no_of_children,visit_no,covid,falls,index,Row.names,study_key,EpisodeNr,
+NAMES = """Name,patient_name,surname,E-Mail,Pat.-Nr.,KIS-Nr.,id_patient,Fall,case #,Nr.,ID#,IPP,USUBJID,phone,No.,
+Lfd. Nr.,mrn2,id_1,uid,eid,Fall-ID,Vorname,Tel.,PatientName,Patient,hospital_id,drug_name,paid,humid,rapid,fallout,case_count,
+no2,NO,idh1,no_of_children,visit_no,covid,falls,index,Row.names,study_key,EpisodeNr,
 patientMRN,Unnamed: 0,Straße,prénom,
 cell_number,Kürzel"""
 

@@ -11,7 +11,7 @@ from kfed.device.cluster import check_max_bytes, cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.columns import SAME_MEAN, are_rows_of_table, cluster_columns, own_scale
 from kfed.device.convergence import caller_tells_convergence
-from kfed.device.distinct_rows import ALIKE
+from kfed.device.distinct_rows import ALIKE, are_many
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
@@ -40,6 +40,7 @@ __all__ = [
     "Rows",
     "SentClusters",
     "SparseRows",
+    "are_many",
     "are_rows_of_table",
     "caller_tells_convergence",
     "caller_tells_rows",

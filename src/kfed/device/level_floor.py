@@ -1,4 +1,4 @@
-"""Levels, and values of columns with only two, that few rows of a group have: the floor of decision 0001, inside a group.
+"""Levels, and values of columns of two, that few rows of a group have: the floor of decision 0001, inside a group.
 
 A center holds the share of each level among its rows, so a level that one row has would show as 1/n. What is sent are
 shares of a group in which no such level is left. If no level of the group is common, all its cells count as missing:

@@ -13,6 +13,7 @@ from kfed._base.arrow import release
 from kfed._base.text import exclusion, plural, quoted
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, from_levels
+from kfed.site.different_rows import have_different_rows
 from kfed.site.identifiers import MOST_LEVELS, about_identifier, about_numbers
 from kfed.wire import (
     OTHER,
@@ -63,15 +64,19 @@ def describe(
     """
     columns: list[Column] = []
     notices: list[Notice] = []
+    cells = [own for own in cells if own.name in chosen or not (_BLANK.fullmatch(own.name) and own.is_missing.all())]
+    left_out = {
+        own.name: notice
+        for own in cells
+        if own.name not in chosen and (notice := about_identifier(own, has_ids=whose is not None)) is not None
+    }
+    kept = [own for own in cells if own.name not in left_out]
     for own in cells:
         is_chosen = own.name in chosen
-        if not is_chosen and _BLANK.fullmatch(own.name) and own.is_missing.all():
+        if own.name in left_out:
+            notices.append(left_out[own.name])
             continue
-        identifier = None if is_chosen else about_identifier(own, has_ids=whose is not None)
-        if identifier is not None:
-            notices.append(identifier)
-            continue
-        columns.append(_column(own, min_cluster_size, where, whose))
+        columns.append(_column(own, kept, min_cluster_size, where, whose))
         notices += _notices(own, columns[-1], min_cluster_size)
         notices += [] if is_chosen else about_numbers(own)
     if not any(column.kind != "empty" for column in columns):
@@ -100,7 +105,9 @@ def encode_columns(cells: dict[str, Cells], schema: FeatureSchema) -> Array:
     return values
 
 
-def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str] | None) -> Column:
+def _column(
+    cells: Cells, kept: Sequence[Cells], min_cluster_size: int, where: str, whose: Sequence[str] | None
+) -> Column:
     if cells.is_missing.all():
         return Column(cells.name, "empty")
     if cells.kind != "text":
@@ -121,8 +128,11 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
             f"has at most {most}. {hint}eave it out with {exclusion([cells.name])}, name it with --id-column if "
             "it identifies the rows, group its values, or list them in a schema (--schema)"
         )
-    common = [text for text, count in zip(cells.texts, counts.tolist(), strict=True) if count >= min_cluster_size]
-    if _n_with(cells, counts < min_cluster_size, whose) >= min_cluster_size and OTHER not in common:
+    is_common = counts >= min_cluster_size
+    if whose is None and min_cluster_size > 1:
+        is_common &= have_different_rows(cells, kept, is_common, min_cluster_size)
+    common = [text for text, may_tell in zip(cells.texts, is_common.tolist(), strict=True) if may_tell]
+    if _n_with(cells, ~is_common, whose) >= min_cluster_size and OTHER not in common:
         common.append(OTHER)
     return Column(cells.name, "category", tuple(sorted(common)))
 
