@@ -279,3 +279,18 @@ def test_a_group_in_which_every_level_is_rare_tells_nothing_of_that_column():
     labels = np.concatenate([own.labels(result) for own in kept])
     sizes = np.sort(np.bincount(labels, minlength=3)) / len(labels)
     assert np.abs(sizes - np.sort(result.cluster_sizes) / result.cluster_sizes.sum()).max() < 0.1
+
+
+@pytest.mark.parametrize("two", [("1", "2"), ("-4.5", "7"), ("2025-01-01", "1950-05-05")])
+@pytest.mark.parametrize("n_odd", [1, 4])
+def test_of_two_values_the_one_that_few_rows_have_leaves_no_trace(write, two, n_odd):
+    usual, odd = two
+    rng = np.random.default_rng(0)
+    ages = rng.normal(50, 9, 120).round(1)
+
+    def message(n):
+        rows = "".join(f"{age},{odd if i < n else usual}\n" for i, age in enumerate(ages))
+        return cluster_file(write("age,x\n" + rows), 1, "a", warn=False).to_message()
+
+    assert message(n_odd).to_bytes() == message(0).to_bytes()
+    assert message(30).to_bytes() != message(0).to_bytes()

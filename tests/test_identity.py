@@ -142,3 +142,20 @@ def test_the_answer_to_a_device_of_another_name_is_refused():
     with pytest.raises(kfed.InvalidInputError, match=r"must be for 'a'.*got the identity for 'b'"):
         own["a"].induced_labels(result.identity("b"))
     assert len(own["a"].induced_labels(result.identity("a"))) == 30
+
+
+@pytest.mark.parametrize("as_fleet", [False, True])
+def test_the_answer_to_another_device_is_refused_by_a_device_that_made_no_message(as_fleet):
+    rng = np.random.default_rng(0)
+    points = {name: rng.normal(size=(30, 2)) for name in "AB"}
+
+    def clustered():
+        if as_fleet:
+            return dict(zip("AB", kfed.cluster_fleet(points, 2, random_state=0), strict=True))
+        return {name: kfed.cluster_device(own, 2, device_id=name, random_state=0) for name, own in points.items()}
+
+    result = kfed.aggregate([own.to_message(name) for name, own in clustered().items()], 2)
+    again = clustered()["A"]
+    with pytest.raises(kfed.InvalidInputError, match="identity must be for 'A', the id of this device"):
+        again.induced_labels(result.identity("B"))
+    assert len(again.induced_labels(result.identity("A"))) == 30

@@ -142,7 +142,8 @@ def test_a_site_where_all_cells_say_no_has_a_flag_but_f_is_no_false(write, word,
 
 
 def test_summaries_of_yes_and_no_agree_with_those_of_one_and_zero(write):
-    texts = {"a": "x,on\n" + "1,yes\n2,no\n" * 20, "b": "x,on\n" + "1,1\n2,0\n" * 20}
+    words = {"a": ("yes", "no"), "b": ("1", "0")}
+    texts = {name: "x,on\n" + "".join(f"{i // 4},{own[i % 2]}\n" for i in range(40)) for name, own in words.items()}
     tables = {name: read_columns(write(text, f"{name}.csv")) for name, text in texts.items()}
     schema = agree({name: TableSummary.of(table, 5) for name, table in tables.items()})
     assert schema.columns[1] == Column("on", shift=0.5, scale=0.5)

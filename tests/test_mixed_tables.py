@@ -465,9 +465,10 @@ def test_a_summary_says_nothing_of_few_cells():
 @pytest.mark.parametrize("kind", ["flag", "number"])
 @pytest.mark.parametrize("n_ones", [1, 4, 36, 39])
 def test_a_summary_does_not_tell_of_a_flag_that_few_rows_have(kind, n_ones):
-    values = (np.arange(40)[:, None] < n_ones).astype(float)
-    table = Table(values, ("on",), schema=FeatureSchema.of_columns([Column("on", kind)]))
+    values = np.column_stack([np.arange(40) < n_ones, np.arange(40)]).astype(float)
+    table = Table(values, ("on", "x"), schema=FeatureSchema.of_columns([Column("on", kind), Column("x")]))
     found = TableSummary.of(table, 5).columns[0]
+    assert found.count == 40
     assert (found.means, found.variances) == ((float(n_ones > 20),), (0.0,))
 
 

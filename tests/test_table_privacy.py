@@ -162,3 +162,13 @@ def test_a_copy_without_an_id_is_of_the_person_whose_row_it_copies():
     owners = owners_of(replace(table, row_ids=named))
     assert len(set(owners[60:].tolist())) == 1
     assert len(set(owners.tolist())) == 61
+
+
+def test_a_level_of_copies_of_one_row_is_not_named():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"age": rng.normal(50, 9, 70), "dose": rng.normal(2, 1, 70), "dx": ["A", "B"] * 30 + ["Z"] * 10}
+    )
+    frame.loc[60:, ["age", "dose"]] = [41.5, 2.25]
+    assert read_columns(frame).schema.columns[2].levels == ("A", "B", "other")
+    assert "Z" in read_columns(frame.assign(who=np.arange(70)), id_column="who").schema.columns[2].levels

@@ -4,13 +4,14 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const folder = pathToFileURL(`${process.argv[2]}/`);
-const [{ siteOf }, { encodeMessage }, { blake2b, deviceKey, uniforms }] = await Promise.all(
-  ["site.js", "wire.js", "random.js"].map((name) => import(new URL(name, folder))),
+const [{ siteOf }, { encodeMessage }, { named }, { blake2b, deviceKey, uniforms }] = await Promise.all(
+  ["site.js", "wire.js", "identifiers.js", "random.js"].map((name) => import(new URL(name, folder))),
 );
 const points = ([rows, d]) => ({ data: Float64Array.from(rows.flat()), n: rows.length, d });
 const base64 = (bytes) => Buffer.from(bytes).toString("base64");
 
 const jobs = {
+  named: ({ names }) => names.map(named),
   random: ({ seed, id, n, text }) => ({ key: String(deviceKey(seed, id)), uniforms: [...uniforms(deviceKey(seed, id), n)], digest: Buffer.from(blake2b(Buffer.from(text), 16)).toString("hex") }),
   encode: ({ message }) => {
     const { details } = message;

@@ -65,7 +65,8 @@ def summarize(
 
 def _told(n_told: int, n_columns: int, least: int) -> str:
     """What a summary says, and why it does not say more."""
-    names = f"names and kinds alone, since they have fewer than {least} filled cells"
+    why = f"since fewer than {least} rows or ids fill them, too few of these differ, or one makes up most of them"
+    names = f"names and kinds alone, {why}"
     if n_told == 0:
         return f"{names}: no count, mean or spread is told"
     others = f"; {plural(n_columns - n_told, 'other')} by {names}" if n_told < n_columns else ""

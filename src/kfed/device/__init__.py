@@ -11,7 +11,7 @@ from kfed.device.cluster import check_max_bytes, cluster_device
 from kfed.device.clustering import LocalClustering
 from kfed.device.columns import SAME_MEAN, are_rows_of_table, cluster_columns, own_scale
 from kfed.device.convergence import caller_tells_convergence
-from kfed.device.distinct_rows import ALIKE
+from kfed.device.distinct_rows import ALIKE, are_many
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
 from kfed.device.lloyd_step import scores
@@ -24,6 +24,7 @@ from kfed.device.second_message import refine_device
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.device.sparse_rows import SparseRows
 from kfed.device.summary import fitting
+from kfed.device.told_columns import told_columns
 
 __all__ = [
     "ALIKE",
@@ -39,6 +40,7 @@ __all__ = [
     "Rows",
     "SentClusters",
     "SparseRows",
+    "are_many",
     "are_rows_of_table",
     "caller_tells_convergence",
     "caller_tells_rows",
@@ -54,5 +56,6 @@ __all__ = [
     "refine_device",
     "rows_not_sent",
     "scores",
+    "told_columns",
     "with_moments",
 ]

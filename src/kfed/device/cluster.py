@@ -163,7 +163,7 @@ def cluster_device(
             )
         with pool.one_blas_thread():
             private = cluster_privately(points, n_local_clusters, privacy, int(keys[0]), weights, names)
-        return replace(private, index=index)
+        return replace(private, index=index, _sent_as={device_id} - {""})
 
     def cluster(n_clusters: int | Literal["auto"]) -> LocalClustering:
         rows = rows_of_one(points, weights, n_clusters, n_jobs)
@@ -179,7 +179,7 @@ def cluster_device(
     for notice in (*rows_to_warn_of(found, min_cluster_size, was_asked=was_asked), *columns):
         warnings.warn(KFedWarning(notice.text, notice.code), stacklevel=2)
     warn_unless_converged([found], max_iterations)
-    return replace(found, index=index)
+    return replace(found, index=index, _sent_as={device_id} - {""})
 
 
 def check_max_bytes(max_bytes: Any, n_local_clusters: Any, privacy: Privacy | None) -> None:

@@ -101,7 +101,7 @@ class LocalClustering(KfedFile):
     refines: str | None = None
     max_bytes: int | None = None
     index: Any = None
-    _sent_as: set[str] = field(default_factory=set, repr=False)  # the names under which it made messages
+    _sent_as: set[str] = field(default_factory=set, repr=False)  # its name, and those of its messages
 
     n_points = Length("labels", 0, "Number of points on the device, n^(z).")
     n_local_clusters = Length("centers", 0, "Number of local clusters, k^(z), empty ones included.")
@@ -223,7 +223,7 @@ class LocalClustering(KfedFile):
             raise TypeError(f"identity must be an Identity, the answer to this device; got {type(identity).__name__}")
         if self._sent_as - {_UNNAMED} and identity.device_id not in self._sent_as:
             raise InvalidInputError(
-                f"identity must be for {min(self._sent_as - {_UNNAMED})!r}, the id in this device's message; got the "
+                f"identity must be for {min(self._sent_as - {_UNNAMED})!r}, the id of this device; got the "
                 f"identity for {identity.device_id!r}"
             )
         if self.columns is None and identity.n_features != self.n_features:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from math import ceil, prod
@@ -116,12 +116,18 @@ def cluster_fleet(
     )
     _check_same_width(fleet)
     if privacy is not None:
-        return list(pool.map_in_order(lambda position: _privately(fleet, position, privacy), range(n_devices), n_jobs))
+        own = pool.map_in_order(lambda position: _privately(fleet, position, privacy), range(n_devices), n_jobs)
+        return _named(own, ids)
     found = _cluster(fleet, settings, n_jobs, progress)
     if max_bytes is not None:
         found = [_within(own, fleet, z, settings, n_jobs, max_bytes) for z, own in enumerate(found)]
     warn_unless_converged(found, max_iterations)
-    return found
+    return _named(found, ids)
+
+
+def _named(found: Iterable[LocalClustering], ids: Sequence[str]) -> list[LocalClustering]:
+    """The same, each with the name of its device, so that the answer to another is refused."""
+    return [replace(own, _sent_as={name} - {""}) for own, name in zip(found, ids, strict=True)]
 
 
 def _within(

@@ -1,4 +1,4 @@
-"""Levels and flags that few rows of a group have: the floor of decision 0001, inside a group.
+"""Levels, and values of columns of two, that few rows of a group have: the floor of decision 0001, inside a group.
 
 A center holds the share of each level among its rows, so a level that one row has would show as 1/n. What is sent are
 shares of a group in which no such level is left. If no level of the group is common, all its cells count as missing:
@@ -21,10 +21,12 @@ from kfed.wire import OTHER, FeatureSchema, agreed_scale, features_by_column
 
 @dataclass(frozen=True)
 class LevelFeatures:
-    """The features of a category, or of a flag; `other` is the place of that level among them."""
+    """The features of a category, or of a column of two values; `other` is the place of that level among them."""
 
     features: slice
     other: int | None = None
+    low: float = 0.0
+    high: float = 1.0
 
 
 def with_common_levels(
@@ -60,13 +62,15 @@ def with_common_levels(
         for column in columns:
             features = column.features
             own = members[cells.is_there[members, features.start]]
-            codes = _codes(values[own, features])
+            codes = _codes(values[own, features], column)
             common = _common(codes, None if whose is None else whose[own], least, column.other)
             # Also where no level is rare: else the last bits would tell of it.
             total, shares = _shares(common, cells.weights[own], features.stop - features.start)
             told.observed[cluster, features] = total
-            told.means[cluster, features] = (shares - scale.shift[features]) / scale.scale[features]
-            told.squares[cluster, features] = total * shares * (1 - shares) / scale.scale[features] ** 2
+            apart = column.high - column.low
+            means = column.low + shares * apart
+            told.means[cluster, features] = (means - scale.shift[features]) / scale.scale[features]
+            told.squares[cluster, features] = total * shares * (1 - shares) * (apart / scale.scale[features]) ** 2
     told.means[told.observed == 0] = 0
     return told
 
@@ -80,33 +84,45 @@ def common_values(
         members = np.flatnonzero((labels == cluster) & (weights > 0))
         for column in columns:
             own = members[~np.isnan(values[members, column.features.start])]
-            common = _common(
-                _codes(values[own, column.features]), None if whose is None else whose[own], least, column.other
-            )
+            codes = _codes(values[own, column.features], column)
+            common = _common(codes, None if whose is None else whose[own], least, column.other)
             n_features = column.features.stop - column.features.start
-            shown = common[:, None] if n_features == 1 else common[:, None] == np.arange(n_features)
+            levels = [column.low, column.high] if n_features == 1 else np.eye(n_features)
+            shown = np.reshape(levels, (-1, n_features))[common]
             told[own, column.features] = np.where(common[:, None] < 0, np.nan, shown)
     return told
 
 
 def levelled(schema: FeatureSchema, values: Array) -> Iterator[LevelFeatures]:
-    """The features of each category and flag; a column of numbers that are all 0 or 1 is a flag here."""
+    """The features of each category and flag, and of numbers and dates of which the column has no more than two."""
     for column, features in zip(schema.columns or (), features_by_column(schema), strict=True):
         if column.kind == "category" and column.levels:
             yield LevelFeatures(features, column.levels.index(OTHER) if OTHER in column.levels else None)
-        elif column.kind == "flag" or (column.kind == "number" and are_flags(values[:, features.start])):
+        elif column.kind == "flag":
             yield LevelFeatures(features)
+        elif column.kind in ("number", "date") and (two := two_values(values[:, features.start])) is not None:
+            yield LevelFeatures(features, None, *two)
 
 
-def are_flags(numbers: Array) -> bool:
-    """Whether a column holds nothing but 0 and 1; missing cells are NaN. The first rows tell it of most columns."""
-    parts = (numbers[:100], numbers)
-    return all(bool(((part == 0) | (part == 1) | np.isnan(part)).all()) for part in parts)
+def two_values(numbers: Array) -> tuple[float, float] | None:
+    """The two values of a column, 0 and 1 if it holds no other; None if it has one alone, or more.
+
+    Missing cells are NaN. The first rows tell it of most columns.
+    """
+    for part in (numbers[:100], numbers):
+        known = part[~np.isnan(part)]
+        low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
+        if not ((known == low) | (known == high)).all():
+            return None
+    if low >= high:
+        return (0.0, 1.0) if low in (0, 1, np.inf) else None
+    return float(low), float(high)
 
 
-def _codes(values: Array) -> Array:
-    """The level of each row; of a flag, 0 or 1."""
-    return values[:, 0].astype(np.intp) if values.shape[1] == 1 else np.asarray(values.argmax(axis=1))
+def _codes(values: Array, column: LevelFeatures) -> Array:
+    """The level of each row; of two values, 0 or 1."""
+    is_one = values.shape[1] == 1
+    return (values[:, 0] == column.high).astype(np.intp) if is_one else np.asarray(values.argmax(axis=1))
 
 
 def _common(codes: Array, whose: Array | None, least: int, other: int | None) -> Array:
@@ -130,7 +146,7 @@ def _n_distinct(rows: Array, whose: Array | None) -> int:
 
 
 def _shares(codes: Array, weights: Array, n_features: int) -> tuple[float, Array]:
-    """The weight of the rows with a level, and the share of each level; of a flag, that of 1."""
+    """The weight of the rows with a level, and the share of each level; of two values, that of the higher."""
     masses = np.bincount(codes[codes >= 0], weights[codes >= 0], minlength=max(2, n_features))
     total = float(masses.sum())
     shares = masses / total if total > 0 else masses

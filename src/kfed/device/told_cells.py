@@ -119,8 +119,8 @@ def _table_cells(
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     columns = list(levelled(schema, values))
     values = common_values(columns, values, np.where(counted, local.labels, -1), weights, floor, whose)
-    shown = [values[:, column.features] == 1 for column in columns]
-    shown += [cells == 0 for column in columns if (cells := values[:, column.features]).shape[1] == 1]  # of a flag
+    shown = [values[:, column.features] == column.high for column in columns]
+    shown += [cells == column.low for column in columns if (cells := values[:, column.features]).shape[1] == 1]
     numbers = np.setdiff1d(numbers_of(schema), np.array([column.features.start for column in columns], np.intp))
     levels = np.concatenate([np.empty((len(values), 0), bool), *shown], axis=1)
     return agreed_scale(schema).apply(values) if schema.scaling == "agreed" else values, counted, levels, numbers

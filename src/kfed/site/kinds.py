@@ -1,7 +1,4 @@
-"""What the columns of a table are: numbers, categories, flags, dates; and which of them are left out, and why.
-
-Columns that tell rows or people apart are left out, since clusters by them mean nothing.
-"""
+"""What the columns of a table are: numbers, categories, flags, dates; and the features that they become."""
 
 from __future__ import annotations
 
@@ -13,10 +10,11 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.arrow import release
-from kfed._base.identifier_names import may_count, names_people, names_rows
 from kfed._base.text import exclusion, plural, quoted
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, from_levels
+from kfed.site.different_rows import have_different_rows
+from kfed.site.identifiers import MOST_LEVELS, about_identifier, about_numbers
 from kfed.site.nothing_left import check_some_left
 from kfed.wire import (
     OTHER,
@@ -28,21 +26,6 @@ from kfed.wire import (
     level_features,
     respelled,
 )
-
-MOST_LEVELS = 50
-"""A column of text with more distinct values is refused: it holds names or remarks. A schema may list more."""
-
-FEWEST_ROWS = 20
-"""In a smaller table, distinct values may well be no identifier, unless the name of the column says so."""
-
-MOSTLY = 0.9
-"""A column with the name of an identifier is one, too, if a few values occur twice."""
-
-EXACT = 2.0**53
-"""Larger whole numbers are not told apart here, and measure nothing."""
-
-MANY_PEOPLE = 20
-"""More values than this, or than a third of the rows, are those of an identifier rather than of a group."""
 
 PLAINLY = "if these are numbers, write them plainly, as 1234.5; if they are dates, as 2026-01-31"
 
@@ -82,18 +65,21 @@ def describe(
     """
     columns: list[Column] = []
     notices: list[Notice] = []
+    cells = [own for own in cells if own.name in chosen or not (_BLANK.fullmatch(own.name) and own.is_missing.all())]
+    left_out = {
+        own.name: notice
+        for own in cells
+        if own.name not in chosen and (notice := about_identifier(own, has_ids=whose is not None)) is not None
+    }
+    kept = [own for own in cells if own.name not in left_out]
     for own in cells:
         is_chosen = own.name in chosen
-        if not is_chosen and _BLANK.fullmatch(own.name) and own.is_missing.all():
+        if own.name in left_out:
+            notices.append(left_out[own.name])
             continue
-        identifier = None if is_chosen else _identifier_notice(own)
-        if identifier is not None:
-            notices.append(identifier)
-            continue
-        columns.append(_column(own, min_cluster_size, where, whose))
+        columns.append(_column(own, kept, min_cluster_size, where, whose))
         notices += _notices(own, columns[-1], min_cluster_size)
-        number = None if is_chosen else _row_number_notice(own)
-        notices += [] if number is None else [number]
+        notices += [] if is_chosen else about_numbers(own)
     check_some_left(columns, cells, min_cluster_size, where)
     return Described(tuple(columns), tuple(notices))
 
@@ -110,79 +96,9 @@ def encode_columns(cells: dict[str, Cells], schema: FeatureSchema) -> Array:
     return values
 
 
-def _identifier_notice(cells: Cells) -> Notice | None:
-    """Why a column is left out, if it identifies rows or people."""
-    name, n_known = cells.name, int((~cells.is_missing).sum())
-    is_small = n_known < (1 if names_rows(name) and not may_count(name) else FEWEST_ROWS)
-    if is_small or cells.kind not in ("number", "text") or cells.are_times:
-        return None
-    if _tells_rows_apart(cells, n_known):
-        keep = f"; --kinds {name}=number keeps it" if cells.kind == "number" else ""
-        return Notice("identifier", f"column {name!r} looks like an identifier and is left out{keep}")
-    if names_people(name) and _tells_people_apart(cells, n_known):
-        return Notice(
-            "identifier",
-            f"column {name!r} looks like an identifier of people with several rows and is left out; name it with "
-            "--id-column, so that people are counted instead of rows",
-        )
-    return None
-
-
-def _row_number_notice(cells: Cells) -> Notice | None:
-    """Whether a column that is kept may number the rows: whole numbers that grow from row to row, or fall."""
-    if len(cells) < FEWEST_ROWS or cells.kind != "number" or cells.is_missing.any() or not _are_whole(cells):
-        return None
-    steps = np.diff(_known(cells))
-    if not ((steps > 0).all() or (steps < 0).all()):
-        return None
-    return Notice(
-        "row number",
-        f"column {cells.name!r} looks like a row number, as it grows or falls from row to row; if it is one, leave it "
-        f"out with {exclusion([cells.name])}",
-    )
-
-
-def _tells_rows_apart(cells: Cells, n_known: int) -> bool:
-    """Whether every row has its own value, and the name or the values say that it is an identifier."""
-    is_named = names_rows(cells.name)
-    least = n_known if not is_named or may_count(cells.name) else MOSTLY * n_known
-    if cells.kind == "text":
-        return (cells.odd_row is None or is_named) and len(cells.texts) >= least
-    if n_known >= FEWEST_ROWS and _counts_rows(_known(cells)):
-        return True
-    if not is_named or not _are_whole(cells):
-        return False
-    return _n_distinct(cells) >= least or bool(np.abs(_known(cells)).max() > EXACT)
-
-
-def _counts_rows(known: Array) -> bool:
-    """Whether numbers are consecutive, wherever they start."""
-    steps = np.diff(known)
-    return bool(known[0] == np.rint(known[0])) and bool((steps == 1).all() or (steps == -1).all())
-
-
-def _tells_people_apart(cells: Cells, n_known: int) -> bool:
-    """Whether a column has many values, of text or whole numbers."""
-    n_distinct = _n_distinct(cells)
-    is_sound = cells.kind == "text" or _are_whole(cells)
-    return is_sound and (n_distinct > MANY_PEOPLE or 3 * n_distinct >= n_known)
-
-
-def _n_distinct(cells: Cells) -> int:
-    return len(cells.texts) if cells.kind == "text" else len(np.unique(_known(cells)))
-
-
-def _are_whole(cells: Cells) -> bool:
-    known = _known(cells)
-    return bool((known == np.rint(known)).all())
-
-
-def _known(cells: Cells) -> Array:
-    assert cells.numbers is not None
-    return cells.numbers[~cells.is_missing]
-
-
-def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str] | None) -> Column:
+def _column(
+    cells: Cells, kept: Sequence[Cells], min_cluster_size: int, where: str, whose: Sequence[str] | None
+) -> Column:
     if cells.is_missing.all():
         return Column(cells.name, "empty")
     if cells.kind != "text":
@@ -203,9 +119,11 @@ def _column(cells: Cells, min_cluster_size: int, where: str, whose: Sequence[str
             f"has at most {most}. {hint}eave it out with {exclusion([cells.name])}, name it with --id-column if "
             "it identifies the rows, group its values, or list them in a schema (--schema)"
         )
-    common = [text for text, count in zip(cells.texts, counts.tolist(), strict=True) if count >= min_cluster_size]
-    rare = int(counts[counts < min_cluster_size].sum())
-    if rare >= min_cluster_size and OTHER not in common:
+    is_common = counts >= min_cluster_size
+    if whose is None and min_cluster_size > 1:
+        is_common &= have_different_rows(cells, kept, is_common, min_cluster_size)
+    common = [text for text, may_tell in zip(cells.texts, is_common.tolist(), strict=True) if may_tell]
+    if _n_with(cells, ~is_common, whose) >= min_cluster_size and OTHER not in common:
         common.append(OTHER)
     return Column(cells.name, "category", tuple(sorted(common)))
 
@@ -250,6 +168,13 @@ def _level_counts(cells: Cells, whose: Sequence[str] | None) -> Array:
         ids = np.unique(np.asarray(whose), return_inverse=True)[1][cells.codes >= 0]
         codes = np.unique(np.column_stack([codes, ids]), axis=0)[:, 0]
     return np.bincount(codes, minlength=len(cells.texts))
+
+
+def _n_with(cells: Cells, levels: Array, whose: Sequence[str] | None) -> int:
+    """Rows, or different ids, that have one of these levels."""
+    assert cells.codes is not None
+    rows = np.append(levels, False)[cells.codes]
+    return int(np.count_nonzero(rows)) if whose is None else len(np.unique(np.asarray(whose)[rows]))
 
 
 def _features(cells: Cells, column: Column) -> Array:

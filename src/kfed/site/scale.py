@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from kfed._base.array import Array
+from kfed._base.finite import is_finite_number
 from kfed._base.text import quoted
 from kfed.errors import InvalidInputError
 
@@ -22,7 +23,7 @@ def read_scale(path: str | os.PathLike[str]) -> dict[str, tuple[float, float]]:
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{path}: a scale file must be JSON; this file is not") from error
     if not isinstance(content, dict):
         raise InvalidInputError(f"{path}: a scale file must be a JSON object with an entry for each column")
@@ -58,8 +59,4 @@ def unscaled(values: Array, names: Sequence[str], scale: Mapping[str, tuple[floa
 
 
 def _is_entry(entry: object) -> bool:
-    return isinstance(entry, dict) and entry.keys() == {"shift", "scale"} and all(map(_is_finite, entry.values()))
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return isinstance(entry, dict) and entry.keys() == {"shift", "scale"} and all(map(is_finite_number, entry.values()))

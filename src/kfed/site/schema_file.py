@@ -16,7 +16,7 @@ def read_schema(path: str | os.PathLike[str]) -> FeatureSchema:
     """Read a schema from `write_schema`, or a scale file, which has only columns of numbers."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{path}: a schema must be JSON; this file is not") from error
     if isinstance(content, dict) and isinstance(content.get("columns"), list):
         try:

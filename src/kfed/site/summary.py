@@ -14,9 +14,11 @@ import numpy as np
 
 from kfed._base import files
 from kfed._base.array import Array
-from kfed.device import POOLED
+from kfed._base.finite import is_finite_number
+from kfed.device import told_columns
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.server import unit_advice
+from kfed.site.owners import owners_of
 from kfed.site.table import Table
 from kfed.wire import KINDS, Column, FeatureSchema, Notice, column_difference, features_by_column
 
@@ -43,7 +45,9 @@ class TableSummary:
     def of(cls, table: Table, min_cluster_size: int) -> Self:
         """Summarise a table that `read_columns` read.
 
-        Of columns with fewer filled cells than three times the floor, only the name is told.
+        Only the name is told of columns with fewer filled cells than three times the floor, and of those that the
+        message of a device would say nothing of: cells of too few different rows or ids, or mostly of one (decision
+        0001).
 
         Examples
         --------
@@ -54,8 +58,11 @@ class TableSummary:
         if table.schema is None or table.schema.columns is None:
             raise InvalidInputError("a summary needs a table with a schema; read it with `read_columns`")
         weights = np.ones(len(table)) if table.weights is None else table.weights
+        told, hidden = told_columns(table.values, table.schema, weights, owners_of(table), min_cluster_size)
         parts = zip(table.schema.columns, features_by_column(table.schema), strict=True)
-        return cls(tuple(_summary(column, table.values[:, own], weights, min_cluster_size) for column, own in parts))
+        return cls(
+            tuple(_summary(column, told[:, own], weights, is_told=not hidden[own].any()) for column, own in parts)
+        )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write as JSON, so that people can read what they send."""
@@ -149,32 +156,21 @@ def _at(part: ColumnSummary, what: str, features: Sequence[str]) -> list[float]:
     return [known.get(feature, 0.0) for feature in features]
 
 
-def _summary(column: Column, values: Any, weights: Any, min_cluster_size: int) -> ColumnSummary:
-    is_there = ~np.isnan(values).any(axis=1)
-    if np.count_nonzero(is_there) < POOLED * min_cluster_size:
+def _summary(column: Column, values: Any, weights: Any, *, is_told: bool) -> ColumnSummary:
+    is_there = ~np.isnan(values).any(axis=1) & (weights > 0)
+    if not is_told or not is_there.any():
         nothing = (0.0,) * values.shape[1]
         return ColumnSummary(column, 0.0, nothing, nothing)
-    known, own = _without_rare(values[is_there], min_cluster_size), weights[is_there]
+    known, own = values[is_there], weights[is_there]
     means = own @ known / own.sum()
     variances = own @ (known - means) ** 2 / own.sum()
     return ColumnSummary(column, float(own.sum()), tuple(means.tolist()), tuple(variances.tolist()))
 
 
-def _without_rare(values: Any, min_cluster_size: int) -> Any:
-    """The column; if it holds 0 and 1, and too few rows have one of them, as if no row had it."""
-    is_one = values == 1
-    if not (is_one | (values == 0)).all() or values.shape[1] > 1:
-        return values
-    n_ones = int(np.count_nonzero(is_one))
-    if 0 < n_ones < min_cluster_size:
-        return np.zeros_like(values)
-    return np.ones_like(values) if 0 < len(values) - n_ones < min_cluster_size else values
-
-
 def _restored(facts: Any) -> ColumnSummary:
     count, means, variances = facts.pop("count"), tuple(facts.pop("means")), tuple(facts.pop("variances"))
     column = Column.restored(facts)
-    are_numbers = all(isinstance(n, int | float) and math.isfinite(n) for n in (count, *means, *variances))
+    are_numbers = all(map(is_finite_number, (count, *means, *variances)))
     if (
         not are_numbers
         or any(number < 0 for number in (count, *variances))

@@ -116,7 +116,7 @@ def _parsed(payload: bytes, known: dict[tuple[str, str], Said]) -> Any:
         if said is not None:
             device_id = checks.device_id(name[len(prefix) :])
             return (dtype, n_columns), (device_id, n_centers, said, payload[start:], payload)
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
         pass
     message = DeviceMessage.from_bytes(payload)  # raises, or it is sound and written in another way
     return message if has_details(message) else _parsed(message.to_bytes(), known)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
@@ -11,6 +10,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.checks import MAX_NAME_LENGTH
+from kfed._base.finite import is_finite_number
 from kfed.errors import InvalidInputError
 from kfed.wire.column_names import MOST_NAMED
 
@@ -152,5 +152,4 @@ def _check_word(word: Any, what: str, name: str) -> None:
 def _is_scale(shift: Any, scale: Any) -> bool:
     if shift is None:
         return True
-    numbers = all(isinstance(number, int | float) and math.isfinite(number) for number in (shift, scale))
-    return numbers and scale > 0
+    return is_finite_number(shift) and is_finite_number(scale) and scale > 0

@@ -244,7 +244,7 @@ class DeviceMessage(InNotebook, KfedFile):
                 return cls.from_table(device_id, table, _names(facts.get("feature_names")))
             details = Details.restored({name: tensors[name] for name in tensors if ":" not in name}, facts)
             return cls.from_table(device_id, details.with_centers(table), _schema(facts), details)
-        except InvalidInputError as error:
+        except (InvalidInputError, OverflowError) as error:
             raise MessageError(f"the message of {device_id[:40]!r} is not valid: {error}") from error
 
     @classmethod

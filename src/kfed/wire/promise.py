@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from kfed._base.accounting import MAX_EPSILON, delta_of
+from kfed._base.finite import is_finite_number
 from kfed.errors import InvalidInputError
 
 LARGEST_DELTA = 1e-4
@@ -34,7 +34,7 @@ class Promise:
 
     def __post_init__(self) -> None:
         numbers = (self.epsilon, self.delta, self.mu, self.radius)
-        if not all(isinstance(number, int | float) and 0 < number < math.inf for number in numbers) or self.delta >= 1:
+        if not all(is_finite_number(number) and number > 0 for number in numbers) or self.delta >= 1:
             raise InvalidInputError("a promise of privacy must have numbers above zero, and a delta below 1")
         if self.epsilon > MAX_EPSILON or delta_of(self.mu, self.epsilon) > self.delta:
             raise InvalidInputError("a promise of privacy must have an epsilon and a delta that follow from its mu")

@@ -1,6 +1,7 @@
 // What the columns of a table are, which of them are used, and the numbers that they become; as kfed/site/kinds.py and read.py.
 
 import { byCodePoint, faultOf, fromLevels } from "./cells.js";
+import { isIdentifier } from "./identifiers.js";
 import { points } from "./points.js";
 import { fail, plural, quoted } from "./words.js";
 
@@ -14,9 +15,7 @@ import { fail, plural, quoted } from "./words.js";
 /** @typedef {{ values: Points, names: string[], schema: Schema | null, ids: Int32Array | null, notices: string[] }} Table */
 
 const MOST_LEVELS = 50,
-  OTHER = "other",
-  FEWEST_ROWS = 20;
-const IDENTIFIER = /(^|[^\p{L}\p{N}])(id|ids|key|nr|no|num|number|mrn|uuid|guid|pid|ssn)$/iu;
+  OTHER = "other";
 
 /** The features of each column: first and one past the last. @param {Schema} schema */
 export function spans(schema) {
@@ -38,7 +37,7 @@ export function columnsToUse(csv, cells, terms, idColumn, chosen) {
     ? terms.by_column
       ? others.filter((name) => wanted.includes(name))
       : wanted
-    : others.filter((name) => !(terms.by_column && isIdentifier(cells[csv.names.indexOf(name)])));
+    : others.filter((name) => !(terms.by_column && isIdentifier(cells[csv.names.indexOf(name)], !!idColumn)));
   const absent = (wanted ?? []).filter((name) => !others.includes(name));
   if (absent.length) {
     if (idColumn && absent.includes(idColumn)) fail(`${quoted([idColumn])} cannot say whose a row is and be grouped, too`);
@@ -158,19 +157,6 @@ function featuresOf(cells, column) {
     );
   }
   return cells.numbers ? [cells.numbers] : [];
-}
-
-/** Whether every row has its own value, and the name or the numbers say that it is an identifier. @param {Cells} cells */
-export function isIdentifier(cells) {
-  const { numbers } = cells;
-  if (!numbers) {
-    const known = cells.codes.length - cells.missing;
-    return known >= FEWEST_ROWS && cells.texts.length === known;
-  }
-  if (cells.kind !== "number" || numbers.some((x) => x % 1)) return false;
-  const known = numbers.filter((x) => x === x),
-    counts = (known[0] === 0 || known[0] === 1) && known.every((x, i) => x === known[0] + i);
-  return known.length >= FEWEST_ROWS && new Set(known).size === known.length && (counts || IDENTIFIER.test(cells.name));
 }
 
 /** The scale that the sites agreed on. @param {string} text @returns {NonNullable<Agreed>} */

@@ -1,4 +1,4 @@
-// Levels and flags that few rows of a group have count as others, as kfed/device/level_floor.py and decision 0001.
+// Levels, and values of columns with only two, that few rows of a group have count as others, as kfed/device/level_floor.py and decision 0001.
 
 import { filledSpans } from "./kinds.js";
 import { points, range } from "./points.js";
@@ -6,14 +6,15 @@ import { points, range } from "./points.js";
 /** @typedef {import("./points.js").Points} Points */
 /** @typedef {import("./kinds.js").Schema} Schema */
 /** @typedef {import("./columns.js").CellSums} CellSums */
-/** @typedef {{ first: number, last: number, other: number }} Levels */
+/** @typedef {{ first: number, last: number, other: number, low: number, high: number }} Levels */
 
-/** The features of each category and flag; a column of numbers that are all 0 or 1 is a flag here. @type {(values: Points, schema: Schema) => Levels[]} */
+/** The features of each category and flag, and of numbers and dates of which the column has no more than two. @type {(values: Points, schema: Schema) => Levels[]} */
 export function levelled({ data, d }, schema) {
-  const areFlags = (/** @type {number} */ f) => data.every((x, i) => i % d !== f || x === 0 || x === 1 || x !== x);
-  return filledSpans(schema)
-    .filter(({ column: { kind }, first }) => kind === "category" || kind === "flag" || (kind === "number" && areFlags(first)))
-    .map(({ column, first, last }) => ({ first, last, other: column.levels.indexOf("other") }));
+  return filledSpans(schema).flatMap(({ column: { kind, levels }, first, last }) => {
+    const isLevel = levels.length || kind === "flag",
+      two = isLevel ? [0, 1] : [...new Set(data.filter((x, i) => i % d === first && x === x))].sort((a, b) => a - b);
+    return two.length === 2 ? [{ first, last, other: levels.indexOf("other"), low: two[0], high: two[1] }] : [];
+  });
 }
 
 /** The sums as they are sent: levels that fewer than `least` rows, or ids, of a group have count as others (kfed/device/level_floor.py).
@@ -22,13 +23,13 @@ export function withCommonLevels(sums, columns, { data, d }, counted, labels, le
   const observed = sums.observed.slice(),
     means = points(sums.means.n, d, sums.means.data.slice()),
     squares = sums.squares.slice();
-  for (const { first, last, other } of columns) {
+  for (const { first, last, other, low, high } of columns) {
     const size = Math.max(2, last - first),
       isFlag = last - first === 1;
     for (let r = 0; r < means.n; r++) {
       const own = counted.filter((row, i) => labels[i] === r && !Number.isNaN(data[row * d + first]));
       const codes = own.map((row) =>
-        isFlag ? data[row * d + first] : data.subarray(row * d + first, row * d + last).indexOf(1),
+        isFlag ? +(data[row * d + first] === high) : data.subarray(row * d + first, row * d + last).indexOf(1),
       );
       const masses = commonMasses(
         codes,
@@ -41,7 +42,7 @@ export function withCommonLevels(sums, columns, { data, d }, counted, labels, le
         shares = masses.map((mass) => mass / Math.max(total, 1)).slice(first - last);
       shares.forEach((share, i) => {
         const at = r * d + first + i;
-        [observed[at], means.data[at], squares[at]] = [total, share, total * share * (1 - share)];
+        [observed[at], means.data[at], squares[at]] = [total, low + share * (high - low), total * share * (1 - share) * (high - low) ** 2];
       });
     }
   }

@@ -4,10 +4,11 @@ import { globalClusters, profileOf } from "./answer.js";
 import { fromText } from "./cells.js";
 import { decode, readCsv, withColumn } from "./csv.js";
 import { clusterColumns, clusterNumbers } from "./device.js";
-import { columnsToUse, isIdentifier, readAgreed, tableOf } from "./kinds.js";
+import { isIdentifier } from "./identifiers.js";
+import { columnsToUse, readAgreed, tableOf } from "./kinds.js";
 import { blake2b } from "./random.js";
 import { decodeIdentity, encodeMessage } from "./wire.js";
-import { described, fail } from "./words.js";
+import { described, fail, quoted } from "./words.js";
 
 /** @typedef {import("./kinds.js").Terms} Terms */
 /** @typedef {import("./kinds.js").Agreed} Agreed */
@@ -34,7 +35,7 @@ export const siteOf = (tell) => ({
     agreedOf(agreed);
     const used = terms.feature_names
       ? columnsToUse(csv, cells, terms, null, null)
-      : csv.names.filter((_, c) => !isIdentifier(cells[c]));
+      : csv.names.filter((_, c) => !isIdentifier(cells[c], false));
     const columns = cells.map((one) => ({
       name: one.name,
       kind: one.kind,
@@ -51,6 +52,9 @@ export const siteOf = (tell) => ({
     const { csv, cells } = this;
     if (!csv) fail("choose a table first");
     const names = columnsToUse(csv, cells, terms, wish.idColumn, wish.chosen);
+    const known = names.filter((name) => isIdentifier(cells[csv.names.indexOf(name)], !!wish.idColumn));
+    if (terms.by_column && !wish.chosen && known.length)
+      fail(`the federation has ${quoted(known)}, which may name people; if not, use \`kfed join --kinds\``);
     const table = tableOf(csv, cells, names, terms, agreedOf(agreed), wish.idColumn, wish.least);
     const how = { ...wish, ids: table.ids, seed: SEED };
     const found = table.schema
