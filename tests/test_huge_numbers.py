@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import kfed
-from kfed.site import TableSummary, cluster_file, read_schema
-from kfed.site.scale import read_scale
+from kfed.site import TableSummary, cluster_file, read_scale, read_schema
 from kfed.wire import Column, FeatureSchema
 from kfed.wire.bulk import read_tables
 

@@ -9,6 +9,7 @@ from kfed.device.blocked_rows import BlockedRows
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
 from kfed.device.cluster import check_max_bytes, cluster_device
 from kfed.device.clustering import LocalClustering
+from kfed.device.column_floor import told_columns
 from kfed.device.columns import SAME_MEAN, are_rows_of_table, cluster_columns, own_scale
 from kfed.device.convergence import caller_tells_convergence
 from kfed.device.distinct_rows import ALIKE, are_many
@@ -24,7 +25,6 @@ from kfed.device.second_message import refine_device
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
 from kfed.device.sparse_rows import SparseRows
 from kfed.device.summary import fitting
-from kfed.device.told_columns import told_columns
 
 __all__ = [
     "ALIKE",
