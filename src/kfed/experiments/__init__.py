@@ -21,10 +21,11 @@ An experiment is a list of independent runs. What a run gives depends on its axe
 stored as it finishes and never done twice. The runner owns files, progress, resuming and data that are missing.
 """
 
+from kfed.experiments.axes import grid, seed_of
 from kfed.experiments.demo import run_demo as run_demo  # for commands
 from kfed.experiments.earlier import left_out_of as left_out_of
 from kfed.experiments.earlier import with_earlier as with_earlier
-from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.own import load_experiment
 from kfed.experiments.pages import section_of as section_of
 from kfed.experiments.pages import write_documentation as write_documentation

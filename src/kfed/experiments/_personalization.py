@@ -8,7 +8,8 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed.experiments._rotated_mnist import N_ROTATIONS, Devices, n_held, rotated_mnist
-from kfed.experiments.experiment import Axes, Result, seed_of
+from kfed.experiments.axes import Axes, seed_of
+from kfed.experiments.experiment import Result
 from kfed.metrics import matched_accuracy
 from kfed.simulate import Round
 

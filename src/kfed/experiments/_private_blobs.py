@@ -15,7 +15,7 @@ from kfed._base import geometry
 from kfed._base.array import Array
 from kfed.device import Privacy
 from kfed.errors import AggregationWarning, PrivacyWarning
-from kfed.experiments.experiment import seed_of
+from kfed.experiments.axes import seed_of
 from kfed.server import aggregate
 from kfed.simulate import cluster_devices, messages_of
 

@@ -14,8 +14,9 @@ from kfed._base.averages import means_by_label
 from kfed.baselines import centralized
 from kfed.datasets import Dataset, Partition, locate, partition
 from kfed.errors import AggregationWarning
+from kfed.experiments.axes import Axes, seed_of
 from kfed.experiments.drawing import select, values_of
-from kfed.experiments.experiment import Axes, Finding, Result, TextTable, Verdict, seed_of
+from kfed.experiments.experiment import Finding, Result, TextTable, Verdict
 from kfed.experiments.yardstick import WITHIN_NOISE, at_most, worst
 from kfed.metrics import kmeans_cost
 from kfed.simulate import Round

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    TextTable,
-    Verdict,
-    grid,
-    seed_of,
-)
+from kfed.experiments.axes import Axes, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, Verdict
 from kfed.experiments.oracle import MNIST, largest_ratios, needed_files, pooled_labels, some_owners
 from kfed.experiments.yardstick import holds
 from kfed.separation import SeparationChoice

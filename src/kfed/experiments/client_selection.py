@@ -11,8 +11,9 @@ from kfed._base.report import Finding, TextTable
 from kfed._base.text import plural
 from kfed.datasets import shakespeare_files
 from kfed.experiments import _selection_worlds as worlds
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, plain_log, plus_minus, signless
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Result
 from kfed.experiments.yardstick import leads, worst
 from kfed.federated import KFedPowerOfChoice, PowerOfChoice, RandomSelection, Selection
 

@@ -8,18 +8,9 @@ import numpy as np
 
 from kfed.baselines import distributed_lloyd, rows_message
 from kfed.datasets import partition
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    TextTable,
-    Verdict,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, Verdict
 from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, leaf_of, nearest_cost, oracle, source_of
 from kfed.experiments.yardstick import similar
 from kfed.metrics import partition_cost

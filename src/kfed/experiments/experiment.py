@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from kfed._base.report import Finding, TextTable, Verdict
+from kfed.experiments.axes import Axes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Axes", "Experiment", "ExperimentSummary", "Finding", "Result", "TextTable", "Verdict", "grid", "seed_of"]
-
-Axes = Mapping[str, Any]
+__all__ = ["Experiment", "ExperimentSummary", "Finding", "Result", "TextTable", "Verdict"]
 
 
 @dataclass(frozen=True)
@@ -140,26 +136,3 @@ class Experiment:
     def data_sets(self) -> tuple[str, ...]:
         """Data sets that some run needs, sorted."""
         return tuple(sorted(set().union(*(self.needs(axes) for axes in self.quick + self.full))))
-
-
-def grid(**axes: Iterable[Any]) -> tuple[dict[str, Any], ...]:
-    """All combinations of the values of some axes.
-
-    Examples
-    --------
-    >>> grid(k=[4, 9], run=range(2))
-    ({'k': 4, 'run': 0}, {'k': 4, 'run': 1}, {'k': 9, 'run': 0}, {'k': 9, 'run': 1})
-    """
-    return tuple(dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
-
-
-def seed_of(seed: int, **axes: Any) -> int:
-    """A seed for the random choices that belong to some named axes: the same names and values give the same seed.
-
-    Examples
-    --------
-    >>> seed_of(0, k=4, run=1) == seed_of(0, run=1, k=4) != seed_of(0, k=4, run=2)
-    True
-    """
-    named = json.dumps([seed, axes], sort_keys=True)
-    return int.from_bytes(hashlib.blake2b(named.encode(), digest_size=7).digest(), "big")

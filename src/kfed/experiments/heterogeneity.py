@@ -11,18 +11,9 @@ import numpy as np
 
 from kfed.datasets import Partition, partition
 from kfed.experiments import drawing
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
-from kfed.experiments.experiment import (
-    Axes,
-    Experiment,
-    ExperimentSummary,
-    Finding,
-    Result,
-    TextTable,
-    Verdict,
-    grid,
-    seed_of,
-)
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, Verdict
 from kfed.experiments.oracle import (
     FULL_CASES,
     MIN_POINTS,

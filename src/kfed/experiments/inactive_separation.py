@@ -12,8 +12,9 @@ from kfed.baselines import centralized
 from kfed.errors import AggregationWarning
 from kfed.experiments._needed_distance import RIGHT, needed, needed_in_words
 from kfed.experiments._two_distances import CLUSTER_SIZE, N_CLUSTERS, N_FEATURES, TwoDistances, two_distances
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.yardstick import holds, leads
 from kfed.metrics import matched_accuracy
 from kfed.simulate import Round

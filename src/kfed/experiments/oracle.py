@@ -20,7 +20,8 @@ from kfed.datasets import (
     shakespeare_files,
 )
 from kfed.device import cluster_device
-from kfed.experiments.experiment import Axes, Result, seed_of
+from kfed.experiments.axes import Axes, seed_of
+from kfed.experiments.experiment import Result
 from kfed.metrics import partition_cost
 from kfed.separation import choose_by_separation
 

@@ -14,8 +14,9 @@ from kfed.baselines import centralized, distributed_lloyd
 from kfed.datasets import Dataset, Partition, mnist, mnist_by_writer, partition
 from kfed.device import LocalClustering
 from kfed.experiments import _public_sets
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.yardstick import WITHIN_NOISE, at_most, holds, worst
 from kfed.metrics import kmeans_cost
 from kfed.simulate import Round, cluster_devices

@@ -10,8 +10,9 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.report import Verdict
 from kfed.experiments._private_blobs import EPSILONS, FEDERATED, PUBLISHED, area, loss, private_losses, round_loss
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, plain_log, select, spread, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.yardstick import holds, leads, similar
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.datasets import Dataset, Partition, mnist_by_writer, partition
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, select, spread, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.ways import WAYS, labels_each_way
 from kfed.experiments.yardstick import leads, worst
 from kfed.metrics import partition_cost

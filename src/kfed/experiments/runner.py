@@ -18,9 +18,10 @@ from kfed._base import checks, figures, files, pool
 from kfed._version import __version__
 from kfed.datasets import locate
 from kfed.errors import MissingDataError, MissingExtraError
+from kfed.experiments.axes import Axes
 from kfed.experiments.code_of import fingerprint
 from kfed.experiments.drawing import legend_below
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Result
 from kfed.experiments.progress import following
 from kfed.experiments.store import RunStore
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed._base import geometry
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.yardstick import holds
 from kfed.server import aggregate
 from kfed.wire import DeviceMessage

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kfed.datasets import mixture
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import deviation, finish, plus_minus, select, spread, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.yardstick import holds
 from kfed.metrics import matched_accuracy
 from kfed.simulate import Round

@@ -10,8 +10,9 @@ from typing import Any
 
 from kfed._base import files, text
 from kfed.datasets.sources import leaf_files
+from kfed.experiments.axes import Axes
 from kfed.experiments.code_of import fingerprint
-from kfed.experiments.experiment import Axes, Experiment, Result
+from kfed.experiments.experiment import Experiment, Result
 
 
 class RunStore:

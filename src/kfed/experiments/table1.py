@@ -11,8 +11,9 @@ from kfed._base import pool
 from kfed._base.array import Array
 from kfed.baselines import textbook_local
 from kfed.datasets import Mixture, mixture
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import deviation, finish, plus_minus, select
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.yardstick import reaches
 from kfed.metrics import matched_accuracy
 from kfed.server import aggregate

@@ -28,8 +28,9 @@ from kfed.experiments._personalization import (
     values,
 )
 from kfed.experiments._rotated_mnist import LAYOUTS, n_held
+from kfed.experiments.axes import Axes, grid
 from kfed.experiments.drawing import deviation, finish, plus_minus
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Result
 from kfed.experiments.yardstick import ENOUGH, leads, similar, worst
 
 if TYPE_CHECKING:

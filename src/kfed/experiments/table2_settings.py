@@ -10,8 +10,9 @@ import numpy as np
 from kfed._base.report import Finding, TextTable
 from kfed.experiments import _personalization as trained
 from kfed.experiments._personalization import GLOBAL, IFCA, KFED, METHODS, TRUTH, train_and_test
+from kfed.experiments.axes import Axes, grid
 from kfed.experiments.drawing import deviation, finish, plus_minus, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Result, grid
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Result
 from kfed.experiments.yardstick import leads, worst
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed.datasets import Partition, partition
+from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, plus_minus, select, values_of
-from kfed.experiments.experiment import Axes, Experiment, ExperimentSummary, Finding, Result, TextTable, grid, seed_of
+from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.yardstick import WITHIN_NOISE, leads, similar, worst
 from kfed.simulate import Round
 from kfed.site import MIN_TABLE_CLUSTER_SIZE, Table, cluster_table
