@@ -23,7 +23,6 @@ from kfed.experiments import (
     seed_of,
     tables,
 )
-from kfed.experiments import experiment as experiment_module
 from kfed.experiments.code_of import fingerprint
 from kfed.experiments.pages import KEPT, report_of
 from kfed.experiments.progress import following
@@ -481,7 +480,7 @@ def test_a_page_that_cannot_be_written_is_an_error_before_any_work(invoke, tmp_p
 
 def test_the_example_in_the_docstring_names_what_there_is():
     for name in ("Experiment", "Finding", "ExperimentSummary", "TextTable", "grid", "seed_of"):
-        assert hasattr(experiment_module, name)
+        assert hasattr(kfed.experiments, name)
 
 
 def test_the_experiment_on_tables_says_how_much_is_lost_against_pooled_clustering(tmp_path):
