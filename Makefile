@@ -23,7 +23,7 @@ ENGINES := flower vantage6 nvflare
 FLOWER_VERSIONS := 1.34.0 1.42.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cover slow slow-rest environments engines flower flower-versions vantage6 nvflare check format browser bench scale reproduce page expect docs docs-serve wheel lowest clean
+.PHONY: help demo test cover slow slow-rest environments engines flower flower-versions vantage6 nvflare check format browser bench scale reproduce page repeat expect docs docs-serve wheel lowest clean
 
 help: ## List the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -92,6 +92,9 @@ reproduce: $(READY) ## Run all experiments (hours: `kfed reproduce --list`), int
 
 page: $(READY) ## Write docs/reproduction.md again from the runs in docs/reproduction/, without running anything
 	$(BIN)/kfed reproduce all --stored --output docs/reproduction --markdown docs/reproduction.md
+
+repeat: $(READY) ## Repeat three runs of each experiment in docs/reproduction/ whose code has changed, compare, and write the page again
+	$(BIN)/kfed reproduce all --repeat 3 --output docs/reproduction --markdown docs/reproduction.md
 
 expect: $(READY) ## Run the quick presets with three seeds, and write down the verdicts that all of them have
 	for seed in 0 1 2; do $(BIN)/kfed reproduce all --quick --seed $$seed --output build/expected/$$seed || exit 1; done

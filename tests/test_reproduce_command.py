@@ -107,12 +107,76 @@ def test_a_page_is_rendered_again_without_a_run(invoke, tmp_path):
 def test_without_stored_results_there_is_nothing_to_show(invoke, tmp_path):
     done = invoke("toy", "--stored", "-o", "nothing", "--markdown", "page.md")
     assert done.exit_code == 1
-    assert "nothing: no such folder; run without --stored, or name it with -o" in done.stderr
+    assert "nothing: no such folder; run without --stored and --repeat, or name it with -o" in done.stderr
     (tmp_path / "nothing").mkdir()
     done = invoke("toy", "--stored", "-o", "nothing", "--markdown", "page.md")
     assert done.exit_code == 1
-    assert "nothing: no results of toy that fit this version; run without --stored" in done.stderr
+    assert "nothing: no results of toy that fit this version; run without --stored and --repeat" in done.stderr
     assert not (tmp_path / "page.md").exists()
+
+
+def by_earlier_code(toy, folder):
+    """Write what is stored of the toy as if other code had made it."""
+    replace(ExperimentOutcome.stored(toy.experiment, folder), code="earlier").write(folder)
+
+
+def test_some_runs_are_repeated_where_code_has_changed_and_the_page_says_that_they_came_out_the_same(invoke, tmp_path):
+    toy = Toy()
+    registry.EXPERIMENTS["toy"] = toy.experiment
+    run(toy, tmp_path)
+    assert invoke("toy", "--repeat", "3", "-o", ".").exit_code == 0
+    assert len(toy.done) == 4, "results of the present code are not repeated"
+    by_earlier_code(toy, tmp_path)
+    for path in (tmp_path / "runs" / "toy").iterdir():
+        path.unlink()
+    assert invoke("toy", "--repeat", "3", "-o", ".", "--markdown", "page.md").exit_code == 0
+    assert len(toy.done) == 4 + 3
+    page = (tmp_path / "page.md").read_text()
+    assert "by earlier code; the present code repeated 3 of them, with the same results: run all again" in page
+    assert "1 of 1 experiment by earlier code, of which the present code repeated some runs with the same" in page
+    invoke("toy", "--stored", "-o", ".", "--markdown", "page.md")
+    assert (tmp_path / "page.md").read_text() == page
+
+
+def test_a_repeated_run_that_comes_out_otherwise_is_counted_and_its_new_result_is_not_mixed_with_the_old(
+    invoke, tmp_path
+):
+    toy = Toy()
+    run(toy, tmp_path)
+    before = ExperimentOutcome.stored(toy.experiment, tmp_path)
+    by_earlier_code(toy, tmp_path)
+    for path in (tmp_path / "runs" / "toy").iterdir():
+        path.unlink()
+    other = Toy(run_one=lambda axes, seed: toy.run_one(axes, seed) | {"sum": 3})
+    registry.EXPERIMENTS["toy"] = other.experiment
+    invoke("toy", "--repeat", "9", "-o", ".", "--markdown", "page.md")
+    assert "repeated 4 of them, of which 2 differ: run all again" in (tmp_path / "page.md").read_text()
+    assert "with the same results" not in (tmp_path / "page.md").read_text()
+    assert ExperimentOutcome.stored(other.experiment, tmp_path).results == before.results
+
+
+def test_what_was_said_of_repeated_runs_cannot_be_edited_or_outlive_a_change_of_the_code(invoke, tmp_path, monkeypatch):
+    toy = Toy()
+    registry.EXPERIMENTS["toy"] = toy.experiment
+    run(toy, tmp_path)
+    by_earlier_code(toy, tmp_path)
+    invoke("toy", "--repeat", "1", "-o", ".")
+    path = tmp_path / "toy.json"
+    content = json.loads(path.read_text())
+    assert ExperimentOutcome.stored(toy.experiment, tmp_path).repeated_now == content["repeated"]
+    path.write_text(json.dumps(content | {"repeated": content["repeated"] | {"runs": 4}}))
+    assert ExperimentOutcome.stored(toy.experiment, tmp_path) is None
+    path.write_text(json.dumps(content))
+    monkeypatch.setattr("kfed.experiments.outcome.fingerprint", lambda function: "later")
+    assert ExperimentOutcome.stored(toy.experiment, tmp_path).repeated_now == {}
+
+
+def test_options_that_would_be_ignored_are_refused(invoke):
+    for what in (["--stored"], ["--repeat", "2"]):
+        for option in (["--quick"], ["--fresh"], ["--seed", "1"]):
+            done = invoke("toy", *what, *option)
+            assert done.exit_code == 1
+            assert "leave out --quick, --fresh, --seed" in done.stderr
 
 
 def test_a_page_says_which_sections_are_of_earlier_code(invoke, tmp_path):

@@ -23,6 +23,7 @@ DEFAULT_FOLDER = Path("kfed-reproduction")
 @app.command(
     epilog="`kfed reproduce --list`\n\n`kfed reproduce table1 --quick`\n\n`kfed reproduce all --report -o results`"
     "\n\n`kfed reproduce my_experiment.py --report`"
+    "\n\n`kfed reproduce all --repeat 3 -o results`   do results of an earlier version still hold?"
 )
 def reproduce(
     names: Annotated[
@@ -41,6 +42,9 @@ def reproduce(
     seed: Annotated[int, option("N", "Random seed.", min=0)] = 0,
     fresh: Annotated[bool, flag("--fresh", "Repeat finished runs.")] = False,
     stored: Annotated[bool, flag("--stored", "Run nothing: show again what the folder holds.")] = False,
+    repeated: Annotated[
+        int, option("N", "Repeat N stored runs where code has changed, and compare them.", "--repeat", min=0)
+    ] = 0,
     csv: Annotated[bool, flag("--csv", "Also write NAME.csv: one line for each run.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -49,7 +53,7 @@ def reproduce(
     Every finished run is kept in the folder, so an interrupted command continues where it stopped. Data sets are
     looked up in the folder named by `KFED_DATA`, then in the cache, and downloaded if missing.
     """
-    from kfed.experiments import EXPERIMENTS, get, stored_in, tidy
+    from kfed.experiments import EXPERIMENTS, get, repeat, stored_in, tidy
     from kfed.experiments import reproduce as run
 
     if list_all:
@@ -57,12 +61,21 @@ def reproduce(
         return
     if not names:
         raise InvalidInputError(f"name at least one experiment, or all; the experiments are {', '.join(EXPERIMENTS)}")
+    if (stored or repeated) and (quick or fresh or seed):
+        raise InvalidInputError(
+            "--stored and --repeat take preset and seed from the folder: leave out --quick, --fresh, --seed"
+        )
     everything = "all" in names
     chosen = list(EXPERIMENTS.values()) if everything else [get(name) for name in dict.fromkeys(names)]
     claim([markdown] if markdown else [], force=True)
     outcomes = []
-    new = run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything)
-    for outcome in stored_in(output, chosen) if stored else new:
+    if repeated:
+        found = repeat(chosen, output, repeated)
+    elif stored:
+        found = stored_in(output, chosen)
+    else:
+        found = run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything)
+    for outcome in found:
         outcomes.append(outcome)
         if csv:
             tidy(outcome.results).to_csv(output / f"{outcome.experiment.name}.csv")
@@ -71,8 +84,10 @@ def reproduce(
     if not outcomes:
         what = ", ".join(names)
         if not output.is_dir():
-            raise InvalidInputError(f"{output}: no such folder; run without --stored, or name it with -o")
-        raise InvalidInputError(f"{output}: no results of {what} that fit this version; run without --stored")
+            raise InvalidInputError(f"{output}: no such folder; run without --stored and --repeat, or name it with -o")
+        raise InvalidInputError(
+            f"{output}: no results of {what} that fit this version; run without --stored and --repeat"
+        )
     written = _write_pages(outcomes, output, report, markdown)
     if as_json:
         print_json([outcome.to_dict() for outcome in outcomes])

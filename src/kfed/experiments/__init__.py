@@ -26,12 +26,14 @@ from kfed.experiments.demo import run_demo as run_demo  # for commands
 from kfed.experiments.earlier import left_out_of as left_out_of
 from kfed.experiments.earlier import with_earlier as with_earlier
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
+from kfed.experiments.outcome import ExperimentOutcome
 from kfed.experiments.own import load_experiment
 from kfed.experiments.pages import section_of as section_of
 from kfed.experiments.pages import write_documentation as write_documentation
 from kfed.experiments.pages import write_html as write_html
 from kfed.experiments.registry import EXPERIMENTS, get
-from kfed.experiments.runner import ExperimentOutcome, reproduce
+from kfed.experiments.repetition import repeat as repeat
+from kfed.experiments.runner import reproduce
 from kfed.experiments.runner import stored_in as stored_in
 from kfed.experiments.tidy_table import tidy
 

@@ -10,8 +10,8 @@ from typing import Any
 from kfed._base.report import VERDICTS, Finding, TextTable
 from kfed.errors import InvalidInputError
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Result
+from kfed.experiments.outcome import ExperimentOutcome, digest_of_runs
 from kfed.experiments.registry import EXPERIMENTS
-from kfed.experiments.runner import ExperimentOutcome, digest_of_runs
 
 ABOUT = ("name", "title", "paper", "claim", "measure", "setup_differs")
 

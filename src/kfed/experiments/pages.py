@@ -12,8 +12,8 @@ from kfed._base import files
 from kfed._base.report import VERDICTS, Block, Finding, Findings, ImageFile, Origin, Paragraph, Report, Section
 from kfed._base.text import plural
 from kfed._version import __version__
+from kfed.experiments.outcome import ExperimentOutcome
 from kfed.experiments.registry import EXPERIMENTS
-from kfed.experiments.runner import ExperimentOutcome
 from kfed.insight import to_html
 from kfed.insight import write_markdown as write_page
 
@@ -124,7 +124,13 @@ def _origin(outcome: ExperimentOutcome, n_runs: int, seconds: str) -> Origin:
     command = f"kfed reproduce {own}{' --quick' if is_quick else ''}"
     if outcome.shown_from:
         made = f"{made}, as {outcome.shown_from} has it"
-    return Origin(made if outcome.is_current else f"{made}, by earlier code: run again with `{command}`", command)
+    if outcome.is_current:
+        return Origin(made, command)
+    if not (repeated := outcome.repeated_now):
+        return Origin(f"{made}, by earlier code: run again with `{command}`", command)
+    found = f"of which {repeated['differing']} differ" if repeated["differing"] else "with the same results"
+    made = f"{made}, by earlier code; the present code repeated {repeated['runs']} of them, {found}"
+    return Origin(f"{made}: run all again with `{command}`", command)
 
 
 def findings_of(outcome: ExperimentOutcome) -> tuple[Finding, ...]:
@@ -151,8 +157,10 @@ def _facts(outcomes: Sequence[ExperimentOutcome]) -> str:
     presets, seeds = {outcome.preset for outcome in outcomes}, {outcome.seed for outcome in outcomes}
     minutes = sum(outcome.seconds for outcome in outcomes) / 60
     cores = sorted({outcome.cores for outcome in outcomes})
-    n_earlier = sum(not outcome.is_current for outcome in outcomes)
-    earlier = f"; {n_earlier} of {plural(len(outcomes), 'experiment')} by earlier code" if n_earlier else ""
+    earlier_ones = [outcome for outcome in outcomes if not outcome.is_current]
+    earlier = f"; {len(earlier_ones)} of {plural(len(outcomes), 'experiment')} by earlier code" if earlier_ones else ""
+    if earlier_ones and all(own.repeated_now.get("differing") == 0 for own in earlier_ones):
+        earlier += ", of which the present code repeated some runs with the same results"
     return (
         f"kfed {__version__}, {' and '.join(sorted(presets))} preset, seed {', '.join(map(str, sorted(seeds)))}, "
         f"{minutes:.1f} minutes of runs, {' and '.join(map(str, cores))} cores{earlier}"

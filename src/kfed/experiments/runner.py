@@ -2,131 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from kfed._base import checks, figures, files, pool
-from kfed._version import __version__
+from kfed._base import checks, figures, pool
 from kfed.datasets import locate
 from kfed.errors import MissingDataError, MissingExtraError
 from kfed.experiments.axes import Axes
 from kfed.experiments.code_of import fingerprint
 from kfed.experiments.drawing import legend_below
-from kfed.experiments.experiment import Experiment, ExperimentSummary, Result
+from kfed.experiments.experiment import Experiment, Result
+from kfed.experiments.outcome import ExperimentOutcome
 from kfed.experiments.progress import following
 from kfed.experiments.store import RunStore
-
-
-@dataclass(frozen=True)
-class ExperimentOutcome:
-    """What became of one experiment.
-
-    Attributes
-    ----------
-    experiment : Experiment
-    preset : str
-        "quick" or "full".
-    seed : int
-    results : tuple of Result
-        One for each run of the preset; none if it was skipped.
-    summary : ExperimentSummary
-        What they say.
-    n_found : int
-        Runs that had been done before.
-    picture : path or None
-        The picture, if one could be drawn.
-    skipped : str
-        Why nothing was done, if so.
-    left_out : str
-        Why some runs were not done, if so.
-    code : str
-        The fingerprint of the code that did the runs.
-    cores : int
-        How many cores there were.
-    shown_from : str
-        The file that it is shown from as it stands, if the code of the experiment is not at hand.
-    """
-
-    experiment: Experiment
-    preset: str
-    seed: int
-    results: tuple[Result, ...] = field(default=(), repr=False)
-    summary: ExperimentSummary = field(default=ExperimentSummary(()), repr=False)
-    n_found: int = 0
-    picture: Path | None = None
-    skipped: str = ""
-    left_out: str = ""
-    code: str = ""
-    cores: int = field(default_factory=pool.available_cores)
-    shown_from: str = ""
-
-    @property
-    def seconds(self) -> float:
-        """Total time of all runs, including stored ones; parallel runs share their time."""
-        return sum(round(result.seconds, 3) for result in self.results) / min(self.experiment.side_by_side, self.cores)
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the code that did the runs is the code that would do them now; taken to be if it is not at hand."""
-        return bool(self.shown_from) or self.code == fingerprint(self.experiment.run_one)
-
-    @classmethod
-    def stored(cls, experiment: Experiment, folder: Path) -> ExperimentOutcome | None:
-        """What an earlier command left in a folder; None if nothing, other runs than there are now, or edited ones."""
-        try:
-            content = json.loads((folder / f"{experiment.name}.json").read_bytes())
-            results = [Result(run["axes"], run["values"], run["seconds"]) for run in content["runs"]]
-            known = [dict(axes) for axes in getattr(experiment, content["preset"])]
-            about = {name: content[name] for name in ("seed", "left_out", "code", "cores")}
-            is_sound = content["digest"] == digest_of_runs(content)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None
-        if not (results and is_sound and all(result.axes in known for result in results)):
-            return None
-        about |= {"summary": experiment.summarize(results), "n_found": len(results), "results": tuple(results)}
-        picture = folder / f"{experiment.name}.png"
-        return cls(experiment, content["preset"], picture=picture if picture.exists() else None, **about)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to types that JSON knows."""
-        about = ("name", "title", "paper", "claim", "measure", "setup_differs")
-        content = {
-            **{name: getattr(self.experiment, name) for name in about},
-            "kfed": __version__,
-            "preset": self.preset,
-            "seed": self.seed,
-            "skipped": self.skipped,
-            "left_out": self.left_out,
-            "seconds": round(self.seconds, 3),
-            "cores": self.cores,
-            "code": self.code,
-            "picture": None if self.picture is None else self.picture.name,
-            "headline": self.summary.headline,
-            "findings": [asdict(finding) for finding in self.summary.findings],
-            "tables": [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in self.summary.tables],
-            "runs": [{"axes": dict(r.axes), "values": r.values, "seconds": round(r.seconds, 3)} for r in self.results],
-        }
-        return content | {"digest": digest_of_runs(content)}
-
-    def write(self, folder: Path) -> None:
-        """Write ``NAME.json``, which `stored` reads."""
-        path = folder / f"{self.experiment.name}.json"
-        files.write(path, f"{json.dumps(self.to_dict(), indent=1)}\n".encode())
-
-
-def digest_of_runs(content: Mapping[str, Any]) -> str:
-    """A digest of the runs in a JSON file, and of what is said about them: it shows that they were edited."""
-    measured = [content[name] for name in ("name", "preset", "seed", "left_out", "cores", "code", "runs")]
-    return hashlib.blake2b(json.dumps(measured, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def reproduce(
@@ -215,6 +110,21 @@ def _done(
     experiment: Experiment, runs: Sequence[Axes], folder: Path, seed: int, fresh: bool, progress: bool | None
 ) -> dict[str, Any]:
     """Find or do the runs, and say what they give: some fields of an `ExperimentOutcome`."""
+    results, n_found = find_or_do(experiment, runs, folder, seed, fresh=fresh, progress=progress)
+    summary, picture = experiment.summarize(results), _draw(experiment, results, folder)
+    return {"results": tuple(results), "summary": summary, "n_found": n_found, "picture": picture}
+
+
+def find_or_do(
+    experiment: Experiment,
+    runs: Sequence[Axes],
+    folder: Path,
+    seed: int,
+    *,
+    fresh: bool = False,
+    progress: bool | None = None,
+) -> tuple[list[Result], int]:
+    """The results of some runs, in order, and how many of them this code had done before."""
     store = RunStore(folder, experiment, _seed(seed))
     found = [None if fresh else store.find(axes) for axes in runs]
     missing = [axes for axes, result in zip(runs, found, strict=True) if result is None]
@@ -226,8 +136,7 @@ def _done(
             results.append(next(new) if result is None else result)
             if result is None:
                 advance(1)
-    summary, picture = experiment.summarize(results), _draw(experiment, results, folder)
-    return {"results": tuple(results), "summary": summary, "n_found": len(runs) - len(missing), "picture": picture}
+    return results, len(runs) - len(missing)
 
 
 def _seed(seed: int) -> int:
