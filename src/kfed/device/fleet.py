@@ -127,7 +127,10 @@ def cluster_fleet(
 
 def _named(found: Iterable[LocalClustering], ids: Sequence[str]) -> list[LocalClustering]:
     """The same, each with the name of its device, so that the answer to another is refused."""
-    return [replace(own, _sent_as={name} - {""}) for own, name in zip(found, ids, strict=True)]
+    named = list(found)
+    for own, name in zip(named, ids, strict=True):
+        own._sent_as.update({name} - {""})
+    return named
 
 
 def _within(
