@@ -88,7 +88,8 @@ def test_sites_that_share_no_level_are_named(levels, said):
     assert ("no shared level" in found) == (said is not None)
     if said:
         assert found["no shared level"] == (
-            "devices share no level of column 'smoker'; if it is the same column, write its levels in one way: " + said
+            "not all devices share levels of column 'smoker'; if it is the same column, write its levels in one way: "
+            + said
         )
 
 
@@ -186,7 +187,7 @@ def test_a_column_that_is_constant_on_each_site_is_said_once_and_not_to_be_in_an
     sent = [message(name, frame(seed).assign(site=value)) for seed, (name, value) in enumerate(values.items())]
     found = [notice for notice in kfed.aggregate(sent, 2, rule="pooled").notices if "'site'" in notice.text]
     assert [notice.code for notice in found] == ["constant"]
-    assert "is the same in all rows of a device, and differs between devices" in found[0].text
+    assert "is constant within each device but differs between devices" in found[0].text
     same = [message(name, frame(seed).assign(site=0.1)) for seed, name in enumerate(values)]
     assert "'site'" not in str(kfed.aggregate(same, 2, rule="pooled").notices)
 
@@ -220,7 +221,7 @@ def off_scale_of_two(one, other):
 @pytest.mark.parametrize("off", [lambda rows: rows * 20, lambda rows: rows * [15, 25, 40] + [60, 120, 90]])
 def test_of_two_devices_the_one_on_another_scale_is_said(off):
     (text,) = off_scale_of_two(plain_rows(1), off(plain_rows(2)))
-    assert text.startswith("the rows of 'other' are more than 10 times as spread and as far out")
+    assert text.startswith("the rows of 'other' are more than 10 times as spread out and as far from")
     (text,) = off_scale_of_two(off(plain_rows(1)), plain_rows(2))
     assert text.startswith("the rows of 'one' are")
 

@@ -15,7 +15,7 @@ from kfed.coordinator.client import DeviceClient, Line
 from kfed.coordinator.core import notices as core_notices
 from kfed.device import cluster_columns
 from kfed.server import aggregate_batch, column_advice
-from kfed.wire import Column, FeatureSchema, MessageBatch
+from kfed.wire import Column, FeatureSchema, MessageBatch, Notice
 
 
 def in_another_unit(device_id, factor=1000.0, n_rows=30):
@@ -63,7 +63,7 @@ CASES = {
 @pytest.mark.parametrize("code", CASES)
 def test_the_administrator_is_told_everything_that_aggregate_says(run_app, tmp_path, caplog, code):
     terms, sent, n_clusters = CASES[code]
-    expected = [notice._asdict() for notice in kfed.aggregate(sent, n_clusters).notices]
+    expected = [notice.to_dict() for notice in kfed.aggregate(sent, n_clusters).notices]
     assert code in [notice["code"] for notice in expected]
     caller = Caller(run_app(str(tmp_path / "kfed.db")))
     shown = caller.create_aggregated(sent, **terms, n_clusters=n_clusters)
@@ -85,6 +85,34 @@ def test_a_device_is_told_of_all_and_of_itself_and_never_of_another(caller):
     for device_id in "abc":
         said = caller.identity(device_id)["notices"]
         assert not [notice for notice in said if "'d'" in notice["text"]]
+
+
+def far_and_alone():
+    """Devices of four clusters, and one far from all: its center is set aside, and the number in doubt."""
+    return [*messages(30), kfed.DeviceMessage("alone", [[90.0, 90.0]], [400], [800.0], 9.0)]
+
+
+def test_a_doubt_about_the_number_of_clusters_does_not_name_devices_to_others(caller):
+    shown = caller.create_aggregated(far_and_alone(), n_clusters=None)
+    [doubt] = [notice["text"] for notice in shown["notices"] if notice["code"] == "unsure k"]
+    assert "'alone'" in doubt
+    [told] = [notice["text"] for notice in caller.identity("device-0000")["notices"] if notice["code"] == "unsure k"]
+    assert "alone" not in told
+
+
+def test_a_notice_that_does_not_say_who_may_be_told_is_for_the_administrator_alone_also_after_a_restart(
+    run_app, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("kfed.server.aggregation.off_scale", lambda batch: [Notice("new", "'c' is not what 'a' is")])
+    terms, sent, n_clusters = CASES["other unit"]
+    caller = Caller(run_app(str(tmp_path / "kfed.db")))
+    caller.create_aggregated(sent, **terms, n_clusters=n_clusters)
+    before = {device_id: caller.identity(device_id)["notices"] for device_id in "abcd"}
+    assert [notice["code"] for notice in before["d"]].count("other unit") == 1
+    assert "new" in [notice["code"] for notice in caller.show()["notices"]]
+    assert "is not what" not in json.dumps(before)
+    caller.http = run_app(str(tmp_path / "kfed.db"))
+    assert {device_id: caller.identity(device_id)["notices"] for device_id in "abcd"} == before
 
 
 def test_a_device_is_told_how_many_rows_were_left_out_but_not_where(caller):

@@ -15,8 +15,8 @@ from kfed.server.grouping import Grouping
 from kfed.server.k_choice import KChoice
 from kfed.server.k_comparison import KComparison
 from kfed.server.k_words import ComparisonWords
-from kfed.server.left_out import BY_DEVICE, rows_left_out
-from kfed.server.level_advice import IN_ONE_WAY, level_differences, new_level_advice
+from kfed.server.left_out import rows_left_out
+from kfed.server.level_advice import level_differences, new_level_advice
 from kfed.server.model import ClusterModel
 from kfed.server.optimality import Optimality
 from kfed.server.plots import cluster_colors, dot_areas, plot_centers, plot_k_choice, plot_traversal
@@ -31,9 +31,7 @@ from kfed.server.tree import aggregate_tree
 
 __all__ = [
     "BUILT_IN_RULES",
-    "BY_DEVICE",
     "DEFAULT",
-    "IN_ONE_WAY",
     "RULES",
     "Aggregation",
     "AggregationSettings",

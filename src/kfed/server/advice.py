@@ -43,7 +43,7 @@ def advice(
     sizes = np.bincount(center_labels, minlength=n_clusters)
     n_empty = int(np.count_nonzero(sizes == 0))
     if n_empty:
-        yield Notice(
+        yield Notice.about_all(
             "empty clusters",
             f"{n_empty:,} of {n_clusters:,} clusters {'is' if n_empty == 1 else 'are'} empty, since there are fewer "
             "different device centers: ask for fewer clusters",
@@ -51,7 +51,7 @@ def advice(
     lone = np.flatnonzero(sizes == 1)
     if len(lone) and rounds == 1:
         rest = "clusters rests" if len(lone) == 1 else "clusters rest"
-        yield Notice(
+        yield Notice.about_all(
             "single center",
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
             f"({text.listed(list(map(str, lone)))}); a single outlier can cause that: "
@@ -59,16 +59,17 @@ def advice(
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
     if not (rule in ("regions", "pooled") or presence.is_heterogeneous):
-        yield Notice(
+        yield Notice.about_all(
             "alike",
             f"a device has {presence.max_local_clusters:,} of the {n_clusters:,} clusters, more than "
             f"sqrt(k) = {n_clusters**0.5:.3g}: devices are too alike for the paper's corollary, so it gives no "
             "guarantee; the clusters may still be right",
         )
     if choice is not None and not choice.is_reliable:
-        yield Notice("unsure k", str(choice))
+        yield Notice.about_all("unsure k", str(choice), choice.told)
     elif choice is not None and not choice.agreement:
-        yield Notice("unsure k", f"the number of clusters could not be cross-checked: {choice.reason}")
+        told = "the number of clusters could not be cross-checked"
+        yield Notice.about_all("unsure k", f"{told}: {choice.reason}", told)
 
 
 def mixed_up(batch: MessageBatch, cluster_centers: Array) -> Iterator[Notice]:
@@ -92,7 +93,7 @@ def mixed_up(batch: MessageBatch, cluster_centers: Array) -> Iterator[Notice]:
     with np.errstate(over="ignore", invalid="ignore"):  # of sums of squares beyond reason, which warn of nothing
         deviation = _mean_deviation(batch, spread)
     if deviation > MIXED_UP * gap:
-        yield Notice(
+        yield Notice.about_all(
             "mixtures",
             "local clusters seem to mix several clusters (spread of points / gap between clusters is "
             f"{deviation / max(gap, 1e-300):.2g}; expected at most {MIXED_UP:g}); {_remedy(batch)}",

@@ -25,7 +25,7 @@ from kfed.server.questions import Questions
 from kfed.server.rules import rule_name
 from kfed.server.scale_advice import off_scale
 from kfed.server.summary import summarize, total_counts
-from kfed.server.support import devices_behind, set_aside_text
+from kfed.server.support import devices_behind, set_aside_notice
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch, Notice
 
@@ -147,7 +147,7 @@ class Aggregation(Questions, KfedFile):
         if len(self.grouping.set_aside) == 0:
             return []
         kept = np.setdiff1d(np.arange(len(self.center_labels)), self.grouping.set_aside, assume_unique=True)
-        return [Notice("set aside", set_aside_text(self.messages, kept, self.settings.min_devices or 2))]
+        return [set_aside_notice(self.messages, kept, self.settings.min_devices or 2)]
 
     def __repr__(self) -> str:
         messages = self.messages

@@ -62,7 +62,7 @@ def choose_k(batch: MessageBatch, n_jobs: int | None = None, min_devices: int | 
     evidence, rows = found
     may_lack = min_devices is None and support.may_lack_a_cluster(batch, rows, evidence.center_labels)
     doubts = [*evidence.doubts(), *([LACKING] if may_lack else [])]
-    remarks = [support.set_aside_text(batch, rows, asked)] if len(rows) < len(batch.centers) else []
+    remarks = [support.set_aside_notice(batch, rows, asked).text] if len(rows) < len(batch.centers) else []
     return replace(_choice(evidence, len(batch.centers), doubts, *remarks), may_lack_a_cluster=may_lack)
 
 

@@ -43,9 +43,9 @@ def column_advice(batch: MessageBatch, center_labels: Array) -> Iterator[Notice]
     yield from _flags_beside_numbers(messages, messages)
     ranges = {message.device_id: _ranges(message) for message in messages}
     for name in _constant_columns(list(ranges.values())):
-        yield Notice(
+        yield Notice.about_all(
             "constant",
-            f"column {name!r} is the same in all rows of a device, and differs between devices: it identifies devices; "
+            f"column {name!r} is constant within each device but differs between devices, so it identifies them; "
             "exclude it unless intended",
         )
         for own_ranges in ranges.values():
@@ -164,9 +164,8 @@ def _foreign(
 ) -> Iterator[Notice]:
     whose = "the other devices" if len(ranges) > 1 else "the other device"
     for name in foreign_names(own_ranges, ranges):
-        yield Notice(
-            "other unit", f"column {name!r} of {device_id!r} lies far from that of {whose}: is it in the same unit?"
-        )
+        text = f"column {name!r} of {device_id!r} lies far from that of {whose}: is it in the same unit?"
+        yield Notice.about([device_id], "other unit", text)
 
 
 def _flags_beside_numbers(messages: list[DeviceMessage], others: list[DeviceMessage]) -> Iterator[Notice]:
@@ -175,7 +174,8 @@ def _flags_beside_numbers(messages: list[DeviceMessage], others: list[DeviceMess
     for message in messages if flags else []:
         for name, feature in _numbers(message.schema):
             if name in flags and _has_other_numbers(message, feature):
-                yield Notice(
+                yield Notice.about(
+                    [message.device_id],
                     "flag beside numbers",
                     f"column {name!r} of {message.device_id!r} holds numbers other than 0 and 1, and yes or no on "
                     "another device: is it the same column?",
@@ -257,4 +257,4 @@ def _dominant(batch: MessageBatch, center_labels: Array) -> Iterator[Notice]:
     some = some_rows(len(center_labels))
     found = heavy_column(batch.centers[some], center_labels[some], batch.counts[some])
     if found is not None:
-        yield Notice(CODE, found.text(names))
+        yield Notice.about_all(CODE, found.text(names))

@@ -104,6 +104,11 @@ class KChoice(InNotebook):
         """The number, and how sure it is, without the reason."""
         return finding(self.n_clusters, stands_out=self.stands_out, is_reliable=self.is_reliable)
 
+    @property
+    def told(self) -> str:
+        """What devices may be told: the reason names devices if the number was found from their distances."""
+        return self.finding if self.comparison is None else str(self)
+
     def reliable_n_clusters(self) -> int:
         """The number that was found. Raises `NoReliableKError` if it is only a guess."""
         if not self.is_reliable:

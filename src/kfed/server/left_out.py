@@ -16,9 +16,6 @@ MOST = 0.05
 
 MOST_NAMED = 5
 
-BY_DEVICE = "; by device: "
-"""What follows names devices."""
-
 
 def rows_left_out(batch: MessageBatch) -> dict[str, int]:
     """How many rows of each device no center stands for, where devices said so and there are any.
@@ -50,32 +47,33 @@ def left_out_advice(batch: MessageBatch) -> Iterator[Notice]:
     sent = np.bincount(batch.owners, batch.counts, minlength=batch.n_devices)
     silent = np.setdiff1d(np.arange(batch.n_devices), batch.owners)
     for device_id in [batch.device_ids[position] for position in silent[:MOST_NAMED]]:
-        rows = _rows(counts.get(device_id, 0))
-        yield Notice(NO_CENTER, f"{device_id!r} sent no center: its {rows} not used for the clusters")
+        rows = _rows(counts.get(device_id, 0), "was", "were")
+        text = f"{device_id!r} sent no center: its {rows} not used for the clusters"
+        yield Notice.about([device_id], NO_CENTER, text)
     rows_of = dict(zip(batch.device_ids, sent.tolist(), strict=True))
     many = [name for name, count in counts.items() if _is_much(count, rows_of[name])]
     total = sum(counts.values())
     if many or _is_much(total, float(sent.sum())):
         many.sort(key=lambda name: -counts[name])
         said = [f"{counts[name]:,} of {counts[name] + rows_of[name]:,.0f} at {name!r}" for name in many]
-        yield Notice(
-            CODE,
+        told = (
             f"{plural(total, 'row')} {verb(total, 'was', 'were')} not used for the clusters: the groups were too small "
             "to be sent, or too few cells are filled; these rows still get labels"
-            f"{BY_DEVICE if said else ''}{listed(said, limit=MOST_NAMED) if said else ''}",
         )
+        text = f"{told}; by device: {listed(said, limit=MOST_NAMED)}" if said else told
+        yield Notice.about_all(CODE, text, told)
 
 
 def late_left_out(message: DeviceMessage) -> Iterator[Notice]:
     """Say the same of a late device."""
     n_rows, n_sent = n_left_out(message), float(message.counts.sum())
     if not len(message.centers):
-        rows = _rows(n_rows, "get")
-        yield Notice(
-            NO_CENTER, f"{message.device_id!r} sent no center: its {rows} labels, but nothing is known of them here"
-        )
+        rows = _rows(n_rows, "gets", "get")
+        text = f"{message.device_id!r} sent no center: its {rows} labels, but nothing is known of them here"
+        yield Notice.about([message.device_id], NO_CENTER, text)
     elif _is_much(n_rows, n_sent):
-        yield Notice(
+        yield Notice.about(
+            [message.device_id],
             CODE,
             f"{n_rows:,} of {n_rows + n_sent:,.0f} rows of {message.device_id!r} are in no center that it sent: the "
             "groups were too small to be sent, or too few cells are filled; these rows get labels, but nothing is "
@@ -87,5 +85,6 @@ def _is_much(n_rows: int, n_sent: float) -> bool:
     return n_rows > MOST * (n_rows + n_sent)
 
 
-def _rows(n_rows: int, what: str = "were") -> str:
-    return f"{plural(n_rows, 'row')} {what}" if n_rows else f"rows {what}"
+def _rows(n_rows: int, one: str, many: str) -> str:
+    """Rows with their verb; how many, if that is known."""
+    return f"{plural(n_rows, 'row')} {verb(n_rows, one, many)}" if n_rows else f"rows {many}"

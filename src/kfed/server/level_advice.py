@@ -18,9 +18,6 @@ MOST_SPELLINGS = 3
 LEAST_SHARE = 1e-6
 """A level with a smaller share of the rows of a center is not there, but for rounding."""
 
-IN_ONE_WAY = " in one way: "
-"""What follows names devices."""
-
 Levels = Mapping[str, frozenset[str]]
 """The levels of one column, by device."""
 
@@ -58,14 +55,16 @@ def late_level_advice(message: DeviceMessage, others: Iterable[DeviceMessage]) -
             continue
         differing = respelled(sorted(levels), known[name])
         if differing:
-            yield Notice(
+            yield Notice.about(
+                [message.device_id],
                 "spelling",
                 f"levels of column {name!r} of {message.device_id!r} differ only in case or spaces from "
                 f"{quoted(list(differing.values()), MOST_SPELLINGS)} of the other devices, and do not count; write "
                 "them as the others do",
             )
         elif not (levels & known[name]) - {OTHER}:
-            yield Notice(
+            yield Notice.about(
+                [message.device_id],
                 "no shared level",
                 f"{message.device_id!r} has no level of column {name!r} in common with the other devices; if it is the "
                 "same column, write its levels as the others do",
@@ -85,7 +84,8 @@ def late_unknown_levels(message: DeviceMessage, known: FeatureSchema) -> Iterato
         if is_new.any() and others.intersection(column.levels) - {OTHER}:
             n_cells = round(float(_cells_of_levels(message, features)[is_new].sum()))
             hold, count = ("holds", "counts") if n_cells == 1 else ("hold", "count")
-            yield Notice(
+            yield Notice.about(
+                [message.device_id],
                 "unknown level",
                 f"{plural(n_cells, 'cell')} of column {column.name!r} of {message.device_id!r} {hold} a level that the "
                 f"other devices do not have, and {count} as none of theirs",
@@ -172,11 +172,11 @@ def _spelled_apart(name: str, found: Levels) -> Iterator[Notice]:
             for ways in several[:MOST_SPELLINGS]
         )
         more = f"; and {len(several) - MOST_SPELLINGS:,} more" if len(several) > MOST_SPELLINGS else ""
-        yield Notice(
-            "spelling",
+        told = (
             f"levels of column {name!r} differ only in case or spaces between devices, and count as "
-            f"different; write them{IN_ONE_WAY}{shown}{more}",
+            "different; write them in one way"
         )
+        yield Notice.about_all("spelling", f"{told}: {shown}{more}", told)
 
 
 def _not_shared(name: str, found: Levels) -> Iterator[Notice]:
@@ -190,10 +190,8 @@ def _not_shared(name: str, found: Levels) -> Iterator[Notice]:
     who = f"{quoted(apart, 5)} {'has' if len(apart) == 1 else 'have'} none in common with {rest}"
     if len(groups) > 2 and len(largest) == 1:
         who = "no two have one in common"
-    yield Notice(
-        "no shared level",
-        f"devices share no level of column {name!r}; if it is the same column, write its levels{IN_ONE_WAY}{who}",
-    )
+    told = f"not all devices share levels of column {name!r}; if it is the same column, write its levels in one way"
+    yield Notice.about_all("no shared level", f"{told}: {who}", told)
 
 
 def _linked(found: Levels) -> list[list[str]]:

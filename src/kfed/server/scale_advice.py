@@ -14,6 +14,8 @@ from kfed.wire import DeviceMessage, MessageBatch, Notice
 
 CODE = "other scale"
 
+TOLD = "all centers of this device lie far from the others: are its rows on the agreed scale?"
+
 FAR_OUT = 10.0
 """A device is on another scale, it seems, if its centers lie this many times as far out as those of most devices."""
 
@@ -47,11 +49,13 @@ def off_scale(batch: MessageBatch) -> Iterator[Notice]:
     usual = np.median(farthest)
     far = np.flatnonzero(nearest > FAR_OUT * usual)
     if usual > 0 and len(far):
-        names = text.listed([repr(batch.device_ids[position]) for position in present[far]])
-        yield Notice(
+        ids = [batch.device_ids[position] for position in present[far]]
+        yield Notice.about(
+            ids,
             CODE,
-            f"all centers of {names} lie more than {FAR_OUT:g} times farther from the middle than those of most "
-            f"devices: are {'its' if len(far) == 1 else 'their'} rows on the agreed scale?",
+            f"all centers of {text.listed(list(map(repr, ids)))} lie more than {FAR_OUT:g} times farther from the "
+            f"middle than those of most devices: are {'its' if len(far) == 1 else 'their'} rows on the agreed scale?",
+            TOLD,
         )
 
 
@@ -69,10 +73,12 @@ def _of_two(batch: MessageBatch, present: Array) -> Iterator[Notice]:
         middle = np.average(known.centers, axis=0, weights=known.counts)
         size, out = (np.average((one.centers - middle) ** 2, axis=0, weights=one.counts) for one in (known, found))
         if 2 * np.count_nonzero(out > FAR_OUT**2 * (size + known.variance)) >= batch.n_features:
-            yield Notice(
+            yield Notice.about(
+                [batch.device_ids[own]],
                 CODE,
-                f"the rows of {batch.device_ids[own]!r} are more than {FAR_OUT:g} times as spread and as far out as "
-                "those of the other device: are they on the agreed scale?",
+                f"the rows of {batch.device_ids[own]!r} are more than {FAR_OUT:g} times as spread out and as far from "
+                "the middle as those of the other device: are they on the agreed scale?",
+                TOLD,
             )
 
 
@@ -102,7 +108,8 @@ def late_off_scale(message: DeviceMessage, cluster_centers: Array) -> Iterator[N
     "all centers of 'late' lie more than 10 times farther from the middle than any cluster: are its rows on ... scale?"
     """
     if _all_far_out(message.centers, cluster_centers):
-        yield Notice(
+        yield Notice.about(
+            [message.device_id],
             CODE,
             f"all centers of {message.device_id!r} lie more than {FAR_OUT:g} times farther from the middle than any "
             "cluster: are its rows on the agreed scale?",

@@ -16,7 +16,7 @@ import numpy as np
 from kfed._base import geometry, pool, text
 from kfed._base.array import Array
 from kfed.errors import TooFewCentersError
-from kfed.wire import MessageBatch
+from kfed.wire import MessageBatch, Notice
 
 MANY_DEVICES = 30
 """From this many devices on, the robust and the pooled rule ask for two devices behind each cluster."""
@@ -264,22 +264,24 @@ def may_lack_a_cluster(batch: MessageBatch, rows: Array, labels: Array) -> bool:
     return bool(largest >= max(1.0, NOT_SMALL * sizes.min()))
 
 
-def set_aside_text(batch: MessageBatch, rows: Array, min_devices: int) -> str:
+def set_aside_notice(batch: MessageBatch, rows: Array, min_devices: int) -> Notice:
     """Name the devices that have centers outside of these rows, those with the most such centers first.
 
     Examples
     --------
     >>> sent = [kfed.DeviceMessage(name, [[0.0], [9.0]], [50, 50]) for name in "abc"]
-    >>> set_aside_text(MessageBatch.of(sent), np.arange(5), min_devices=2)
+    >>> set_aside_notice(MessageBatch.of(sent), np.arange(5), min_devices=2).text
     "1 center of 'c' was set aside: fewer than 2 devices have a cluster there"
     """
     is_out = np.ones(len(batch.owners), bool)
     is_out[rows] = False
     devices, n_centers = np.unique(batch.owners[is_out], return_counts=True)
-    ordered = devices[np.argsort(-n_centers, kind="stable")]
-    names = text.listed([repr(batch.device_ids[device]) for device in ordered], limit=MOST_NAMED)
-    were = "was" if n_centers.sum() == 1 else "were"
-    return (
-        f"{text.plural(int(n_centers.sum()), 'center')} of {names} {were} set aside: fewer than {min_devices} devices "
-        "have a cluster there"
+    ids = [batch.device_ids[device] for device in devices[np.argsort(-n_centers, kind="stable")]]
+    names, n_set_aside = text.listed(list(map(repr, ids)), limit=MOST_NAMED), int(n_centers.sum())
+    return Notice.about(
+        ids,
+        "set aside",
+        f"{text.plural(n_set_aside, 'center')} of {names} {text.verb(n_set_aside, 'was', 'were')} set aside: fewer "
+        f"than {min_devices} devices have a cluster there",
+        "centers of this device were set aside: too few devices have a cluster there",
     )

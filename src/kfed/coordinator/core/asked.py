@@ -16,7 +16,7 @@ def as_asked(clusters: Clusters, n_clusters: int, previous: Clusters | None) -> 
     if before is None or before[0] == n_clusters:
         return asked
     were = f"{plural(n_clusters, 'cluster')} {'was' if n_clusters == 1 else 'were'}"
-    doubt = Notice("unsure k", f"{were} asked for, but {before[1]}")
+    doubt = Notice.about_all("unsure k", f"{were} asked for, but {before[1]}")
     return replace(asked, notices=(*clusters.notices[: MAX_NOTICES - 1], doubt))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -168,13 +168,19 @@ class Clusters(KfedFile):
             made_at=facts["made_at"],
             members=Members(ids, digests, sequences, facts["last_sequence"]),
             how_many=HowMany.restored(tensors, facts, len(tensors["cluster_centers"])),
-            notices=tuple(Notice(str(code), str(text)) for code, text in facts.get("notices", ())),
+            notices=tuple(map(_notice, facts.get("notices", ()))),
             scale=scale,
             columns=columns,
             rounds=int(facts.get("rounds", 1)),
             rule=str(facts.get("rule", "")),
             **{name: tensors[name] for name in _TENSORS},
         )
+
+
+def _notice(saved: Sequence[Any]) -> Notice:
+    """A notice as it was saved; without who may be told, as it once was, for the administrator alone."""
+    code, text, told_to, told = (*saved, (), "")[:4]
+    return Notice(str(code), str(text), None if told_to is None else tuple(map(str, told_to)), str(told))
 
 
 def labels_if_ready(clusters: Clusters | None, message: DeviceMessage) -> Array | None:

@@ -39,8 +39,7 @@ class HowMany:
     @property
     def found(self) -> str:
         """How it was found, as devices are told: without what may name others of them."""
-        choice = self.k_choice
-        return "" if choice is None else choice.finding if choice.comparison is None else str(choice)
+        return "" if self.k_choice is None else self.k_choice.told
 
     def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The arrays and the facts that `restored` makes the same of."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kfed.coordinator.core.clusters import Clusters
 from kfed.coordinator.core.live import Live
 from kfed.coordinator.store import Store
-from kfed.server import BY_DEVICE, IN_ONE_WAY, late_advice
+from kfed.server import late_advice
 from kfed.wire import DeviceMessage, MessageBatch, Notice
 
 log = logging.getLogger("kfed.coordinator")
@@ -26,39 +26,22 @@ MAX_REMEMBERED = 10_000
 MAX_LATE = 50
 """Late devices of which a federation shows notices."""
 
-_ABOUT_IT = {
-    "set aside": "centers of this device were set aside: too few devices have a cluster there",
-    "other scale": "all centers of this device lie far from the others: are its rows on the agreed scale?",
-}
 
-
-def for_device(notices: Iterable[Notice], device_id: str) -> Iterator[Notice]:
+def for_device(notices: Iterable[Notice], device_id: str) -> list[Notice]:
     """The notices for a device: those about all, or about itself. Only the administrator sees names of others.
 
     Examples
     --------
     >>> said = [
-    ...     Notice("alike", "devices are too alike"),
-    ...     Notice("no center", "'b' sent no center"),
-    ...     Notice("set aside", "2 centers of 'a' and 'b' were set aside"),
-    ...     Notice("flag beside numbers", "column 'x' of 'c' holds numbers other than 0 and 1"),
+    ...     Notice.about_all("alike", "devices are too alike"),
+    ...     Notice.about(["b"], "no center", "'b' sent no center"),
+    ...     Notice.about(["a", "b"], "set aside", "centers of 'a' and 'b' ...", "centers of this device ..."),
+    ...     Notice("new", "'c' is not what 'a' is"),
     ... ]
-    >>> [notice.code for notice in for_device(said, "a")], [notice.code for notice in for_device(said, "c")]
-    (['alike', 'set aside'], ['alike', 'flag beside numbers'])
+    >>> [notice.text for notice in for_device(said, "a")], [notice.text for notice in for_device(said, "c")]
+    (['devices are too alike', 'centers of this device ...'], ['devices are too alike'])
     """
-    name = repr(device_id)
-    beginnings = {
-        "no center": f"{name} sent",
-        "other unit": f"of {name} lies",
-        "flag beside numbers": f"of {name} holds",
-    }
-    for notice in notices:
-        if notice.code in _ABOUT_IT:
-            if name in notice.text:
-                yield Notice(notice.code, _ABOUT_IT[notice.code])
-        elif beginnings.get(notice.code, "") in notice.text:
-            what, in_one_way, _ = notice.text.partition(BY_DEVICE)[0].partition(IN_ONE_WAY)
-            yield Notice(notice.code, what + in_one_way.rstrip(": "))
+    return [told for notice in notices if (told := notice.for_device(device_id)) is not None]
 
 
 def log_new(live: Live, before: Iterable[Notice]) -> None:
