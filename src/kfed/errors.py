@@ -31,7 +31,8 @@
 
     KFedWarning (UserWarning)              something that is not an error needs a look; `code` says what
     ├── AggregationWarning                 the clusters need a look before anyone relies on them
-    ├── NotConvergedWarning                a device was cut short; scikit-learn's, too, if that is imported
+    ├── DeviceWarning                      the points of a device, or its clusters, need a look
+    │   └── NotConvergedWarning            it was cut short; scikit-learn's, too, if that is imported
     ├── PrivacyWarning                     a private message would promise, or say, less than it seems to
     ├── TableWarning                       a table of a site, or of new rows, needs a look
     └── adapters.PartitionWarning          rows were moved between partitions, or devices were left out
@@ -112,6 +113,10 @@ class KFedWarning(UserWarning):
 
 class AggregationWarning(KFedWarning):
     """The clusters need a look before anyone relies on them."""
+
+
+class DeviceWarning(KFedWarning):
+    """The points of a device, or what was found in them, need a look."""
 
 
 class PrivacyWarning(KFedWarning):

@@ -28,7 +28,7 @@ from kfed.cli import (  # noqa: F401 - to import a file is to add its commands
     site,
 )
 from kfed.cli._app import app
-from kfed.errors import AggregationWarning, KFedWarning, TableWarning
+from kfed.errors import AggregationWarning, DeviceWarning, TableWarning
 
 app.add_typer(backup.app, name="coordinator")
 app.add_typer(federation.app, name="federation")
@@ -80,10 +80,7 @@ def _kfed(
 
 
 def main() -> None:
-    """Run the command line; it prints the warnings of an aggregation, and the notices of a table, itself."""
-    for printed in (AggregationWarning, TableWarning):
+    """Run the command line; it prints the notices of an aggregation, a device and a table itself."""
+    for printed in (AggregationWarning, DeviceWarning, TableWarning):
         warnings.simplefilter("ignore", printed)
-    warnings.filterwarnings(
-        "ignore", r"(no cluster|.* rows) of this device |this device stopped at|column .* makes up ", KFedWarning
-    )
     app()

@@ -29,7 +29,7 @@ from kfed.device.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
 from kfed.device.summary import fitting, merged_and_split, n_summary_centers, n_zero_features, under_long_name
 from kfed.device.withholding import is_withheld, measure
-from kfed.errors import InvalidInputError, KFedWarning
+from kfed.errors import DeviceWarning, InvalidInputError
 
 
 def cluster_device(
@@ -82,13 +82,13 @@ def cluster_device(
         that can spare them, and what is sent is the mean of all these. Labels, centers and counts here stay as they
         are. It helps where many clusters are small; a single point far from all others is better withheld.
     max_iterations : int
-        The largest number of Lloyd steps; they end earlier once nothing changes. A `KFedWarning` says if there
+        The largest number of Lloyd steps; they end earlier once nothing changes. A `DeviceWarning` says if there
         were too few, but not of a summary; if scikit-learn is imported, it is its ``ConvergenceWarning``, too.
     measure_deviation : bool
         Also measure the spectral deviation, which the server's certificate needs. With up to 32 features, or points,
         it is exact; otherwise it is an upper estimate, at most 4 % too high. With more
         than 32 of both, a random start is used: with a chance of at most 1 in 1000, the estimate is too low. A
-        `KFedWarning` names a column that outweighs all others.
+        `DeviceWarning` names a column that outweighs all others.
     n_jobs : int, optional
         Number of threads for a large device, by default one per core. It does not change the answer.
     privacy : Privacy, optional
@@ -177,7 +177,7 @@ def cluster_device(
             found = fitting(cluster, under_long_name, n_local_clusters)
     columns = column_of_all(points, found.labels, names) if measure_deviation and min_cluster_size > 1 else ()
     for notice in (*rows_to_warn_of(found, min_cluster_size, was_asked=was_asked), *columns):
-        warnings.warn(KFedWarning(notice.text, notice.code), stacklevel=2)
+        warnings.warn(DeviceWarning(notice.text, notice.code), stacklevel=2)
     warn_unless_converged([found], max_iterations)
     return replace(found, index=index, _sent_as={device_id} - {""})
 

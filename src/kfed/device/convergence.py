@@ -12,7 +12,7 @@ from kfed._base.callers import level_outside
 from kfed._base.context import true_within
 from kfed._base.text import plural
 from kfed.device.clustering import LocalClustering
-from kfed.errors import KFedWarning
+from kfed.errors import DeviceWarning
 
 _CALLER_TELLS: ContextVar[bool] = ContextVar("caller_tells", default=False)
 
@@ -34,10 +34,10 @@ def warn_unless_converged(found: Sequence[LocalClustering], max_iterations: int)
         warnings.warn(_kind_of_warning()(words, "not converged"), stacklevel=level_outside())
 
 
-def _kind_of_warning() -> type[KFedWarning]:
+def _kind_of_warning() -> type[DeviceWarning]:
     """scikit-learn's warning, too, but only if it is imported already, as it is for all who filter by its class."""
     if "sklearn" not in sys.modules:
-        return KFedWarning
+        return DeviceWarning
     from kfed.device.not_converged import NotConvergedWarning
 
     return NotConvergedWarning

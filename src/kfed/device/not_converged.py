@@ -2,8 +2,8 @@
 
 from sklearn.exceptions import ConvergenceWarning
 
-from kfed.errors import KFedWarning
+from kfed.errors import DeviceWarning
 
 
-class NotConvergedWarning(KFedWarning, ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
+class NotConvergedWarning(DeviceWarning, ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
     """Clustering stopped before it converged. It is scikit-learn's warning of it, too, for whoever filters that."""
