@@ -115,14 +115,16 @@ def test_a_number_is_not_relied_upon_if_one_device_may_have_a_cluster_more(n_row
     sent = sent_by_few_clusters(n_rows_of_lone)
     choice = kfed.choose_n_clusters(sent)
     assert (choice.n_clusters, choice.is_reliable) == (16, is_reliable)
-    assert ("what was set aside of one device has points enough for a cluster" in choice.reason) == (not is_reliable)
+    assert ("the centers that were set aside from one device have enough points for a cluster" in choice.reason) == (
+        not is_reliable
+    )
     asked = kfed.choose_n_clusters(sent, min_devices=2)
     assert (asked.n_clusters, asked.is_reliable) == (16, True), "the caller said that such a cluster does not count"
 
 
 def test_a_number_that_may_lack_a_cluster_is_taken_with_a_warning():
     sent = sent_by_few_clusters(200)
-    with pytest.warns(kfed.AggregationWarning, match=r"\(16 at best\): what was set aside of one device has points"):
+    with pytest.warns(kfed.AggregationWarning, match=r"\(16 at best\): the centers that were set aside from one device have"):
         found = kfed.aggregate(sent)
     assert (found.n_clusters, found.k_choice.is_reliable) == (16, False)
 
@@ -163,7 +165,7 @@ def test_without_spectral_deviations_k_is_found_from_the_sums_of_squares():
 def test_there_must_be_a_center():
     nothing = kfed.DeviceMessage("a", np.empty((0, 2)), [])
     for function in (kfed.choose_n_clusters, lambda sent: kfed.aggregate(sent, "auto")):
-        with pytest.raises(kfed.TooFewCentersError, match="sent none"):
+        with pytest.raises(kfed.TooFewCentersError, match="no device sent a center"):
             function([nothing])
 
 

@@ -312,13 +312,13 @@ def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_ano
     with pytest.warns(kfed.AggregationWarning, match="4 clusters stand out, but are not certain"):
         found = kfed.aggregate(sent)
     assert (found.n_clusters, found.k_choice.is_reliable, found.k_choice.agreement) == (4, False, False)
-    assert found.k_choice.reason.startswith("counted by the gaps between centers, there are 7; stable when")
+    assert found.k_choice.reason.startswith("the gaps between centers suggest 7; stable when")
     compared = found.k_choice.comparison
     assert (compared.recommended, compared.is_sure) == (4, False)
     assert ComparisonWords(compared).conclusion().text == str(found.k_choice), "one statement, wherever it is made"
     monkeypatch.setattr("kfed.server.comparing.choose_k", lambda *args: named)
     alone = kfed.compare_k(sent, range(2, 7), n_resamplings=6)
-    assert (alone.is_sure, alone.doubt) == (False, "counted by the gaps between centers, there are 7")
+    assert (alone.is_sure, alone.doubt) == (False, "the gaps between centers suggest 7")
     assert ComparisonWords(alone).finding == found.k_choice.finding
     assert kfed.Aggregation.from_bytes(found.to_bytes()).k_choice.comparison.doubt == compared.doubt
     assert found.k_choice.reason.endswith("k = 4 stands out among 2 to 10")
@@ -340,7 +340,7 @@ def test_where_the_silhouette_still_rises_more_numbers_are_compared_as_if_all_we
     monkeypatch.setattr("kfed.server.finding_k.MORE", range(5, 8))
     found = kfed.aggregate(sent, rule="robust").k_choice.comparison
     assert asked == [[2, 3, 4], [5, 6, 7]], "no number is compared twice"
-    counted = "counted by the gaps between centers, there are 100"
+    counted = "the gaps between centers suggest 100"
     assert found.to_dict() == replace(at_once, doubt=counted).to_dict()
 
 

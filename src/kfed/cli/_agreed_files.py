@@ -1,4 +1,4 @@
-"""What the files hold by which sites agree on a schema: summaries of tables and the schema itself, both JSON."""
+"""What summaries of tables and agreed schemas hold, for `kfed inspect`."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _(message: DeviceMessage) -> Description:
 def _title(message: DeviceMessage) -> str:
     if message.details is not None and message.details.refines is not None:
         return f"the second message of device {message.device_id!r}, about shared clusters that it was told"
-    return f"the message of device {message.device_id!r}: nothing else leaves it"
+    return f"the message of device {message.device_id!r}"
 
 
 def _private(found: Description, message: DeviceMessage, promise: Promise) -> Description:
@@ -107,7 +107,7 @@ def _private(found: Description, message: DeviceMessage, promise: Promise) -> De
         *_columns_in_words(message),
         in_a_sentence(promise),
     ]
-    lacks = ["anything else that depends on the rows", *(f"a promise beyond that: {line}" for line in NOT_PROMISED)]
+    lacks = ["anything else that depends on the rows", *(f"no promise of this: {line}" for line in NOT_PROMISED)]
     facts = promise.facts() | cost | {"promise": in_a_sentence(promise), "not_promised": NOT_PROMISED}
     return replace(found, holds=holds, lacks=lacks, warnings=[], facts=found.facts | {"privacy": facts})
 

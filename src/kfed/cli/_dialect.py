@@ -1,4 +1,4 @@
-"""A table with a column more in the dialect of the file it came from: its separator, and its decimal sign."""
+"""A table with one more column, written like the file it came from: its separator, and its decimal sign."""
 
 from __future__ import annotations
 

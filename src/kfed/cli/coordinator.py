@@ -25,8 +25,8 @@ ADMIN_TOKEN_FILE = Path("admin.token")
 )
 def serve(
     store: Annotated[str, option("FILE|URL", "A file for SQLite, or a postgresql:// address.")] = DEFAULT_STORE,
-    host: Annotated[str, option("ADDRESS", "Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes any free port.")] = 8765,
+    host: Annotated[str, option("ADDRESS", "Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")] = 8765,
     host_names: Annotated[
         list[str] | None,
         option(
@@ -63,8 +63,8 @@ def serve(
 ) -> None:
     """Run a coordinator: each device sends it one message, at any time, and learns its clusters.
 
-    Its data is in the store and survives a restart. To watch in a browser, open the link that it prints on a terminal,
-    which works once, or its address with the admin token. KFED_ADMIN_TOKEN, if set, is the admin token.
+    Its data is in the store and survives a restart. To watch in a browser, open the one-time link that it prints on a
+    terminal; or open its address, and enter the admin token. KFED_ADMIN_TOKEN, if set, is the admin token.
     """
     from kfed.coordinator import http
 

@@ -1,4 +1,4 @@
-"""`kfed federation invite`, `invitations`, `revoke`, `rotate` and `delete`: who may join, and for how long."""
+"""`kfed federation invite`, `invitations`, `revoke`, `rotate` and `delete`: who may join."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def aggregate(
         str | None,
         option(
             "NAME",
-            "The device to start from; the pooled rule starts from its largest center alone. By default the one with "
-            "the most rows among those with at most k centers, or a single center if --min-devices is above 1.",
+            "The device to start from. By default the one with the most rows among those with at most k centers. The "
+            "pooled rule, and --min-devices above 1, start from a single center.",
         ),
     ] = None,
     min_devices: Annotated[

@@ -19,12 +19,12 @@ TITLES = {
     408: "The request took too long",
     409: "Conflict",
     413: "The request is too large",
-    421: "Another host was asked for",
+    421: "Misdirected request",
     422: "Invalid request",
     429: "Too many requests",
     431: "The head of the request is too large",
     500: "The coordinator failed",
-    503: "The store is not available",
+    503: "Temporarily unavailable",
 }
 
 
@@ -79,5 +79,5 @@ class DamagedMessagesError(ProblemError):
         some = ", ".join(map(repr, sorted(device_ids)[:5])) + (" and more" if len(device_ids) > 5 else "")
         return cls(
             f"{plural(len(device_ids), 'stored message')} cannot be read, of {some}; restore a backup, or remove what "
-            "is damaged and aggregate anew"
+            "is damaged and aggregate again"
         )

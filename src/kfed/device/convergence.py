@@ -1,4 +1,4 @@
-"""The warning that devices were cut short: one for a device or a fleet, unless the caller says so itself."""
+"""The warning that clustering stopped before it converged: one for a device or a fleet, unless the caller tells it."""
 
 from __future__ import annotations
 

@@ -46,15 +46,15 @@ def advice(
         yield Notice.about_all(
             "empty clusters",
             f"{n_empty:,} of {n_clusters:,} clusters {'is' if n_empty == 1 else 'are'} empty, since there are fewer "
-            "different device centers: ask for fewer clusters",
+            "distinct device centers than clusters: ask for fewer clusters",
         )
     lone = np.flatnonzero(sizes == 1)
     if len(lone) and rounds == 1:
-        rest = "clusters rests" if len(lone) == 1 else "clusters rest"
+        rest, which = ("clusters rests", "cluster") if len(lone) == 1 else ("clusters each rest", "clusters")
         yield Notice.about_all(
             "single center",
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
-            f"({text.listed(list(map(str, lone)))}); a single outlier can cause that: "
+            f"({which} {text.listed(list(map(str, lone)))}); a single outlier can cause that: "
             f"check them{'' if rule in ('robust', 'pooled') else ', use the robust rule,'} or ask for fewer clusters",
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
@@ -104,7 +104,7 @@ def _remedy(batch: MessageBatch) -> str:
     """What helps against mixtures. No rule does: on devices that are alike, none undoes what local clusters merged."""
     if batch.is_summary is not None and batch.is_summary.all():
         return "devices have too few rows to tell so many clusters apart: ask for fewer clusters"
-    return "let devices look for more local clusters, or send summaries, without a number of them"
+    return "let devices look for more local clusters, or leave out their number, so that they send summaries"
 
 
 def _mean_deviation(batch: MessageBatch, spread: CenterSpread) -> float:

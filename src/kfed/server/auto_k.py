@@ -38,7 +38,7 @@ CLEAR_RATIO_NEAR = 2.0
 CLEAR_RATIO_UNSEEN = 4.0
 """The same, if messages lack the sums of squares that a second opinion is formed from."""
 
-LACKING = "what was set aside of one device has points enough for a cluster"
+LACKING = "the centers that were set aside from one device have enough points for a cluster"
 """A doubt about any number, however it was found."""
 
 MAX_CANDIDATES = trust.MAX_LANDMARKS

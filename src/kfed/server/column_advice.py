@@ -1,4 +1,4 @@
-"""What would give wrong clusters in silence: a column that outweighs all others, another unit at one, lost rows."""
+"""Notices about columns: one that outweighs all others, one that is in another unit at a device, rows left out."""
 
 from __future__ import annotations
 

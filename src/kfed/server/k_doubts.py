@@ -30,8 +30,7 @@ def _doubts(
     if found.recommended is None:
         return
     if found.best != counted.n_clusters:
-        verb = "is" if counted.n_clusters == 1 else "are"
-        yield f"counted by the gaps between centers, there {verb} {counted.n_clusters:,}"
+        yield f"the gaps between centers suggest {counted.n_clusters:,}"
     elif comes_back(found.best, found):
         labels = group(batch.rescaled, found.best, found.rule, None, n_jobs, min_devices).center_labels
         if np.bincount(labels).min() == 1:

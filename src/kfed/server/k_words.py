@@ -107,7 +107,7 @@ class ComparisonWords:
         if self.found.recommended is not None:
             return f"k = {best} stands out among {compared}"
         if not (are_clearer(self.found) & have_centers(self.found)).any():
-            return f"k = {best} is the smallest of {compared}, and others are clearer by chance alone"
+            return f"k = {best} is the smallest of {compared}, and no other is clearer than by chance"
         and_stability = " and stability" if np.isfinite(self.found.agreements).any() else ""
         return f"k = {best} is the best of {compared} by silhouette{and_stability}"
 

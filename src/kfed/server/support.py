@@ -49,10 +49,10 @@ def check_any_center(batch: MessageBatch) -> None:
     """Raise if no device has sent a center."""
     if len(batch.centers) == 0:
         raise TooFewCentersError(
-            f"global clusters need device centers; {text.plural(len(batch.device_ids), 'device')} sent none: clusters "
-            "that are too small, or whose rows are too alike, are not sent. Let devices look for fewer local clusters, "
-            "use a smaller min_cluster_size, or wait for larger devices; if the values of a column are large and close "
-            "together, subtract a constant from it"
+            f"no device sent a center ({text.plural(len(batch.device_ids), 'device')}): clusters that are too small, "
+            "or whose rows are too alike, are not sent. Let devices look for fewer local clusters, use a smaller "
+            "min_cluster_size, or wait for larger devices; if the values of a column are large and close together, "
+            "subtract a constant from it"
         )
 
 

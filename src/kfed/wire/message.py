@@ -1,4 +1,4 @@
-"""`DeviceMessage`: the only thing that leaves a device.
+"""`DeviceMessage`: all that a device sends in a round.
 
 On the wire it is one table in safetensors, named ``kfed1:<device id>``, with a row for each local center:
 
@@ -269,7 +269,9 @@ def _main_table(tensors: dict[str, Array]) -> tuple[str, str, Array]:
     if not found.startswith("kfed") or (found == FORMAT and len(tensors) != 1):
         raise MessageError("this is not a device's message; expected a file that `kfed device` wrote")
     if found not in (FORMAT, FORMAT_2):
-        raise VersionError(f"this message has format {found!r}; this version of kfed reads {FORMAT_2!r}: upgrade kfed")
+        raise VersionError(
+            f"this message has format {found!r}; this version of kfed reads formats up to {FORMAT_2!r}: upgrade kfed"
+        )
     table = tensors[name]
     is_table = table.ndim == 2 and N_STATISTICS < table.shape[1] + (found == FORMAT_2) <= DeviceMessage._max_bytes
     if not is_table or table.dtype not in checks.FLOATS:

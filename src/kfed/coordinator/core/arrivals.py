@@ -27,7 +27,7 @@ REFUSALS = {
     ),
     Admission.CLOSED: (409, "this federation is closed to new devices"),
     Admission.FULL: (409, "this federation is full; ask its administrator"),
-    Admission.OTHER_FEATURES: (422, "this message has other features than this federation"),
+    Admission.OTHER_FEATURES: (422, "the features of this message differ from those of the federation"),
     Admission.NOT_INVITED: (
         403,
         "this device joins by its own invitation, which works once; ask the administrator for one",

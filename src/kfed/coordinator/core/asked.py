@@ -1,4 +1,4 @@
-"""Clusters whose number somebody asked for: they say so, and what the coordinator had found by itself."""
+"""Clusters of a number that somebody asked for: noted beside the number that was found."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Registry:
         except Exception as error:  # whatever is wrong with these clusters, other federations are served
             live.version = saved.version
             live.disable(
-                f"its clusters cannot be read ({error}); the administrator can aggregate anew", can_be_mended=True
+                f"its clusters cannot be read ({error}); the administrator can aggregate again", can_be_mended=True
             )
             return
         live.publish(clusters, saved.version, saved.remark or "")

@@ -37,7 +37,9 @@ class SecondRound:
         sent = SecondMessage(device.device_id, clusters.version, message.to_bytes())
         stored = await self._writer.change(self._store.second.put, live.federation.id, sent)
         if stored.message != sent.message:
-            raise ProblemError(409, "this device has sent another second message before; a device sends one")
+            raise ProblemError(
+                409, "this device has already sent a different second message; each device sends only one"
+            )
         is_new = stored is sent
         if is_new:
             self._events.changed(live, f"{device.device_id} sent its second message")
@@ -63,7 +65,7 @@ class SecondRound:
         if live.clusters is None:
             raise ProblemError(409, "there are no clusters yet; a second message is about clusters")
         if live.clusters.rounds > 1:
-            raise ProblemError(409, "the clusters are refined already")
+            raise ProblemError(409, "the clusters have already been refined")
         return live.clusters
 
 

@@ -167,7 +167,9 @@ def _has_no_token(request: Request) -> bool:
 
 def _refused(request: Request, detail: str) -> ProblemError:
     if _has_no_token(request):
-        return ProblemError(401, f"{detail}; send it as 'Authorization: Bearer ...'", {"WWW-Authenticate": "Bearer"})
+        return ProblemError(
+            401, f"no token was sent as 'Authorization: Bearer ...': {detail}", {"WWW-Authenticate": "Bearer"}
+        )
     seconds = desk(request).wrong_tokens.count(request.client.host if request.client else "")
     if seconds:
         wait = {"Retry-After": str(seconds), "Connection": "close"}

@@ -94,7 +94,7 @@ class Address:
             listening.bind((self.host, self.port))
         except OSError as error:
             listening.close()
-            raise InvalidInputError(f"cannot listen at {self.host} port {self.port}: {error.strerror}") from error
+            raise InvalidInputError(f"cannot listen on {self.host} port {self.port}: {error.strerror}") from error
         return listening
 
     def url(self, port: int) -> str:

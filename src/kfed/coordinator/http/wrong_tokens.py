@@ -1,4 +1,4 @@
-"""`WrongTokens`: counts the wrong tokens that an address sent, logs them, and says when it was too many."""
+"""`WrongTokens`: counts the wrong tokens that an address sent, logs them, and says when there were too many."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Transactions:
         self.counters = read_counters(connection)
         if self.counters.get(GENERATION) != self._generation:
             self.is_in_doubt = True
-            raise self._lost("another coordinator has taken it over; this one writes nothing any more")
+            raise self._lost("another coordinator has taken it over; this one has stopped writing")
 
     def _commit(self, connection: Connection) -> None:
         try:
