@@ -388,7 +388,7 @@ def message(name, *centers):
 def test_a_cluster_on_a_single_center_is_warned_of_once():
     sent = [message("a", [0, 0], [9, 0]), message("b", [0, 0], [0, 9])]
     with pytest.warns(
-        kfed.AggregationWarning, match="2 of 3 clusters rest on a single device center.* robust"
+        kfed.AggregationWarning, match="2 of 3 clusters each rest on a single device center.* robust"
     ) as caught:
         result = kfed.aggregate(sent, 3)
     assert len(caught) == 1
