@@ -142,7 +142,7 @@ def test_a_device_and_a_server_say_that_nothing_is_sent_and_what_to_do():
     with pytest.warns(kfed.KFedWarning, match="large and close together, subtract a constant") as caught:
         local = kfed.cluster_device(points, 2, random_state=0)
     assert caught[0].message.code == "nothing sent"
-    with pytest.raises(kfed.TooFewCentersError, match=r"no device sent a center \(2 devices\): clusters that are too small"):
+    with pytest.raises(kfed.TooFewCentersError, match=r"no device sent a center \(2 devices\): clusters"):
         kfed.aggregate([local.to_message("a"), local.to_message("b")], 2)
     assert not kfed.cluster_device(points - 1.7e9, 2, random_state=0).withheld.any()
 
