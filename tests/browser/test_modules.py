@@ -431,6 +431,7 @@ FAULTS = {
     "which this table does not have; its columns are “age”": (f"age\n{CANARY}\n", False),
     "“age” occurs twice": ("age,dose,age\n1,2,3\n", False),
     "names of the columns; it holds numbers": ("1,2\n3,4\n", False),
+    "names of the columns; it holds dates": ("M,2026-01-31\nF,2026-02-01\n", False),
     "or nothing; column “age” holds text in line 3": (f"age,dose\n1,2\n{CANARY},4\n5,6\n", True),
     "is text with 20 distinct values; a category has at most 15 here": (
         "age,dose\n" + "".join(f"{CANARY}{i % 20},{i % 7}\n" for i in range(30)),
