@@ -15,7 +15,7 @@ from kfed.device.convergence import caller_tells_convergence
 from kfed.device.distinct_rows import ALIKE, are_many
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
-from kfed.device.level_holders import mostly_differ, some_rows
+from kfed.device.level_holders import mostly_differ, sampled_rows
 from kfed.device.lloyd_step import scores
 from kfed.device.moments import coarse_enough, with_moments
 from kfed.device.pooled_sums import POOLED
@@ -57,8 +57,8 @@ __all__ = [
     "own_scale",
     "refine_device",
     "rows_not_sent",
+    "sampled_rows",
     "scores",
-    "some_rows",
     "told_columns",
     "with_moments",
 ]

@@ -33,7 +33,7 @@ class Holders:
     def of(cls, values: Array, least: int, whose: Array | None) -> Self:
         """Find out whether copies of a row can be told in this table."""
         tolerances = None
-        if whose is None and mostly_differ(values[some_rows(len(values))]):
+        if whose is None and mostly_differ(values[sampled_rows(len(values))]):
             tolerances = ALIKE * (np.fmax.reduce(values) - np.fmin.reduce(values))
         return cls(values, least, whose, tolerances)
 
@@ -55,7 +55,7 @@ class Holders:
             yield self.values[rows[n_few:][block]]
 
 
-def some_rows(n_rows: int) -> Array:
+def sampled_rows(n_rows: int) -> Array:
     """Positions of some rows, from the whole table."""
     return np.unique(np.linspace(0, n_rows - 1, SOME).astype(np.intp))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kfed._base.array import Array
-from kfed.device import ALIKE, are_many, mostly_differ, some_rows
+from kfed.device import ALIKE, are_many, mostly_differ, sampled_rows
 from kfed.site.cells import Cells
 
 ROWS_AT_ONCE = 2**12
@@ -21,7 +21,7 @@ def have_different_rows(cells: Cells, table: Sequence[Cells], asked: Array, leas
     """
     assert cells.codes is not None
     others = [own for own in table if own.name != cells.name and not own.is_missing.all()]
-    some = some_rows(len(cells))
+    some = sampled_rows(len(cells))
     if not others or not mostly_differ(np.column_stack([_values(own, some) for own in others])):
         return asked
     tolerances = np.array([0.5 if own.numbers is None else ALIKE * _range(own.numbers) for own in others])
