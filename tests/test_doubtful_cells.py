@@ -66,3 +66,19 @@ def test_a_file_of_words_without_a_line_of_names_is_noticed(write):
     for header in (True, False):
         assert "no header?" not in codes(read_columns(write(rows), header=header))
     assert "no header?" not in codes(read_columns(write("ward,A,smoker\n" + rows)))
+
+
+@pytest.mark.parametrize("stand_in", ["9999-12-31", "1900-01-01", "0001-01-01"])
+def test_a_date_that_stands_for_a_missing_one_is_named(tmp_path, stand_in):
+    days = [f"2024-{1 + row % 9:02}-{10 + row % 17}" for row in range(60)]
+    frame([stand_in if row % 5 == 0 else day for row, day in enumerate(days)]).to_csv(tmp_path / "site.csv")
+    found = [notice for notice in read_columns(tmp_path / "site.csv").notices if notice.code == "nines"]
+    assert [notice.text.split(",")[0] for notice in found] == [
+        "12 cells of column 'x' look like the date of a missing value (such as 9999-12-31)"
+    ]
+
+
+def test_ends_of_years_near_other_dates_are_dates(tmp_path):
+    days = [f"202{row % 4}-{1 + row % 9:02}-{10 + row % 17}" for row in range(60)]
+    frame([*days, "2019-12-31", "2024-12-31", "2020-01-01"]).to_csv(tmp_path / "site.csv")
+    assert "nines" not in codes(read_columns(tmp_path / "site.csv"))

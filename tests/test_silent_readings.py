@@ -1,5 +1,7 @@
 """Cells that could be something else are not read as numbers or text without a word."""
 
+import datetime
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from consoles import run
 from kfed._base.dates import day_in, days_in
 from kfed.errors import InvalidInputError
 from kfed.site import cluster_file, read_columns
+from workbooks import workbook
 
 NUMBERS = np.random.default_rng(0).normal(size=40).round(3).tolist()
 
@@ -111,3 +114,46 @@ def test_nan_in_an_array_is_missing_by_column_and_refused_as_it_is(tmp_path, mon
     np.save("site.npy", values)
     with pytest.raises(InvalidInputError, match="'1' is NaN or infinite in row 3"):
         cluster_file("site.npy", 2, "site", as_is=False)
+
+
+def test_a_first_line_with_a_date_above_dates_is_a_row(write):
+    rows = "".join(f"{'MF'[row % 2]},2026-02-{row}\n" for row in range(10, 25))
+    path = write("F,2026-01-31\n" + rows)
+    with pytest.raises(InvalidInputError, match=r"it holds dates. Use --no-header"):
+        read_columns(path)
+    assert read_columns(path, header=True).names == ("F", "2026-01-31")
+    assert len(read_columns(path, header=False).values) == 16
+
+
+def test_dates_above_numbers_are_names(write):
+    assert read_columns(write("2026-01-31,2026-02-28\n1.5,2.5\n2.5,4.5\n")).names == ("2026-01-31", "2026-02-28")
+
+
+@pytest.mark.parametrize("first", [[45.0, "M"], [datetime.date(2026, 1, 31), "F"]])
+def test_a_first_row_of_excel_is_not_taken_for_names(write, monkeypatch, first):
+    path = workbook(write, monkeypatch, {"A": [first, *([[first[0], "M"]] * 9)]})
+    with pytest.raises(InvalidInputError, match=r"line 1 of sheet 'A' must hold the names .* Add a line"):
+        read_columns(path)
+    assert len(read_columns(path, header=True).values) == 9
+
+
+def test_an_excel_file_must_have_names(write, monkeypatch):
+    path = workbook(write, monkeypatch, {"A": [["age", "x"], *([[30.0, 1.0]] * 9)]})
+    with pytest.raises(InvalidInputError, match="must hold the names"):
+        read_columns(path, header=False)
+
+
+def test_a_year_as_a_name_in_excel_is_written_as_in_csv(write, monkeypatch):
+    path = workbook(write, monkeypatch, {"A": [["age", 2019.0], *([[30.0, 1.0]] * 9)]})
+    assert read_columns(path, header=True).names == ("age", "2019")
+
+
+def test_a_weight_that_is_text_is_named_as_a_weight(write):
+    path = write("age,w\n" + "31,1\n42,2\n" * 5 + "53,heavy\n")
+    with pytest.raises(InvalidInputError, match=r"column 'w' must hold a weight .* line 12 holds none. Correct or"):
+        read_columns(path, weight_column="w")
+
+
+def test_a_file_that_is_not_compressed_as_its_name_says_is_said_to_be(write):
+    with pytest.raises(InvalidInputError, match="not compressed as its name says"):
+        read_columns(write("age,x\n1,2\n", "site.csv.gz"))

@@ -40,6 +40,15 @@ def test_a_value_that_one_row_has_leaves_no_trace(usual, odd):
     assert summary_of(frame, "x") == summary_of(same, "x")
 
 
+@pytest.mark.parametrize(("usual", "odd"), [(0.0, 7.0), ("no", "yes")])
+def test_a_value_that_copies_of_one_row_have_leaves_no_trace(usual, odd):
+    same = pd.concat([BASE, BASE.iloc[[3] * 10]], ignore_index=True).assign(x=usual)
+    same.loc[:1, "x"] = odd
+    frame = same.copy()
+    frame.loc[N:, "x"] = odd
+    assert summary_of(frame, "x") == summary_of(same, "x")
+
+
 def test_a_sum_that_one_cell_makes_up_is_not_told():
     frame = BASE.assign(x=RNG.normal(0, 1, N).round(2))
     frame.loc[3, "x"] = 123456.0

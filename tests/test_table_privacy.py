@@ -164,6 +164,29 @@ def test_a_copy_without_an_id_is_of_the_person_whose_row_it_copies():
     assert len(set(owners.tolist())) == 61
 
 
+@pytest.mark.parametrize("rounding", [0.0, 1e-7])
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_what_copies_of_one_row_have_is_told_of_nobody(rounding, is_missing):
+    rng = np.random.default_rng(0)
+    values = np.column_stack([rows(), rng.normal(size=(60, 2))])
+    schema = FeatureSchema.of_columns([*SCHEMA.columns, Column("age"), Column("bmi")])
+    copies = np.repeat(values[[3]], 6, axis=0)
+    copies[:, -1] *= 1 + rounding * np.arange(6)
+    if is_missing:
+        copies[0, -1] = np.nan
+    others = copies.copy()
+    flag = schema.names.index("ill")
+    copies[:, flag] = 1
+    ill, well = (message(np.concatenate([values, own]), schema) for own in (copies, others))
+    assert ill.to_bytes() == well.to_bytes()
+
+
+def test_a_flag_that_different_rows_have_is_told_also_where_copies_can_be_told():
+    values = np.column_stack([rows(ill=range(6)), np.random.default_rng(0).normal(size=(60, 2))])
+    schema = FeatureSchema.of_columns([*SCHEMA.columns, Column("age"), Column("bmi")])
+    assert (message(values, schema).centers[:, schema.names.index("ill")] > 0.1).all()
+
+
 def test_a_level_of_copies_of_one_row_is_not_named():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(

@@ -175,7 +175,7 @@ class SiteOptions:
     ] = "withhold"
     seed: Annotated[int, option("N", "Seed of all random choices, together with the name of the site.")] = 0
     header: Annotated[
-        bool | None, flag("--header/--no-header", "Whether a CSV file begins with the names of its columns.")
+        bool | None, flag("--header/--no-header", "Whether a CSV or Excel file begins with the names of its columns.")
     ] = None
     sheet: Sheet = None
     moments: Annotated[

@@ -15,6 +15,7 @@ from kfed.device.convergence import caller_tells_convergence
 from kfed.device.distinct_rows import ALIKE, are_many
 from kfed.device.facts import ColumnFacts, SentClusters
 from kfed.device.fleet import cluster_fleet
+from kfed.device.level_holders import mostly_differ, sampled_rows
 from kfed.device.lloyd_step import scores
 from kfed.device.moments import coarse_enough, with_moments
 from kfed.device.pooled_sums import POOLED
@@ -51,10 +52,12 @@ __all__ = [
     "coarse_enough",
     "column_of_all",
     "fitting",
+    "mostly_differ",
     "nearest_centers",
     "own_scale",
     "refine_device",
     "rows_not_sent",
+    "sampled_rows",
     "scores",
     "told_columns",
     "with_moments",

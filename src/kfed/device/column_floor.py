@@ -11,6 +11,7 @@ from kfed._base.array import Array
 from kfed.device.cell_floor import CellSupport, is_dominated
 from kfed.device.columns import own_scale
 from kfed.device.level_floor import common_values, levelled
+from kfed.device.level_holders import Holders
 from kfed.device.observed import ObservedCells
 from kfed.device.pooled_sums import POOLED
 from kfed.wire import FeatureSchema, features_by_column
@@ -39,13 +40,14 @@ def told_columns(
     whose = None if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     labels = np.zeros(len(values), np.intp)
     told = common_values(list(levelled(schema, values)), values, labels, weights, least, whose)
+    holders = Holders.of(values, least, whose)
     measured = [
         features.start
         for column, features in zip(schema.columns or (), features_by_column(schema), strict=True)
         if column.kind in ("number", "date")
     ]
     for feature in measured:
-        told[:, feature] = _without_few(told[:, feature], whose, least)
+        told[:, feature] = _without_few(told[:, feature], holders)
     cells = ObservedCells.of(values, own_scale(values, schema), weights)
     ones = np.ones((1, values.shape[1]))  # a standard deviation, for tolerances
     support = CellSupport.of(cells, labels, ones, least, whose)
@@ -64,13 +66,12 @@ def _are_dominated(told: Array, weights: Array, labels: Array, measured: Array) 
     return np.asarray(dominated)
 
 
-def _without_few(cells: Array, whose: Array | None, least: int) -> Array:
+def _without_few(cells: Array, holders: Holders) -> Array:
     """A column; if fewer than `least` rows, or ids, have anything but its most common value, as if none had."""
     is_there = ~np.isnan(cells)
     known = cells[is_there]
-    if not len(known) or (whose is None and len(np.unique(known[:ENOUGH_TO_TELL])) > least):
+    if not len(known) or (holders.whose is None and len(np.unique(known[:ENOUGH_TO_TELL])) > holders.least):
         return cells  # then at least as many rows have another value
     values, places, counts = np.unique(known, return_inverse=True, return_counts=True)
-    others = places.reshape(-1) != counts.argmax()
-    n_others = np.count_nonzero(others) if whose is None else len(np.unique(whose[is_there][others]))
-    return np.where(is_there, values[counts.argmax()], np.nan) if 0 < n_others < least else cells
+    others = np.flatnonzero(is_there)[places.reshape(-1) != counts.argmax()]
+    return cells if holders.are_enough(others) else np.where(is_there, values[counts.argmax()], np.nan)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kfed._base.array import Array
+from kfed.device.level_holders import Holders
 from kfed.device.observed import CellSums, ObservedCells
 from kfed.wire import OTHER, FeatureSchema, agreed_scale, features_by_column
 
@@ -56,14 +57,13 @@ def with_common_levels(
     if least == 1 or not columns:
         return sums
     told = replace(sums, **{name: getattr(sums, name).copy() for name in ("observed", "means", "squares")})
-    scale = agreed_scale(schema)
+    scale, holders = agreed_scale(schema), Holders.of(values, least, whose)
     for cluster in range(len(sums.counts)):
         members = np.flatnonzero((labels == cluster) & (cells.weights > 0))
         for column in columns:
             features = column.features
             own = members[cells.is_there[members, features.start]]
-            codes = _codes(values[own, features], column)
-            common = _common(codes, None if whose is None else whose[own], least, column.other)
+            common = _common(_codes(values[own, features], column), own, holders, column.other)
             # Also where no level is rare: else the last bits would tell of it.
             total, shares = _shares(common, cells.weights[own], features.stop - features.start)
             told.observed[cluster, features] = total
@@ -79,13 +79,12 @@ def common_values(
     columns: Sequence[LevelFeatures], values: Array, labels: Array, weights: Array, least: int, whose: Array | None
 ) -> Array:
     """The values that `with_common_levels` sums: NaN where a level counts as missing. The arguments are the same."""
-    told = values.copy()
+    told, holders = values.copy(), Holders.of(values, least, whose)
     for cluster in np.unique(labels[labels >= 0]) if least > 1 else ():
         members = np.flatnonzero((labels == cluster) & (weights > 0))
         for column in columns:
             own = members[~np.isnan(values[members, column.features.start])]
-            codes = _codes(values[own, column.features], column)
-            common = _common(codes, None if whose is None else whose[own], least, column.other)
+            common = _common(_codes(values[own, column.features], column), own, holders, column.other)
             n_features = column.features.stop - column.features.start
             levels = [column.low, column.high] if n_features == 1 else np.eye(n_features)
             shown = np.reshape(levels, (-1, n_features))[common]
@@ -125,24 +124,21 @@ def _codes(values: Array, column: LevelFeatures) -> Array:
     return (values[:, 0] == column.high).astype(np.intp) if is_one else np.asarray(values.argmax(axis=1))
 
 
-def _common(codes: Array, whose: Array | None, least: int, other: int | None) -> Array:
-    """The level that each row counts as, -1 for none."""
-    held = np.array([_n_distinct(codes == level, whose) for level in range(codes.max(initial=-1) + 1)])
-    is_rare = (held > 0) & (held < least)
+def _common(codes: Array, rows: Array, holders: Holders, other: int | None) -> Array:
+    """The level that each row counts as, -1 for none; `rows` has their positions in the table."""
+    of_each = [rows[codes == level] for level in range(codes.max(initial=-1) + 1)]
+    is_rare = np.array([len(own) > 0 and not holders.are_enough(own) for own in of_each], bool)
     if not is_rare.any():
         return codes
     rare = is_rare[codes]
     if rare.all():
         return np.full_like(codes, -1)
-    if other is not None and _n_distinct(rare | (codes == other), whose) >= least:
+    if other is not None and holders.are_enough(rows[rare | (codes == other)]):
         return np.where(rare, other, codes)
-    if _n_distinct(rare, whose) >= least:
+    if holders.are_enough(rows[rare]):
         return np.where(rare, -1, codes)
-    return np.where(rare, held.argmax(), codes)
-
-
-def _n_distinct(rows: Array, whose: Array | None) -> int:
-    return int(np.count_nonzero(rows)) if whose is None else len(np.unique(whose[rows]))
+    held = [0 if gone else holders.count(own) for own, gone in zip(of_each, is_rare, strict=True)]
+    return np.where(rare, int(np.argmax(held)), codes)
 
 
 def _shares(codes: Array, weights: Array, n_features: int) -> tuple[float, Array]:

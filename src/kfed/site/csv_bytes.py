@@ -41,6 +41,7 @@ def damage_named(path: str) -> Iterator[None]:
     except (UnicodeDecodeError, csv.Error, EOFError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the system: the file is not there, say
             raise
+        packed = ", or is not compressed as its name says" if path.lower().endswith((".gz", ".zst")) else ""
         raise InvalidInputError(
-            f"{path}: a CSV file must be text in one encoding, and whole; this file is not"
+            f"{path}: a CSV file must be text in one encoding, and whole; this file is not{packed}"
         ) from None

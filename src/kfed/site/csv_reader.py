@@ -21,7 +21,7 @@ from kfed.site.cells import Cells, from_text, has_leading_zero
 from kfed.site.csv_bytes import arrow_stream, opened_bytes
 from kfed.site.csv_dialect import IN_WORDS, blank_columns, delimiter_of, encoding_of, end_empty, without_trailing
 from kfed.site.csv_quotes import line_of_open_quote, occurrences
-from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, n_titles
+from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, dated, n_titles
 from kfed.site.thousands import DECIMAL, POINTS, is_grouped, is_open, signs_in, signs_of
 
 LARGE = 2**24
@@ -52,10 +52,11 @@ class CsvReader(TableReader):
         self.n_titles = n_titles(every) if self.has_header else 0
         first, *rows = every[self.n_titles :]
         self.signs = POINTS if self._delimiter == "," else signs_of(rows or [first])
-        if header is None and any(map(self._is_number, map(str.strip, first))):
+        holds = "numbers" if any(map(self._is_number, map(str.strip, first))) else "dates" if dated(first, rows) else ""
+        if header is None and holds:
             raise InvalidInputError(
-                f"{self._path}: the first line must hold the names of the columns; it holds numbers. Use --no-header "
-                "if the file has no such line, or --header if the names are numbers"
+                f"{self._path}: the first line must hold the names of the columns; it holds {holds}. Use --no-header "
+                f"if the file has no such line, or --header if the names are {holds}"
             )
         names = tuple(map(_on_one_line, first)) if self.has_header else tuple(map(str, range(len(first))))
         named = without_trailing(names, rows)

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kfed._base.array import Array
-from kfed.device import ALIKE, are_many
+from kfed.device import ALIKE, are_many, mostly_differ, sampled_rows
 from kfed.site.cells import Cells
 
 ROWS_AT_ONCE = 2**12
-SOME = 200
 
 
 def have_different_rows(cells: Cells, table: Sequence[Cells], asked: Array, least: int) -> Array:
@@ -22,20 +21,18 @@ def have_different_rows(cells: Cells, table: Sequence[Cells], asked: Array, leas
     """
     assert cells.codes is not None
     others = [own for own in table if own.name != cells.name and not own.is_missing.all()]
-    if not others or not _mostly_differ(others, len(cells)):
+    some = sampled_rows(len(cells))
+    if not others or not mostly_differ(np.column_stack([_values(own, some) for own in others])):
         return asked
-    tolerances = np.array([0.5 if own.numbers is None else ALIKE * np.nanmax(np.abs(own.numbers)) for own in others])
+    tolerances = np.array([0.5 if own.numbers is None else ALIKE * _range(own.numbers) for own in others])
     found = np.zeros(len(asked), bool)
     for level in np.flatnonzero(asked):
         found[level] = are_many(_blocks(others, np.flatnonzero(cells.codes == level), least), tolerances, least)
     return found
 
 
-def _mostly_differ(table: Sequence[Cells], n_rows: int) -> bool:
-    """Whether at least half of some rows, from the whole table, differ from all others of these."""
-    some = np.unique(np.linspace(0, n_rows - 1, SOME).astype(np.intp))
-    values = np.column_stack([_values(own, some) for own in table])
-    return 2 * len(np.unique(values, axis=0)) >= len(some)
+def _range(numbers: Array) -> float:
+    return float(np.fmax.reduce(numbers) - np.fmin.reduce(numbers))
 
 
 def _blocks(table: Sequence[Cells], rows: Array, least: int) -> Iterator[Array]:

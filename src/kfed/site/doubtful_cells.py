@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
 from kfed._base.array import Array
-from kfed._base.dates import compact_day_in
+from kfed._base.dates import compact_day_in, date_of
 
 FEWEST_CELLS = 20
 """Fewer cells do not tell what is usual in a column."""
@@ -27,13 +28,36 @@ FEW = 0.01
 FEWEST_VALUES = 10
 """Different values that a column must have for a cell to be far from them."""
 
+YEARS = 5 * 365
+"""Days from the middle of a column from which on an end of a year is no ordinary date."""
+
+_ENDS_OF_YEARS = ("01-01", "12-30", "12-31")
+
 _ARE_NINES = re.compile(r"-?99+")
 
 
 def n_nines(numbers: Array) -> int:
     """Cells at 99, -999 and the like, if no other cell is half as far from the middle."""
+    return _n_alone(numbers, lambda end: _ARE_NINES.fullmatch(f"{end:.17g}") is not None)
+
+
+def n_stand_ins(days: Array) -> int:
+    """Cells at 9999-12-31, 1900-01-01 and the like, years from the middle, if no other cell is half as far from it.
+
+    Examples
+    --------
+    >>> admitted = np.arange(19_000.0, 19_040.0)
+    >>> n_stand_ins(np.append(admitted, 2932896)), n_stand_ins(np.append(admitted, 18993))
+    (1, 0)
+    """
+    middle = float(np.nanmedian(days))
+    return _n_alone(days, lambda end: abs(end - middle) >= YEARS and (date_of(end) or "")[5:] in _ENDS_OF_YEARS)
+
+
+def _n_alone(numbers: Array, is_code: Callable[[float], bool]) -> int:
+    """Cells at an end of the column that is a code, if no other cell is half as far from the middle."""
     ends = [float(end) for end in (np.fmax.reduce(numbers), np.fmin.reduce(numbers))]  # which ignore missing cells
-    for end in (end for end in ends if _ARE_NINES.fullmatch(f"{end:.17g}")):
+    for end in filter(is_code, ends):
         known = numbers[~np.isnan(numbers)]
         rest = known[known != end]
         middle = float(np.median(rest)) if len(rest) else end

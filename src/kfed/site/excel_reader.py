@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class ExcelReader(TableReader):
 
     fault = "holds text"
 
-    def __init__(self, path: str | os.PathLike[str], sheet: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], sheet: str | None = None, header: bool | None = None) -> None:
         try:
             from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
         except ImportError as error:
@@ -47,8 +48,14 @@ class ExcelReader(TableReader):
             where = "any sheet" if sheet is None else f"sheet {sheet!r}"
             raise InvalidInputError(f"{path}: a table must have at least one row; this file has none in {where}")
         self.n_titles = n_titles(rows[:100])
-        names = [accents_joined(str(cell).strip()) for cell in rows[self.n_titles]]
-        below = enumerate(rows[self.n_titles + 1 :], start=_first_line(found[self.sheet]) + self.n_titles + 1)
+        line = _first_line(found[self.sheet]) + self.n_titles
+        if not header and (header is False or _are_a_row(rows[self.n_titles], rows[self.n_titles + 1 :])):
+            raise InvalidInputError(
+                f"{path}: line {line} of sheet {self.sheet!r} must hold the names of the columns; it holds a row. Add "
+                "a line with the names above it, or use --header if these are names"
+            )
+        names = [accents_joined(word.strip()) for word in as_ids(rows[self.n_titles])]
+        below = enumerate(rows[self.n_titles + 1 :], start=line + 1)
         filled = [(line, row) for line, row in below if any(cell != "" for cell in row)]
         self._lines, self._rows = [line for line, _ in filled], [row for _, row in filled]
         blank = blank_columns(names, self._rows)
@@ -72,6 +79,14 @@ class ExcelReader(TableReader):
         if as_text:
             return Cells(name, "text", codes=places, texts=tuple(codes))
         return from_text(name, list(codes), places, self.signs_for(list(codes)))
+
+
+def _are_a_row(names: Sequence[Any], rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether what should be names are cells of a row: one is a number, or a date as a cell below it is."""
+    dates = [at for at, cell in enumerate(names) if isinstance(cell, date)]
+    return any(isinstance(cell, int | float) for cell in names) or any(
+        isinstance(cell, date) for at in dates for row in rows for cell in row[at : at + 1]
+    )
 
 
 def _first_line(sheet: Any) -> int:

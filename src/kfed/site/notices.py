@@ -12,7 +12,7 @@ from kfed._base.text import plural, quoted, verb
 from kfed.device import POOLED, LocalClustering, column_of_all, rows_not_sent
 from kfed.server import new_level_advice
 from kfed.site.cells import Cells
-from kfed.site.doubtful_cells import are_compact_dates, far_rows, n_nines
+from kfed.site.doubtful_cells import are_compact_dates, far_rows, n_nines, n_stand_ins
 from kfed.site.flags import are_flags_in_words
 from kfed.site.kinds import PLAINLY, constant_notice
 from kfed.site.reader import TableReader
@@ -96,12 +96,13 @@ def about_cells(reader: TableReader, cells: Sequence[Cells], named: Collection[s
 
 
 def _about_numbers(reader: TableReader, cells: Cells, numbers: Array, *, is_named: bool) -> Iterator[Notice]:
-    nines = n_nines(numbers)
-    if nines:
+    is_date = cells.kind == "date" and not cells.is_missing.all()
+    if n_codes := n_stand_ins(numbers) if is_date else n_nines(numbers):
+        code = "the date of a missing value (such as 9999-12-31)" if is_date else "a missing-value code (such as 999)"
         yield Notice(
             "nines",
-            f"{plural(nines, 'cell')} of column {cells.name!r} {verb(nines, 'looks', 'look')} like a missing-value "
-            "code (such as 999), far from all others; if so, leave missing cells empty",
+            f"{plural(n_codes, 'cell')} of column {cells.name!r} {verb(n_codes, 'looks', 'look')} like {code}, far "
+            "from all others; if so, leave missing cells empty",
         )
     elif far := far_rows(numbers):
         yield Notice(

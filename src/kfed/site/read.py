@@ -69,7 +69,8 @@ def read_table(
         A file with the shift and scale of each column that the sites agreed on; see `read_scale`.
     header : bool, optional
         Whether the first line of a CSV file holds the names of the columns. By default it must; numbers there are an
-        error, since a row would be taken for names.
+        error, since a row would be taken for names. In an Excel file it always must, and True says that numbers are
+        names.
     sheet : str, optional
         The sheet of an Excel file; by default the first with several columns.
     dtype : {float32, float64}, optional
@@ -147,11 +148,9 @@ def read_columns(
     _check_rows(cells, table_name(path))
     levels = {} if schema is None else {column.name: column.levels for column in schema.columns or ()}
     cells |= {name: _as_kind(reader, cells[name], kind, levels.get(name, ())) for name, kind in known.items()}
-    numeric = [cells[name] for name in choice.numeric]
-    check_sound(reader, numeric, table_name(path), is_agreed=schema is not None)
-    del numeric
-    check_weights(reader, cells, choice)
     features = [cells[name] for name in choice.features]
+    check_sound(reader, features, table_name(path), is_agreed=schema is not None)
+    check_weights(reader, cells, choice)
     notices = [*about_reading(reader, features), *about_missing(features), *about_cells(reader, features, known)]
     notices += choice.notices()
     if schema is None:
@@ -187,7 +186,7 @@ def open_table(path: Any, header: bool | None = None, sheet: str | None = None) 
     if name.endswith((*PARQUET_SUFFIXES, *FEATHER_SUFFIXES)):
         return ArrowReader(path)
     if name.endswith(".xlsx"):
-        return ExcelReader(path, sheet)
+        return ExcelReader(path, sheet, header)
     if name.endswith(".npy"):
         return NpyReader(path)
     raise InvalidInputError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from kfed._base.dates import day_in
 from kfed.errors import InvalidInputError
 from kfed.site.cells import Cells, from_text
 from kfed.site.thousands import POINTS, Signs
@@ -23,6 +25,18 @@ def n_titles(rows: Sequence[Sequence[object]]) -> int:
     """
     are_more = [any(str(cell).strip() for cell in row[1:]) for row in rows]
     return are_more.index(True) if True in are_more else 0
+
+
+def dated(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a name is a date, and so is a cell below it: then the names are a row.
+
+    Examples
+    --------
+    >>> dated(["M", "2026-01-31"], [["F", "2026-02-01"]]), dated(["2026-01-31"], [["170.5"]])
+    (True, False)
+    """
+    own = [at for at, name in enumerate(names) if not math.isnan(day_in(name.strip()))]
+    return any(not math.isnan(day_in(cell.strip())) for at in own for row in rows for cell in row[at : at + 1])
 
 
 class TableReader:

@@ -95,7 +95,7 @@ function flags(words) {
 }
 
 /** Days since 1970. @type {(words: string[]) => Map<string, number> | null} */
-function dates(words) {
+export function dates(words) {
   const found = new Map();
   for (const word of words) {
     const iso = /^(\d{4})-(\d\d)-(\d\d)(?:.(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?(?:Z|[-+]\d\d(?::?\d\d)?)?)?$/.exec(word),

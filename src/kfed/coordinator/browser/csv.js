@@ -1,6 +1,6 @@
 // A table from the bytes of a CSV file, in the dialects that kfed/site/csv_reader.py reads.
 
-import { numberIn } from "./cells.js";
+import { dates, numberIn } from "./cells.js";
 import { fail, plural } from "./words.js";
 
 /** Cells by column, and where each row ends. @typedef {{ names: string[], columns: string[][], lines: Uint32Array, decimal: "," | ".", text: string, ends: number[], delimiter: string, hasMark: boolean }} Csv */
@@ -59,6 +59,9 @@ export function readCsv(text, hasMark = false) {
   if (first.cells.some((cell) => !Number.isNaN(numberIn(cell.trim(), decimal)))) {
     fail("the first line must hold the names of the columns; it holds numbers. Add a line with their names");
   }
+  const isDate = (/** @type {string} */ cell) => !!dates([cell.trim()]);
+  if (first.cells.some((cell, c) => isDate(cell) && start.some(({ cells }) => isDate(cells[c] ?? ""))))
+    fail("the first line must hold the names of the columns; it holds dates. Add a line with their names");
   const names = first.cells.map((cell) => cell.trim()),
     columns = names.map(() => /** @type {string[]} */ ([]));
   const lines = /** @type {number[]} */ ([]),

@@ -1,6 +1,7 @@
 // What the columns of a table are, which of them are used, and the numbers that they become; as kfed/site/kinds.py and read.py.
 
 import { byCodePoint, faultOf, fromLevels } from "./cells.js";
+import { holdersOf } from "./holders.js";
 import { isIdentifier } from "./identifiers.js";
 import { points } from "./points.js";
 import { fail, plural, quoted } from "./words.js";
@@ -61,7 +62,7 @@ export function tableOf(csv, cells, names, terms, agreed, idColumn, least) {
   if (!terms.by_column) return { values: plainNumbers(csv, own, agreed), names, schema: null, ids: whose, notices: [] };
   own.forEach((one) => checkCell(csv, one, one.badRow, "every cell must hold a finite number, or nothing"));
   const notices = /** @type {string[]} */ ([]);
-  const schema = { columns: own.map((one) => described(one, least, whose, notices)), scaling: "by message", missing: "observed" };
+  const schema = { columns: own.map((one) => described(one, own, least, whose, notices)), scaling: "by message", missing: "observed" };
   return { values: encoded(own, schema, csv.lines.length), names, schema, ids: whose, notices };
 }
 
@@ -102,8 +103,8 @@ function plainNumbers(csv, cells, scale) {
   return values;
 }
 
-/** @type {(cells: Cells, least: number, whose: Int32Array | null, notices: string[]) => Column} */
-function described(cells, least, whose, notices) {
+/** @type {(cells: Cells, table: Cells[], least: number, whose: Int32Array | null, notices: string[]) => Column} */
+function described(cells, table, least, whose, notices) {
   const { name } = cells,
     n = cells.numbers?.length ?? cells.codes.length,
     column = { name, kind: cells.kind === "text" ? "category" : cells.kind, levels: /** @type {string[]} */ ([]) };
@@ -116,11 +117,10 @@ function described(cells, least, whose, notices) {
     first = values.find(isKnown);
   if (!values.some((x) => isKnown(x) && x !== first)) notices.push(`column ${quoted([name])} is the same in every row here and adds nothing to distances`);
   if (cells.kind !== "text") return column;
-  const people = cells.texts.map(() => new Set());
-  cells.codes.forEach((code, i) => {
-    if (code >= 0) people[code].add(whose ? whose[i] : i);
-  });
-  const counts = people.map((own) => own.size),
+  const rows = cells.texts.map(() => /** @type {number[]} */ ([]));
+  cells.codes.forEach((code, i) => rows[code]?.push(i));
+  const { count, areEnough } = holdersOf(sideBySide(table.filter((one) => one !== cells), n), least, whose),
+    counts = rows.map(count),
     total = counts.reduce((a, b) => a + b, 0);
   const most = Math.min(MOST_LEVELS, Math.max(10, Math.floor(total / 2)));
   if (counts.length > most) {
@@ -128,15 +128,24 @@ function described(cells, least, whose, notices) {
       `column ${quoted([name])} is text with ${plural(counts.length, "distinct value")}; a category has at most ${most} here. Name it as the column that says whose a row is, or group its values`,
     );
   }
-  const common = cells.texts.filter((_, i) => counts[i] >= least),
-    rare = counts.filter((count) => count < least);
-  if (rare.reduce((a, b) => a + b, 0) >= least && !common.includes(OTHER)) common.push(OTHER);
+  const isCommon = rows.map(areEnough),
+    common = cells.texts.filter((_, i) => isCommon[i]);
+  if (count(rows.flatMap((own, i) => (isCommon[i] ? [] : own))) >= least && !common.includes(OTHER)) common.push(OTHER);
   const unnamed = cells.texts.filter((text) => !common.includes(text)).length;
   if (unnamed)
     notices.push(
       `${plural(unnamed, "level")} of ${quoted([name])} with fewer than ${least} rows will not be named: those cells count as ${common.includes(OTHER) ? quoted([OTHER]) : "missing"}`,
     );
   return { ...column, levels: common.sort(byCodePoint) };
+}
+
+/** Numbers, and numbers of levels, as columns. @type {(cells: Cells[], n: number) => Points} */
+function sideBySide(cells, n) {
+  const values = points(n, cells.length);
+  cells.forEach(({ numbers, codes }, f) => {
+    for (let i = 0; i < n; i++) values.data[i * cells.length + f] = numbers ? numbers[i] : codes[i] < 0 ? NaN : codes[i];
+  });
+  return values;
 }
 
 /** @type {(cells: Cells[], schema: Schema, n: number) => Points} */

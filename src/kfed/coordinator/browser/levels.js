@@ -1,11 +1,13 @@
 // Levels, and values of columns with only two, that few rows of a group have count as others, as kfed/device/level_floor.py and decision 0001.
 
+import { holdersOf } from "./holders.js";
 import { filledSpans } from "./kinds.js";
 import { points, range } from "./points.js";
 
 /** @typedef {import("./points.js").Points} Points */
 /** @typedef {import("./kinds.js").Schema} Schema */
 /** @typedef {import("./columns.js").CellSums} CellSums */
+/** @typedef {ReturnType<typeof holdersOf>} Holders */
 /** @typedef {{ first: number, last: number, other: number, low: number, high: number }} Levels */
 
 /** The features of each category and flag, and of numbers and dates of which the column has no more than two. @type {(values: Points, schema: Schema) => Levels[]} */
@@ -19,8 +21,10 @@ export function levelled({ data, d }, schema) {
 
 /** The sums as they are sent: levels that fewer than `least` rows, or ids, of a group have count as others (kfed/device/level_floor.py).
  * @type {(sums: CellSums, columns: Levels[], values: Points, counted: number[], labels: Int32Array, least: number, ids: Int32Array | null) => CellSums} */
-export function withCommonLevels(sums, columns, { data, d }, counted, labels, least, ids) {
-  const observed = sums.observed.slice(),
+export function withCommonLevels(sums, columns, values, counted, labels, least, ids) {
+  const { data, d } = values,
+    holders = holdersOf(values, least, ids),
+    observed = sums.observed.slice(),
     means = points(sums.means.n, d, sums.means.data.slice()),
     squares = sums.squares.slice();
   for (const { first, last, other, low, high } of columns) {
@@ -31,13 +35,7 @@ export function withCommonLevels(sums, columns, { data, d }, counted, labels, le
       const codes = own.map((row) =>
         isFlag ? +(data[row * d + first] === high) : data.subarray(row * d + first, row * d + last).indexOf(1),
       );
-      const masses = commonMasses(
-        codes,
-        own.map((row) => (ids ? ids[row] : row)),
-        size,
-        least,
-        other,
-      );
+      const masses = commonMasses(codes, own, size, holders, other);
       const total = masses.reduce((a, b) => a + b, 0),
         shares = masses.map((mass) => mass / Math.max(total, 1)).slice(first - last);
       shares.forEach((share, i) => {
@@ -49,18 +47,20 @@ export function withCommonLevels(sums, columns, { data, d }, counted, labels, le
   return { ...sums, observed, means, squares };
 }
 
-/** Rows of each level, where rare levels count as `other`, as missing, or as the most common one. @type {(codes: number[], whose: number[], size: number, least: number, other: number) => number[]} */
-function commonMasses(codes, whose, size, least, other) {
-  const distinct = (/** @type {(code: number) => boolean} */ is) => new Set(whose.filter((_, i) => is(codes[i]))).size;
-  const held = range(size).map((level) => distinct((code) => code === level)),
-    isRare = held.map((n) => n > 0 && n < least);
-  const masses = range(size).map((level) => codes.filter((code) => code === level && !isRare[code]).length),
-    rare = codes.filter((code) => isRare[code]).length;
-  if (!rare) return masses;
-  if (other >= 0 && distinct((code) => isRare[code] || code === other) >= least) {
-    masses[other] = codes.filter((code) => isRare[code] || code === other).length;
+/** Rows of each level, where rare levels count as `other`, as missing, or as the most common one. @type {(codes: number[], rows: number[], size: number, holders: Holders, other: number) => number[]} */
+function commonMasses(codes, rows, size, { count, areEnough }, other) {
+  const having = (/** @type {(code: number) => boolean} */ is) => rows.filter((_, i) => is(codes[i])),
+    ofEach = range(size).map((level) => having((code) => code === level)),
+    isRare = ofEach.map((own) => own.length > 0 && !areEnough(own)),
+    masses = ofEach.map((own, level) => (isRare[level] ? 0 : own.length)),
+    rare = having((code) => isRare[code]);
+  if (!rare.length) return masses;
+  const others = having((code) => isRare[code] || code === other);
+  if (other >= 0 && rare.length < rows.length && areEnough(others)) {
+    masses[other] = others.length;
     return masses;
   }
-  if (rare < codes.length && distinct((code) => isRare[code]) < least) masses[held.indexOf(Math.max(...held))] += rare;
+  const held = ofEach.map((own, level) => (isRare[level] ? 0 : count(own)));
+  if (rare.length < rows.length && !areEnough(rare)) masses[held.indexOf(Math.max(...held))] += rare.length;
   return masses;
 }

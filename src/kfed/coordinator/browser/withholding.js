@@ -8,7 +8,7 @@ import { paddedSize } from "./projection.js";
 /** @typedef {import("./algorithm1.js").Solution} Solution */
 /** @typedef {{ counts: Float64Array, sums: Float64Array, sent: Float64Array | null, withheld: boolean[], deviation: number | null }} Facts */
 
-const ALIKE = 2 ** -18,
+export const ALIKE = 2 ** -18,
   POOLED = 3;
 
 /** @param {Points} rows @param {Solution} solution @param {number} least @param {Int32Array | null} ids @param {boolean} deviates whether to measure the deviation @returns {Facts} */
