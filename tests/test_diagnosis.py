@@ -175,6 +175,15 @@ def test_few_centers_are_too_few_to_tell():
     assert "keep their cluster" not in str(found.assessment.conclusion().meaning), "too few to tell that, too"
 
 
+def test_what_few_centers_show_is_not_said_beside_that_they_are_too_few_to_tell():
+    sent = [message(f"{i}", [0, 0], [100, 0]) for i in range(2)]
+    result = kfed.aggregate(sent, 2)
+    found = diagnose(result)
+    assert kfed.choose_n_clusters(sent).is_reliable, "otherwise this tests nothing"
+    assert found.assessment.conclusion().text == "too few centers to tell: 4 centers for 2 clusters"
+    assert found.evidence == ""
+
+
 def test_the_table_agrees_with_the_certificate(clusters):
     certificate = kfed.Aggregation.load(clusters).certificate()
     text = run("diagnose", clusters).stdout

@@ -206,6 +206,11 @@ def test_scikit_learn_predicts_the_same(result, table_result, world):
     np.testing.assert_allclose(model.transform(frame), table_result.transform(rows))
 
 
+def test_scikit_learn_takes_single_precision_after_a_conversion_as_the_docstring_says(result, world):
+    rows = world.points[2].astype(np.float32)
+    np.testing.assert_array_equal(to_sklearn(result).predict(rows.astype(float)), result.predict(rows))
+
+
 def test_scikit_learn_takes_the_table_that_was_clustered(folder):
     """Categories, flags and dates as they are, and columns that were not clustered; encoded as `kfed label` does."""
     rng, own = np.random.default_rng(0), np.repeat([0, 1], 60)
@@ -263,6 +268,14 @@ def test_append_writes_the_separator_and_the_decimal_sign_of_the_table(folder):
     assert [line[: len(as_read)] for line, as_read in zip(shown, lines, strict=True)] == lines
     frame = pd.read_csv(io.StringIO("\n".join(shown)), sep=";", decimal=",")
     assert (frame["distance"] < frame["next_distance"]).all()
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.XLSX", "out.csv.gz"])
+def test_labels_are_not_written_as_csv_under_the_name_of_another_format(folder, name):
+    refused = run("label", "new.csv", "--clusters", "tables.kfed", "--append", "-o", name)
+    assert refused.exit_code == 2
+    assert "must be the name of a CSV file" in " ".join(refused.stderr.split())
+    assert not (folder / name).exists()
 
 
 def test_a_column_of_that_name_is_not_shadowed(folder):

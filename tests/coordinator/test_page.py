@@ -282,6 +282,10 @@ def test_after_aggregating_nobody_is_called_missing_and_the_page_says_what_answe
     of_summaries.wait_for()
     reason = socket_caller.show()["reason"]
     page.locator("#compare p.good").get_by_text(f"{reason}.", exact=True).wait_for()
+    of_row = "row => [...row.children].map((cell) => getComputedStyle(cell).backgroundColor)"
+    assert (
+        len(set(page.locator("#compare tr.chosen").evaluate(of_row))) == 1
+    )  # its first cell, which stays in place, too
     asked = {"first": 2, "last": 3}
     socket_caller.http.post("/v1/federations/clinics/comparison", json=asked, headers=socket_caller.admin)
     page.reload()

@@ -34,6 +34,8 @@ Json = Annotated[bool, flag("--json", "Print the result as JSON, and nothing els
 Force = Annotated[bool, flag("--force", "Overwrite files that exist.")]
 Yes = Annotated[bool, flag("--yes", "Do not ask for confirmation.")]
 
+_NOT_CSV = (".parquet", ".feather", ".xlsx", ".xls", ".npy", ".gz", ".zst")
+
 
 def number_or_auto(text: str) -> int | Literal["auto"]:
     """Read a number of clusters, or the word auto."""
@@ -53,6 +55,13 @@ def number_range_or_auto(text: str) -> int | range | Literal["auto"]:
         return number_or_auto(text)
     except typer.BadParameter:
         raise typer.BadParameter(f"must be a number such as 7, numbers such as 2-12, or auto; got {text!r}") from None
+
+
+def csv_path(text: str) -> Path:
+    """Read the name of a file that will be CSV; a name of another format would mislead whatever opens the file."""
+    if text.lower().endswith(_NOT_CSV):
+        raise typer.BadParameter(f"must be the name of a CSV file, such as labels.csv; got {text!r}")
+    return Path(text)
 
 
 class Commands(TyperGroup):

@@ -18,7 +18,7 @@ from kfed.cli._app import app
 from kfed.cli._labels import about_hidden, tell_labels, tell_of
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
 from kfed.cli._second import send_second
-from kfed.cli._terminal import Force, Json, claim, flag, note, option, print_json, say
+from kfed.cli._terminal import Force, Json, claim, csv_path, flag, note, option, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.site import LocalFile, cluster_file, release_file, table_stem
 from kfed.wire import Identity, Notice
@@ -42,7 +42,8 @@ def join(
     data: Annotated[Path, option("TABLE", TABLE_HELP)],
     site: SiteOptions,
     output: Annotated[
-        Path | None, option("FILE", "CSV file to write: the cluster of each row.", "-o", "--output")
+        Path | None,
+        option("FILE", "CSV file to write: the cluster of each row.", "-o", "--output", parser=csv_path),
     ] = None,
     token_file: TokenFile = None,
     token: Annotated[str | None, typer.Option(envvar="KFED_JOIN_TOKEN", hidden=True)] = None,

@@ -13,7 +13,7 @@ from rich.markup import escape
 from kfed._base import files
 from kfed.cli._app import app
 from kfed.cli._report import on_terminal, sections_on_terminal
-from kfed.cli._terminal import Force, Json, about, claim, option, print_json, say
+from kfed.cli._terminal import Force, Json, about, claim, csv_path, option, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.insight import cluster_report, profile_csv, to_html
 from kfed.server import Aggregation, Profile
@@ -42,7 +42,8 @@ def report(
         Path | None, option("FILE", "Also write a page: one file that loads nothing else.", "--html")
     ] = None,
     table: Annotated[
-        Path | None, option("FILE", "Also write centers and profiles, a line for each column.", "--csv")
+        Path | None,
+        option("FILE", "Also write centers and profiles, a line for each column.", "--csv", parser=csv_path),
     ] = None,
     names: Annotated[Path | None, option("FILE", "JSON with names of clusters.")] = None,
     image: Annotated[Any, option("HxW", "Show features as an image of this size.", parser=image_shape)] = None,

@@ -16,7 +16,20 @@ from kfed.cli._dialect import appended_as_read
 from kfed.cli._labels import about_hidden, label_facts, tell_labels, tell_of, write_new_labels
 from kfed.cli._options import TABLE_HELP, Sheet, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
-from kfed.cli._terminal import Force, Json, about, claim, flag, note, option, plural, print_json, printable, say
+from kfed.cli._terminal import (
+    Force,
+    Json,
+    about,
+    claim,
+    csv_path,
+    flag,
+    note,
+    option,
+    plural,
+    print_json,
+    printable,
+    say,
+)
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel, late_advice
 from kfed.site import Ledger, LocalFile, cluster_file, is_table_name, label_rows, release_file, table_stem
@@ -85,7 +98,8 @@ def label(
         ),
     ],
     output: Annotated[
-        Path | None, option("FILE", "CSV file to write; by default the labels are printed.", "-o", "--output")
+        Path | None,
+        option("FILE", "CSV file to write; by default the labels are printed.", "-o", "--output", parser=csv_path),
     ] = None,
     refine: Annotated[
         Path | None,

@@ -20,7 +20,8 @@ def to_sklearn(clusters: Aggregation | ClusterModel) -> Any:
     """Make a fitted `KMeans` of clusters, after a fitted `StandardScaler` if rows are compared on a scale.
 
     It predicts what `Aggregation.predict` does, for rows whose features are numbers in the order of the devices. Save
-    it with joblib, or convert it with what converts scikit-learn's models; it needs no kfed to be used.
+    it with joblib, or convert it with what converts scikit-learn's models; it needs no kfed to be used. As a `KMeans`
+    that was fitted in double precision, it takes rows in no other: convert float32 rows with ``rows.astype(float)``.
 
     If devices clustered tables with categories, flags or dates, or on an agreed scale, a `TableEncoder` comes first, so
     that it takes data frames with the columns of those tables, in their units, as `kfed label` does, also with missing

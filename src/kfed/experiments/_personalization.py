@@ -145,6 +145,12 @@ def named(place: Place) -> str:
     return f"{n_devices} devices, {layout}"
 
 
-def by_method(accuracies: dict[str, float]) -> str:
-    """The accuracies of the three methods."""
-    return ", ".join(f"{method} {accuracies[method]:.2f}".removesuffix("0") for method in METHODS)
+def by_method(accuracies: dict[str, float], digits: int = 2) -> str:
+    """The accuracies of the three methods; the paper prints one digit after the point.
+
+    Examples
+    --------
+    >>> by_method({GLOBAL: 95.5, IFCA: 95.54, KFED: 97.0}), by_method({GLOBAL: 95.3, IFCA: 95.6, KFED: 97.1}, 1)
+    ('global 95.50, IFCA 95.54, k-FED 97.00', 'global 95.3, IFCA 95.6, k-FED 97.1')
+    """
+    return ", ".join(f"{method} {accuracies[method]:.{digits}f}" for method in METHODS)

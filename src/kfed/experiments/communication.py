@@ -9,7 +9,7 @@ import numpy as np
 from kfed.baselines import distributed_lloyd, rows_message
 from kfed.datasets import partition
 from kfed.experiments.axes import Axes, grid, seed_of
-from kfed.experiments.drawing import finish, plus_minus, select, values_of
+from kfed.experiments.drawing import finish, from_to, plus_minus, select, values_of
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable, Verdict
 from kfed.experiments.oracle import FULL_CASES, QUICK_CASES, by_case, files_of, leaf_of, nearest_cost, oracle, source_of
 from kfed.experiments.yardstick import similar
@@ -93,7 +93,7 @@ def _finding(where: str, results: list[Result], remark: str) -> Finding:
         f"1/{fewer:.0f} of its bytes, in 1 round for {rounds:.0f}",
         verdict=verdict,
         reason=f"{above}similar means at most {SIMILAR:g} times; distributed k-means itself, after one round, has "
-        f"{min(first):.3f} to {max(first):.3f} times its last cost: {is_little}"
+        f"{from_to(first, 3)} times its last cost: {is_little}"
         + ("" if other == verdict else f"; by the costs of {READINGS[OTHER]} it is {other}"),
     )
 
@@ -108,8 +108,7 @@ def _judged(ratios: dict[int, list[float]]) -> Verdict:
 
 
 def _range(ratios: dict[int, list[float]]) -> str:
-    means = [float(np.mean(own)) for own in ratios.values()]
-    return f"{min(means):.3f} to {max(means):.3f}"
+    return from_to([float(np.mean(own)) for own in ratios.values()], 3)
 
 
 def _after_one_round(results: list[Result]) -> float:

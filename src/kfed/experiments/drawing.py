@@ -60,6 +60,18 @@ def plus_minus(values: Sequence[float], digits: int = 2) -> str:
     return f"{mean} (one run)" if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
 
 
+def from_to(values: Sequence[float], digits: int = 2) -> str:
+    """The least and the largest of values; one number where rounding makes them the same.
+
+    Examples
+    --------
+    >>> from_to([1.046, 1.05], 3), from_to([1.0, 1.0004])
+    ('1.046 to 1.050', '1.00')
+    """
+    least, largest = (f"{bound:.{digits}f}" for bound in (min(values), max(values)))
+    return least if least == largest else f"{least} to {largest}"
+
+
 def signless(number: str) -> str:
     """A number as it is, but a zero without a sign.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kfed._base import geometry
 from kfed.experiments.axes import Axes, grid, seed_of
-from kfed.experiments.drawing import finish, values_of
+from kfed.experiments.drawing import finish, from_to, values_of
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
 from kfed.experiments.yardstick import holds
 from kfed.server import aggregate
@@ -94,7 +94,7 @@ def summarize(results: list[Result]) -> ExperimentSummary:
             Finding(
                 claim="the server step takes O(Z k' k²) distance computations",
                 paper="O(Z k' k²)",
-                ours=f"{min(plain):.2f} to {max(plain):.2f} times Z k' k: at most {max(shares):.1%} of Z k' k²; "
+                ours=f"{from_to(plain)} times Z k' k: at most {max(shares):.1%} of Z k' k²; "
                 f"grows as Z^{slopes[AGAINST_Z]:.2f} and k^{slopes[AGAINST_K]:.2f}",
                 verdict=holds(max(shares) <= 1),
                 reason="a center is measured again only when it could be the farthest",
@@ -102,7 +102,7 @@ def summarize(results: list[Result]) -> ExperimentSummary:
             Finding(
                 claim="a late device takes O(k' k) distance computations",
                 paper="O(k' k)",
-                ours=f"{min(late):.2f} to {max(late):.2f} times k' k, whatever Z",
+                ours=f"{from_to(late)} times k' k, whatever Z",
                 verdict=holds(max(late) <= 1),
             ),
         ),

@@ -122,7 +122,7 @@ def _finding(results: list[Result], place: Place) -> Finding:
     claim = "k-FED does better than IFCA and one global model" if is_mixed else "k-FED does as well as IFCA"
     return Finding(
         claim=f"{claim}, {named(place)}",
-        paper=by_method(paper),
+        paper=by_method(paper, 1),
         ours=by_method({method: float(np.mean(values(results, place, method))) for method in METHODS}),
         verdict=worst([against_ifca, leads(over[GLOBAL], paper[KFED] - paper[GLOBAL], least=LEAST_LEAD)]),
         reason=reading + _reason(over[IFCA], over[GLOBAL], paper),
@@ -137,7 +137,7 @@ def _shared_finding(results: list[Result], place: Place) -> Finding:
     means = {GLOBAL: GLOBAL, IFCA: better, KFED: KFED_SHARED}
     return Finding(
         claim=f"with a shared start k-FED does better than IFCA and one global model, {named(place)}",
-        paper=f"has none; without, {by_method(paper)}",
+        paper=f"has none; without, {by_method(paper, 1)}",
         ours=by_method({name: float(np.mean(values(results, place, method))) for name, method in means.items()}),
         verdict=worst([leads(over_ifca, least=LEAST_LEAD), leads(over_global, least=LEAST_LEAD)]),
         reason=_reason(over_ifca, over_global, paper),

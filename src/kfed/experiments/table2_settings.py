@@ -90,7 +90,7 @@ def _finding(results: list[Result], setting: str) -> Finding:
     over = {other: trained.leads_over(results, place, KFED, other) for other in (IFCA, GLOBAL)}
     return Finding(
         claim=f"k-FED does better than IFCA and one global model, {trained.named(place)} ({_named(results, setting)})",
-        paper=trained.by_method(paper),
+        paper=trained.by_method(paper, 1),
         ours=trained.by_method({method: float(np.mean(trained.values(results, place, method))) for method in METHODS}),
         verdict=worst([leads(own, paper[KFED] - paper[other], least=LEAST_LEAD) for other, own in over.items()]),
         reason=f"k-FED is {np.mean(over[IFCA]):+.2f} against IFCA ({paper[KFED] - paper[IFCA]:+.1f} in the paper); "

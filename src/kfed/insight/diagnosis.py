@@ -157,7 +157,7 @@ def diagnose(aggregation: Aggregation, required_ratio: float = 100.0) -> Diagnos
     return Diagnosis(
         certificate.verdict,
         certificate.is_guaranteed,
-        _evidence(choice, assessment) if shows_k and not doubts and not is_said else "",
+        _evidence(choice, assessment) if shows_k and not (doubts or is_said or assessment.has_too_few_centers) else "",
         (*warnings_of(aggregation, assessment), *doubts),
         tuple(certificate.facts()),
         (*_pairs(certificate), _clusters(aggregation, certificate)),
