@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Three workers on two cores, as some tests wait for processes; one thread of BLAS and PyTorch in each, as more wait for
 # each other; byte code is kept even where the environment says not to, as the tests start dozens of programs.
+# Files of the fast tests are in memory if it has a gigabyte for them, as hundreds of databases would wait for a disk.
+IN_MEMORY := $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'END { if ($$4 > 1000000) print "/dev/shm" }')
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
@@ -32,7 +34,7 @@ demo: $(VENV)/.demo ## Set up and run the main job: digits on 100 simulated devi
 	$(BIN)/kfed demo
 
 test: $(READY) ## Set up and run the tests
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(if $(IN_MEMORY),PYTEST_DEBUG_TEMPROOT=$(IN_MEMORY)) $(PYTEST) -m "not slow" $(ARGS)
 
 cover: ## Run the tests, and those slow ones that run what others do not; print the branch coverage of src, which must be 95 % (by file: coverage report)
 	$(MAKE) test ARGS="--cov=kfed --cov-branch --cov-report= $(ARGS)"

@@ -24,7 +24,7 @@ MODEL_BYTES = (3 * 2 + 2) * 4
 @pytest.fixture(scope="module")
 def ifca():
     """Trained on two kinds of devices."""
-    return fit_ifca(fleet(8), 2, linear, TRAINING, n_starts=4, start_rounds=5)
+    return fit_ifca(fleet(8), 2, linear, replace(TRAINING, rounds=40), n_starts=4, start_rounds=5)
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,7 @@ def test_one_model_for_each_cluster_serves_kinds_that_one_model_cannot(two_kinds
     assert fit_global(two_kinds, linear, TRAINING).evaluate(tests).accuracy < 0.9
 
 
+@pytest.mark.slow
 def test_a_device_with_rows_of_two_clusters_trains_each_model_on_its_share(mixed):
     tests = fleet(8, seed=1, kinds_of=lambda i: [0, 1])
     personal = fit_personalized(mixed, 2, linear, TRAINING, n_local_clusters=2)
