@@ -3,7 +3,7 @@
 import numpy as np
 
 from kfed._base import seeding
-from kfed.device.dense_rows import DenseRows
+from kfed.device.rows.dense import DenseRows
 
 
 def rows_of(points, weights=None):

@@ -7,6 +7,6 @@ import kfed
 
 def compare_few(patched):
     """Compare few numbers of clusters, by few resamplings, as long as `patched` is."""
-    patched.setattr("kfed.server.finding_k.COMPARED", range(2, 7))
-    patched.setattr("kfed.server.finding_k.MORE", range(7, 9))
-    patched.setattr("kfed.server.finding_k.compare_k", partial(kfed.compare_k, n_resamplings=6))
+    patched.setattr("kfed.server.k.finding.COMPARED", range(2, 7))
+    patched.setattr("kfed.server.k.finding.MORE", range(7, 9))
+    patched.setattr("kfed.server.k.finding.compare_k", partial(kfed.compare_k, n_resamplings=6))

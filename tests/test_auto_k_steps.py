@@ -8,9 +8,10 @@ from sklearn.metrics import calinski_harabasz_score
 
 import kfed
 from k_worlds import assert_same_choice, changed, with_outliers
-from kfed.server import cost_curve, farthest_first, trust
+from kfed.server import farthest_first
 from kfed.server.center_spread import CenterSpread, chance_factor, directional_deviation
-from kfed.server.cost_curve import calinski_harabasz
+from kfed.server.k import cost_curve, trust
+from kfed.server.k.cost_curve import calinski_harabasz
 from kfed.wire import MessageBatch
 from worlds import few_examples, gatherings, mixture_world, rotation
 
@@ -118,7 +119,7 @@ def test_the_directional_deviation_sees_the_widest_direction():
 
 
 def test_no_more_candidates_are_looked_at_than_the_bound(monkeypatch):
-    monkeypatch.setattr("kfed.server.auto_k.MAX_CANDIDATES", 8)
+    monkeypatch.setattr("kfed.server.k.auto.MAX_CANDIDATES", 8)
     choice = kfed.choose_n_clusters(mixture_world().messages())
     assert len(choice.distances) == 8
     assert not choice.is_reliable

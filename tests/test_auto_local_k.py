@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.batches
-import kfed.device.blocked_rows
+import kfed.device.rows.batches
+import kfed.device.rows.blocked
 from kfed._base import files, seeding
 from worlds import assert_same_clustering, few_examples, mixture_world, rotation, same_partition
 
@@ -191,8 +191,8 @@ def test_a_device_in_a_fleet_gets_what_it_gets_alone_to_the_bit_with_one_thread_
 
 
 def test_large_devices_in_a_fleet_get_what_they_get_alone(monkeypatch):
-    monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 2**10)
     fleet = fleet_of_all_kinds()[:8]
     for points, local in zip(fleet, kfed.cluster_fleet(fleet, "auto", random_state=0), strict=True):
         assert_same_clustering(local, kfed.cluster_device(points, "auto", random_state=0, n_jobs=2))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.batches
-import kfed.device.blocked_rows
+import kfed.device.rows.batches
+import kfed.device.rows.blocked
 import kfed.theory.deviation_bounds
 from kfed.theory import Bounds, Presence, largest_eigenvalue
 from worlds import few_examples, gatherings, mixture_world, rotation, theorem_world
@@ -159,8 +159,8 @@ def test_the_intervals_contain_the_truth_of_700_worlds_whose_norms_are_estimated
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_the_intervals_contain_the_truth_of_devices_walked_in_blocks(dtype, offset, monkeypatch):
-    monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**12)
+    monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 2**12)
     world = mixture_world(4, 8, points_per_cluster=400)
     assert_contains_the_truth(play([(own + offset).astype(dtype) for own in world.points], [2] * 6, 4))
 

@@ -280,7 +280,7 @@ def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_i
     assert compared.is_sure
     shaky = replace(compared, weakest=np.minimum(compared.weakest, 0.85))
     assert (shaky.recommended, shaky.is_sure) == (4, False)
-    monkeypatch.setattr("kfed.server.finding_k.compare_k", lambda *args, **options: shaky)
+    monkeypatch.setattr("kfed.server.k.finding.compare_k", lambda *args, **options: shaky)
     with pytest.warns(
         kfed.AggregationWarning,
         match=r"4 clusters stand out, but are not certain: weakest cluster 0\.85 is below 0\.9; stable when",
@@ -308,7 +308,7 @@ def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_ano
 ):
     sent, _ = four_groups
     named = replace(kfed.choose_n_clusters(sent), n_clusters=7, is_reliable=False)
-    monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: named)
+    monkeypatch.setattr("kfed.server.k.finding.choose_k", lambda *args: named)
     with pytest.warns(kfed.AggregationWarning, match="4 clusters stand out, but are not certain"):
         found = kfed.aggregate(sent)
     assert (found.n_clusters, found.k_choice.is_reliable, found.k_choice.agreement) == (4, False, False)
@@ -316,7 +316,7 @@ def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_ano
     compared = found.k_choice.comparison
     assert (compared.recommended, compared.is_sure) == (4, False)
     assert ComparisonWords(compared).conclusion().text == str(found.k_choice), "one statement, wherever it is made"
-    monkeypatch.setattr("kfed.server.comparing.choose_k", lambda *args: named)
+    monkeypatch.setattr("kfed.server.k.comparing.choose_k", lambda *args: named)
     alone = kfed.compare_k(sent, range(2, 7), n_resamplings=6)
     assert (alone.is_sure, alone.doubt) == (False, "the gaps between centers suggest 7")
     assert ComparisonWords(alone).finding == found.k_choice.finding
@@ -333,11 +333,11 @@ def test_where_the_silhouette_still_rises_more_numbers_are_compared_as_if_all_we
         asked.append(sorted(values))
         return kfed.compare_k(batch, values, n_resamplings=4, **options)
 
-    monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: unsure)
+    monkeypatch.setattr("kfed.server.k.finding.choose_k", lambda *args: unsure)
     unsure = replace(kfed.choose_n_clusters(sent), n_clusters=100, is_reliable=False)
-    monkeypatch.setattr("kfed.server.finding_k.compare_k", compared)
-    monkeypatch.setattr("kfed.server.finding_k.COMPARED", range(2, 5))
-    monkeypatch.setattr("kfed.server.finding_k.MORE", range(5, 8))
+    monkeypatch.setattr("kfed.server.k.finding.compare_k", compared)
+    monkeypatch.setattr("kfed.server.k.finding.COMPARED", range(2, 5))
+    monkeypatch.setattr("kfed.server.k.finding.MORE", range(5, 8))
     found = kfed.aggregate(sent, rule="robust").k_choice.comparison
     assert asked == [[2, 3, 4], [5, 6, 7]], "no number is compared twice"
     counted = "the gaps between centers suggest 100"
@@ -347,8 +347,8 @@ def test_where_the_silhouette_still_rises_more_numbers_are_compared_as_if_all_we
 def test_where_there_are_no_more_centers_the_numbers_that_were_compared_are_all(monkeypatch):
     sent = [kfed.DeviceMessage(f"{i}", [[float(i % 4)], [i % 4 + 40.0]], [20] * 2, [1.0] * 2) for i in range(3)]
     unsure = replace(kfed.choose_n_clusters(sent), n_clusters=100, is_reliable=False)
-    monkeypatch.setattr("kfed.server.finding_k.choose_k", lambda *args: unsure)
-    monkeypatch.setattr("kfed.server.finding_k.rises_at_the_end", lambda found: True)
+    monkeypatch.setattr("kfed.server.k.finding.choose_k", lambda *args: unsure)
+    monkeypatch.setattr("kfed.server.k.finding.rises_at_the_end", lambda found: True)
     assert kfed.aggregate(sent).k_choice.comparison.n_clusters.tolist() == [2, 3, 4, 5, 6]
 
 

@@ -6,7 +6,7 @@ import pytest
 import kfed
 from clinics import SCHEMA, clinics
 from kfed.device import cluster_columns
-from kfed.device.cell_floor import counted_rows
+from kfed.device.floor.cell_floor import counted_rows
 from kfed.insight import cluster_report, to_markdown
 from kfed.server import RowMoments
 

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.batches
-import kfed.device.blocked_rows
+import kfed.device.rows.batches
+import kfed.device.rows.blocked
 from device_rows import lifted, rows_of
 from kfed._base import random, seeding
-from kfed.device import BlockedRows, SparseRows, algorithm1, projection
-from kfed.device.dense_rows import DenseRows
+from kfed.device import BlockedRows, SparseRows, algorithm1
+from kfed.device.rows.dense import DenseRows
+from kfed.device.steps import projection
 from worlds import blobs
 
 # Step 2: the projection -----------------------------------------------------------------------------------------
@@ -173,8 +174,8 @@ DEGENERATE = {
 def test_degenerate_points_have_a_defined_answer(case, kind, monkeypatch):
     points, n_clusters, n_filled = DEGENERATE[case]
     if kind == "blocked":
-        monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
-        monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 100)
+        monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
+        monkeypatch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 100)
     made = {"sparse": scipy.sparse.csr_matrix, "float32": lambda p: p.astype(np.float32)}.get(kind, np.asarray)(points)
     for seed in range(5):
         local = kfed.cluster_device(made, n_clusters, random_state=seed)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import kfed
 from kfed._base.accounting import composed, delta_of, epsilon_of, mu_of
-from kfed.device import discrete_gaussian as sampler
-from kfed.device.discrete_gaussian import discrete_gaussian
-from kfed.device.noisy_rows import NoisyRows
-from kfed.device.private_lloyd import private_kmeans
+from kfed.device.private import discrete_gaussian as sampler
+from kfed.device.private.discrete_gaussian import discrete_gaussian
+from kfed.device.private.lloyd import private_kmeans
+from kfed.device.private.noisy_rows import NoisyRows
 from kfed.server.center_spread import CenterSpread
 from kfed.wire import Details, MessageBatch, Promise
 from worlds import few_examples
@@ -125,7 +125,7 @@ def test_a_row_moves_what_is_released_by_at_most_mu_in_standard_deviations(seed,
 def _totals(points, mu, centers, radii):
     """The whole numbers that noise is added to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kfed.device.noisy_rows.discrete_gaussian", lambda shape: np.zeros(shape, np.int64))
+        patch.setattr("kfed.device.private.noisy_rows.discrete_gaussian", lambda shape: np.zeros(shape, np.int64))
         released = NoisyRows(points, 2.0, mu).release(centers, mu, 0.3, radii)
     sigma = 2.0**sampler.SIGMA_BITS
     scaled = [released.counts[:, None] / released.count_noise, released.sums / released.sum_noise[:, None]]

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import kfed
-import kfed.device.batches
+import kfed.device.rows.batches
 from kfed.device import cluster_columns, with_moments
 from kfed.site import cluster_file
 from kfed.wire import Column, FeatureSchema
@@ -187,7 +187,7 @@ def test_privacy_of_points_is_not_taken_for_privacy_of_people():
 @pytest.mark.parametrize("through", ["device", "fleet", "blocks"])
 def test_tiny_single_precision_points_are_clustered_as_their_multiples_are(through, monkeypatch):
     if through == "blocks":
-        monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+        monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
     rng = np.random.default_rng(0)
     points = (np.repeat([0.0, 20.0], 60)[:, None] + rng.normal(size=(120, 2))).astype(np.float32)
     near_zero = points * np.float32(1e-24)

@@ -57,7 +57,7 @@ def clusters_of(level):
         warnings.simplefilter("ignore", kfed.AggregationWarning)
         compare_few(patched)
         if level == "stands out":
-            patched.setattr("kfed.server.finding_k.compare_k", shaky(partial(kfed.compare_k, n_resamplings=6)))
+            patched.setattr("kfed.server.k.finding.compare_k", shaky(partial(kfed.compare_k, n_resamplings=6)))
         return kfed.aggregate(sent)
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import kfed
 import kfed._base.geometry
-import kfed.device.batches
-import kfed.device.blocked_rows
+import kfed.device.rows.batches
+import kfed.device.rows.blocked
 from k_worlds import changed
 from kfed.theory import DEVIATION_MARGIN, EXACT_FEATURES
 from worlds import (
@@ -30,8 +30,8 @@ FIELDS = ("labels", "counts", "withheld")
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Every device of more than 2 kB is large, and is walked in blocks of 1 kB."""
-    monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 2**10)
 
 
 # Order ----------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_more_threads_do_not_change_an_aggregation(rule, monkeypatch):
 def test_more_threads_do_not_change_a_large_device(small_blocks, shape, dtype):
     points = blobs(*shape, 5, seed=1, gap=1.5, dtype=dtype)
     weights = np.random.default_rng(2).uniform(0.1, 3, len(points))
-    assert kfed.device.batches.is_large(points, 4)
+    assert kfed.device.rows.batches.is_large(points, 4)
     one, two, three = (
         kfed.cluster_device(points, 4, sample_weight=weights, random_state=0, n_jobs=n) for n in (1, 2, 3)
     )
@@ -98,7 +98,7 @@ def test_more_threads_do_not_change_a_large_device(small_blocks, shape, dtype):
 
 def test_more_threads_do_not_change_a_fleet(small_blocks):
     fleet = [blobs(10 + 13 * i, 6, 4, seed=i, gap=2) for i in range(14)]
-    assert len({kfed.device.batches.is_large(points, 3) for points in fleet}) == 2
+    assert len({kfed.device.rows.batches.is_large(points, 3) for points in fleet}) == 2
     one, two, three = (kfed.cluster_fleet(fleet, 3, random_state=0, n_jobs=n) for n in (1, 2, 3))
     for first, second, third in zip(one, two, three, strict=True):
         assert_same_clustering(first, second)
@@ -111,8 +111,8 @@ def test_a_large_device_walked_in_blocks_gets_the_answer_of_a_small_one(monkeypa
     points = blobs(*shape, 5, seed=3, dtype=dtype)
     weights = np.random.default_rng(4).integers(1, 4, len(points))
     whole = kfed.cluster_device(points, n_clusters, sample_weight=weights, random_state=0)
-    monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 2**11)
-    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 2**11)
+    monkeypatch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 2**10)
     blocked = kfed.cluster_device(points, n_clusters, sample_weight=weights, random_state=0)
     for field in FIELDS:
         np.testing.assert_array_equal(getattr(whole, field), getattr(blocked, field))

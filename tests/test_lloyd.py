@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.batches
-import kfed.device.blocked_rows
+import kfed.device.rows.batches
+import kfed.device.rows.blocked
 from device_rows import lifted, rows_of
 from kfed._base import seeding
-from kfed.device import algorithm1, lloyd_step
-from kfed.device.dense_rows import DenseRows
-from kfed.device.near_moves import NearMoves
+from kfed.device import algorithm1
+from kfed.device.rows.dense import DenseRows
+from kfed.device.steps import lloyd_step
+from kfed.device.steps.near_moves import NearMoves
 from kfed.theory import DEVIATION_MARGIN, EXACT_FEATURES
 from worlds import blobs
 
@@ -43,8 +44,8 @@ def test_the_answer_is_a_fixed_point_of_lloyd(seed, shape, n_clusters, grid, kin
     weights = rng.uniform(0.1, 3, shape[0]) if weighted else None
     with pytest.MonkeyPatch.context() as patch:
         if kind == "blocked":
-            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
-            patch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 256)
+            patch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
+            patch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 256)
         given_points = scipy.sparse.csr_array(points) if kind == "sparse" else points
         options = {"sample_weight": weights, "random_state": seed, "min_cluster_size": 1}
         local = kfed.cluster_device(given_points, n_clusters, **options)
@@ -90,8 +91,8 @@ def assert_is_upper_estimate(deviation, norm, n_features):
 @pytest.mark.parametrize("kind", ["dense", "blocked", "sparse"])
 def test_the_spectral_deviation_is_the_norm_or_a_little_more(kind, shape, spectrum, dtype, monkeypatch):
     if kind == "blocked":
-        monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
-        monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 2**15)
+        monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
+        monkeypatch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 2**15)
     rng = np.random.default_rng(sum(shape))
     points = rng.normal(size=shape)
     if spectrum == "flat":
@@ -168,7 +169,7 @@ def test_many_clusters_of_many_points_are_a_fixed_point_of_lloyd_and_cost_what_s
     cluster = pytest.importorskip("sklearn.cluster")
     points, n_clusters = blobs(24_000, 4, 100, seed=0, gap=3.0), 100
     weights = np.random.default_rng(1).integers(1, 4, len(points)) if weighted else None
-    assert kfed.device.batches.is_large(points, n_clusters)
+    assert kfed.device.rows.batches.is_large(points, n_clusters)
     local = kfed.cluster_device(points, n_clusters, sample_weight=weights, random_state=0)
     squares = seeding.lifted_distances(lifted(points), local.centers[None])[0]
     own = squares[local.labels, np.arange(len(points))]
@@ -228,11 +229,11 @@ def test_moves_of_far_centers_cost_no_slack():
 
 def test_work_and_not_bytes_alone_makes_a_device_large():
     points = np.zeros((200_000, 2), np.float32)
-    assert kfed.device.batches.is_large(points, 100)
-    assert not kfed.device.batches.is_large(points, 4)
-    assert not kfed.device.batches.is_large(points, "auto")
-    assert kfed.device.batches.is_large(points[:30_000], 63)
-    assert not kfed.device.batches.is_large(points[:30_000], 32)
+    assert kfed.device.rows.batches.is_large(points, 100)
+    assert not kfed.device.rows.batches.is_large(points, 4)
+    assert not kfed.device.rows.batches.is_large(points, "auto")
+    assert kfed.device.rows.batches.is_large(points[:30_000], 63)
+    assert not kfed.device.rows.batches.is_large(points[:30_000], 32)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -263,7 +264,7 @@ def cost_by_scikit_learn(n_clusters, seed, offset):
 @pytest.mark.parametrize(("n_clusters", "offset"), [(8, 1e6), (8, 1e7), pytest.param(40, 1e6, marks=pytest.mark.slow)])
 def test_float32_far_from_the_origin_costs_what_scikit_learn_does(kind, n_clusters, offset, monkeypatch):
     if kind == "blocked":
-        monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+        monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
     for seed in range(3):
         points, near = far_points(seed, offset)
         fleet = {"one": near, "far": points, "two": near}

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 import kfed
 from kfed._base import text
 from kfed.cli import app
-from kfed.device import cluster_columns, coarse_enough, moments, with_moments
+from kfed.device import cluster_columns, coarse_enough, with_moments
+from kfed.device.deviation import moments
 from kfed.insight import cluster_report, diagnose, to_markdown
 from kfed.server import Aggregation
 from kfed.site import LocalFile

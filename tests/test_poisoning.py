@@ -8,7 +8,7 @@ import pytest
 
 import kfed
 from kfed.insight import cluster_report, to_html
-from kfed.server import support
+from kfed.server.rules import support
 from kfed.wire import MessageBatch
 from worlds import mixture_world, same_partition, theorem_world
 

@@ -50,7 +50,7 @@ def test_dense_sparse_and_blocked_rows_are_the_same(world, result, monkeypatch):
     points = world.points[0]
     expected = result.transform(points)
     np.testing.assert_allclose(result.transform(sparse.csr_array(points)), expected)
-    monkeypatch.setattr("kfed.server.prediction.BLOCK_ELEMENTS", 64)
+    monkeypatch.setattr("kfed.server.view.prediction.BLOCK_ELEMENTS", 64)
     np.testing.assert_array_equal(result.transform(points), expected)
 
 

@@ -9,14 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import kfed
-import kfed.device.batches
-import kfed.device.blocked_rows
+import kfed.device.rows.batches
+import kfed.device.rows.blocked
 from kfed.device import BlockedRows
 from kfed.device.algorithm1 import lloyd
-from kfed.device.dense_rows import DenseRows
-from kfed.device.lloyd import Solution
+from kfed.device.floor.withholding import measure
+from kfed.device.rows.dense import DenseRows
 from kfed.device.settings import DeviceSettings
-from kfed.device.withholding import measure
+from kfed.device.steps.lloyd import Solution
 
 
 def occurrences(points, row):
@@ -71,8 +71,8 @@ def form(points, kind):
 def test_no_center_in_a_message_gives_away_a_row(points, n_clusters, min_cluster_size, seed, kind, max_iterations):
     with pytest.MonkeyPatch.context() as patch:
         if kind == "blocked":
-            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
-            patch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 64)
+            patch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
+            patch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 64)
         made = form(points, kind)
         local = kfed.cluster_device(
             made, n_clusters, random_state=seed, min_cluster_size=min_cluster_size, max_iterations=max_iterations
@@ -145,7 +145,7 @@ def test_a_cluster_that_is_sent_holds_enough_different_rows(points, n_clusters, 
     points = points * (1 + alike * np.random.default_rng(seed).uniform(size=points.shape))
     with pytest.MonkeyPatch.context() as patch:
         if kind == "blocked":
-            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+            patch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
         local = kfed.cluster_device(
             form(points, kind), n_clusters, random_state=seed, min_cluster_size=min_cluster_size
         )
@@ -158,7 +158,7 @@ def test_a_cluster_that_is_sent_holds_enough_different_rows(points, n_clusters, 
 @pytest.mark.parametrize("kind", ["batch", "blocked", "sparse", "fleet"])
 def test_different_rows_are_found_wherever_they_stand_among_copies(kind, monkeypatch):
     if kind == "blocked":
-        monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+        monkeypatch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
     points = np.repeat([[1.0, 5.0]], 9_000, axis=0)
     points[[3_000, 8_990], 0] = 1.5, 1.7
 
@@ -313,7 +313,7 @@ def test_a_small_cluster_borrows_the_nearest_rows_and_labels_stay():
 def test_clusters_that_borrow_keep_to_the_floor(points, n_clusters, min_cluster_size, seed, kind):
     with pytest.MonkeyPatch.context() as patch:
         if kind == "blocked":
-            patch.setattr(kfed.device.batches, "LARGE_BYTES", 0)
+            patch.setattr(kfed.device.rows.batches, "LARGE_BYTES", 0)
         local = kfed.cluster_device(
             form(points, kind),
             n_clusters,

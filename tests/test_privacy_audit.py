@@ -13,10 +13,11 @@ from scipy.stats import beta
 
 from kfed import Privacy
 from kfed._base.accounting import epsilon_of
-from kfed.device import noisy_rows, private_lloyd
-from kfed.device.discrete_gaussian import discrete_gaussian
-from kfed.device.noisy_rows import NoisyRows
-from kfed.device.private_lloyd import private_kmeans
+from kfed.device.private import lloyd as private_lloyd
+from kfed.device.private import noisy_rows
+from kfed.device.private.discrete_gaussian import discrete_gaussian
+from kfed.device.private.lloyd import private_kmeans
+from kfed.device.private.noisy_rows import NoisyRows
 
 RADIUS, DELTA = 1.0, 1e-6
 CONFIDENCE = 0.9999

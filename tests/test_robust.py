@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 import kfed
-from kfed.server import robust, trust
+from kfed.server.k import trust
+from kfed.server.rules import robust
 from worlds import mixture_world, same_partition
 
 
@@ -201,7 +202,7 @@ def test_medoids_of_points_that_coincide_come_to_an_end():
 def test_of_many_centers_a_sample_chooses_the_seeds(monkeypatch):
     sent = mixture_world(gap=30.0, devices_per_group=10).messages()
     whole = kfed.aggregate(sent, 16, rule="robust")
-    monkeypatch.setattr("kfed.server.robust.MAX_EXAMINED", 64)
+    monkeypatch.setattr("kfed.server.rules.robust.MAX_EXAMINED", 64)
     sampled = kfed.aggregate(sent, 16, rule="robust")
     assert same_partition(whole.center_labels, sampled.center_labels)
 

@@ -12,8 +12,9 @@ import kfed
 from consoles import SITES, run, write_sites
 from kfed import datasets
 from kfed.datasets import partition
-from kfed.device import cluster_columns, group_moves, nearest_centers
-from kfed.device.told_cells import ToldCells
+from kfed.device import cluster_columns, nearest_centers
+from kfed.device.floor import group_moves
+from kfed.device.floor.told_cells import ToldCells
 from kfed.insight import diagnose
 from kfed.server import AggregationSettings
 from kfed.simulate import Round

@@ -213,7 +213,7 @@ def test_blocks_and_threads_do_not_change_the_answer(monkeypatch):
     whole = separation_report(world.points, world.targets, n_jobs=1)
     monkeypatch.setattr(kfed.separation.problem, "_BLOCK_ELEMENTS", 64)
     monkeypatch.setattr(kfed.theory.means, "_BLOCK_ELEMENTS", 64)
-    monkeypatch.setattr(kfed.device.blocked_rows, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(kfed.device.rows.blocked, "BLOCK_BYTES", 512)
     assert_same_report(separation_report(world.points, world.targets, n_jobs=3), whole)
 
 

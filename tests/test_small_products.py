@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kfed.device import small_products
+from kfed.device.rows import small_products
 
 SHAPES = [(3, 100, 64, 3), (2, 1000, 100, 8), (1, 601, 784, 4), (2, 5, 40, 7), (2, 1300, 33, 1), (2, 9, 2, 3)]
 ODD_SHAPES = [(1, 9, 2, 6), (3, 104, 64, 3), (2, 3000, 40, 30), (1, 0, 40, 3), (1, 7000, 64, 24)]

@@ -13,7 +13,7 @@ import kfed
 from kfed.baselines import centralized
 from kfed.datasets import mixture
 from kfed.device import POOLED
-from kfed.device.pooled_sums import sent_sums
+from kfed.device.floor.pooled_sums import sent_sums
 from kfed.device.shares import labels_by_share
 from kfed.metrics import kmeans_cost
 from kfed.simulate import Round

@@ -8,7 +8,7 @@ from sklearn.preprocessing import scale
 
 import kfed
 from kfed.metrics import kmeans_cost
-from kfed.server import robust, swaps
+from kfed.server.rules import robust, swaps
 from kfed.simulate import Round
 
 LINE = np.array([[0.0], [1.0], [20.0], [21.0], [40.0], [41.0]]) - 20.5

@@ -115,7 +115,7 @@ KINDS = [
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(geometry, "_BLOCK_ELEMENTS", 1)
-    monkeypatch.setattr("kfed.server.traversal._PART_ELEMENTS", 2000)
+    monkeypatch.setattr("kfed.server.rules.traversal._PART_ELEMENTS", 2000)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kfed
-from kfed.server.frame_cells import words_of
+from kfed.server.view.frame_cells import words_of
 from kfed.site import cluster_file, read_columns
 from kfed.wire import Column, FeatureSchema
 

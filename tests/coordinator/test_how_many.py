@@ -166,6 +166,6 @@ def test_a_number_that_stands_out_is_taken_with_auto_as_in_files(caller, sent, w
         found = kfed.compare_k(*args, n_resamplings=6, **options)
         return replace(found, weakest=np.minimum(found.weakest, weakest))
 
-    monkeypatch.setattr("kfed.server.finding_k.compare_k", shaky)
+    monkeypatch.setattr("kfed.server.k.finding.compare_k", shaky)
     shown = caller.create_aggregated(sent, n_clusters="auto")
     assert (shown["n_clusters_found"], shown["certainty"]) == (9, certainty)

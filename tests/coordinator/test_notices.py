@@ -14,7 +14,8 @@ from consoles import run, said
 from kfed.coordinator.client import DeviceClient, Line
 from kfed.coordinator.core import notices as core_notices
 from kfed.device import cluster_columns
-from kfed.server import aggregate_batch, column_advice
+from kfed.server import aggregate_batch
+from kfed.server.notices import of_columns as column_advice
 from kfed.wire import Column, FeatureSchema, MessageBatch, Notice
 
 

@@ -13,10 +13,11 @@ import numpy.typing as npt
 from kfed._base import random, seeding
 from kfed._base.array import Array
 from kfed._base.seeding import lifted_distances
-from kfed.device.blocked_rows import BlockedRows
-from kfed.device.bounded_lloyd import bounded_lloyd
-from kfed.device.lloyd import Solution, batch_lloyd
-from kfed.device.lloyd_step import (
+from kfed.device.rows.blocked import BlockedRows
+from kfed.device.rows.rows import Rows
+from kfed.device.steps.bounded_lloyd import bounded_lloyd
+from kfed.device.steps.lloyd import Solution, batch_lloyd
+from kfed.device.steps.lloyd_step import (
     FEW_CENTERS,
     means,
     memberships,
@@ -25,8 +26,7 @@ from kfed.device.lloyd_step import (
     two_nearest,
     two_nearest_of_many,
 )
-from kfed.device.projection import n_started, project
-from kfed.device.rows import Rows
+from kfed.device.steps.projection import n_started, project
 
 N_TRIES = 4
 """Seedings to try; the cheapest is kept. One try fails on some devices where four do not."""

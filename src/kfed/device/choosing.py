@@ -22,9 +22,9 @@ import numpy.typing as npt
 from kfed._base import random, seeding
 from kfed._base.array import Array
 from kfed.device.algorithm1 import N_TRIES, Draws, cheapest_try
-from kfed.device.cluster_merging import are_apart, clusters_at, n_left_apart
-from kfed.device.projection import project
-from kfed.device.rows import Rows
+from kfed.device.rows.rows import Rows
+from kfed.device.steps.projection import project
+from kfed.device.summaries.merging import are_apart, clusters_at, n_left_apart
 
 MAX_LOCAL_CLUSTERS = 64
 

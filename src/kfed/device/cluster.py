@@ -17,18 +17,18 @@ from kfed._base.indexed import index_of
 from kfed._base.random import RandomState
 from kfed.device.advice import column_of_all, rows_to_warn_of
 from kfed.device.algorithm1 import local_kmeans
-from kfed.device.batches import rows_of_one
-from kfed.device.borrowing import with_borrowed
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS, choose_local_k
 from kfed.device.clustering import LocalClustering
 from kfed.device.convergence import warn_unless_converged
 from kfed.device.facts import SentClusters
-from kfed.device.far_rows import are_far, are_tiny, in_double
-from kfed.device.privacy import Privacy, cluster_privately
-from kfed.device.rows import Rows
+from kfed.device.floor.borrowing import with_borrowed
+from kfed.device.floor.withholding import is_withheld, measure
+from kfed.device.private.privacy import Privacy, cluster_privately
+from kfed.device.rows.batches import rows_of_one
+from kfed.device.rows.far_rows import are_far, are_tiny, in_double
+from kfed.device.rows.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
-from kfed.device.summary import fitting, merged_and_split, n_summary_centers, n_zero_features, under_long_name
-from kfed.device.withholding import is_withheld, measure
+from kfed.device.summaries.summary import fitting, merged_and_split, n_summary_centers, n_zero_features, under_long_name
 from kfed.errors import DeviceWarning, InvalidInputError
 
 

@@ -13,10 +13,10 @@ from kfed._base.array import Array, Length, frozen
 from kfed._base.indexed import with_index
 from kfed._base.text import plural
 from kfed.device.facts import ColumnFacts, SentClusters
-from kfed.device.private_facts import PrivateFacts
+from kfed.device.private.facts import PrivateFacts
 from kfed.device.refine import refined_labels
 from kfed.device.shares import labels_by_share
-from kfed.device.summary import within_budget, within_bytes
+from kfed.device.summaries.summary import within_budget, within_bytes
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.wire import Details, DeviceMessage, FeatureSchema, Identity, KfedFile, agreed_scale, second_message
 

@@ -15,7 +15,11 @@ import numpy as np
 from kfed._base import pool
 from kfed._base.array import Array, readonly
 from kfed._base.random import RandomState
-from kfed.device.cell_floor import (
+from kfed.device.choosing import MAX_LOCAL_CLUSTERS
+from kfed.device.cluster import check_max_bytes, cluster_device
+from kfed.device.clustering import LocalClustering
+from kfed.device.facts import ColumnFacts
+from kfed.device.floor.cell_floor import (
     LEAST_OBSERVED,
     CellSupport,
     counted_rows,
@@ -26,15 +30,11 @@ from kfed.device.cell_floor import (
     told,
     too_few,
 )
-from kfed.device.choosing import MAX_LOCAL_CLUSTERS
-from kfed.device.cluster import check_max_bytes, cluster_device
-from kfed.device.clustering import LocalClustering
-from kfed.device.facts import ColumnFacts
-from kfed.device.level_floor import levelled, with_common_levels
+from kfed.device.floor.level_floor import levelled, with_common_levels
 from kfed.device.observed import ROWS_AT_ONCE, CellSums, ObservedCells, tally
-from kfed.device.privacy import Privacy
+from kfed.device.private.privacy import Privacy
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE
-from kfed.device.summary import fitting, under_long_name
+from kfed.device.summaries.summary import fitting, under_long_name
 from kfed.errors import InvalidInputError
 from kfed.wire import MAX_VALUE, CommonScale, FeatureSchema, agreed_scale, features_by_column
 

@@ -21,15 +21,15 @@ from kfed._base import checks, pool, random
 from kfed._base.array import Array
 from kfed._base.progress import progress_bar
 from kfed._base.random import RandomState
-from kfed.device.batches import is_large, padded_size, rows_of_one, stacked
 from kfed.device.choosing import MAX_LOCAL_CLUSTERS
 from kfed.device.cluster import check_max_bytes, cluster_rows, summary_size
 from kfed.device.clustering import LocalClustering
 from kfed.device.convergence import warn_unless_converged
-from kfed.device.privacy import Privacy, cluster_privately
-from kfed.device.rows import Rows
+from kfed.device.private.privacy import Privacy, cluster_privately
+from kfed.device.rows.batches import is_large, padded_size, rows_of_one, stacked
+from kfed.device.rows.rows import Rows
 from kfed.device.settings import MAX_ITERATIONS, MIN_CLUSTER_SIZE, DeviceSettings
-from kfed.device.summary import fitting, under_long_name
+from kfed.device.summaries.summary import fitting, under_long_name
 from kfed.errors import FeatureMismatchError, InvalidInputError
 
 BATCH_BYTES = 2**23

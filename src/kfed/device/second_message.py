@@ -15,13 +15,13 @@ import numpy as np
 
 from kfed._base import checks
 from kfed._base.array import Array, readonly
-from kfed.device.cell_floor import is_dominated, rest_on_one
 from kfed.device.clustering import LocalClustering
-from kfed.device.distinct_rows import are_outweighed, have_enough_ids
 from kfed.device.facts import ColumnFacts, SentClusters
-from kfed.device.group_moves import move_in_groups, stay_whole
+from kfed.device.floor.cell_floor import is_dominated, rest_on_one
+from kfed.device.floor.distinct_rows import are_outweighed, have_enough_ids
+from kfed.device.floor.group_moves import move_in_groups, stay_whole
+from kfed.device.floor.told_cells import CellMoments, ToldCells
 from kfed.device.settings import MIN_CLUSTER_SIZE
-from kfed.device.told_cells import CellMoments, ToldCells
 from kfed.errors import InvalidInputError
 from kfed.wire import Identity, clusters_fingerprint
 

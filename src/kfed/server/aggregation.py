@@ -15,17 +15,17 @@ from kfed._base import checks
 from kfed._base.array import Array, Length, readonly, readonly_fields
 from kfed.errors import AggregationWarning, InvalidInputError, UnknownDeviceError
 from kfed.server import aggregation_file
-from kfed.server.advice import advice, mixed_up
 from kfed.server.algorithm2 import assign, clusters_for, group, identity_of, relayed, rule_for
-from kfed.server.column_advice import column_advice, late_advice
-from kfed.server.finding_k import find_k
-from kfed.server.grouping import Grouping
-from kfed.server.k_choice import KChoice
-from kfed.server.questions import Questions
-from kfed.server.rules import rule_name
-from kfed.server.scale_advice import off_scale
+from kfed.server.k.choice import KChoice
+from kfed.server.k.finding import find_k
+from kfed.server.notices.of_clusters import advice, mixed_up
+from kfed.server.notices.of_columns import column_advice, late_advice
+from kfed.server.notices.of_scale import off_scale
+from kfed.server.rules.grouping import Grouping
+from kfed.server.rules.own import rule_name
+from kfed.server.rules.support import devices_behind, set_aside_notice
 from kfed.server.summary import summarize, total_counts
-from kfed.server.support import devices_behind, set_aside_notice
+from kfed.server.view.questions import Questions
 from kfed.theory import Certificate
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, KfedFile, MessageBatch, Notice
 

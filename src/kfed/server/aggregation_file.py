@@ -11,7 +11,7 @@ import numpy as np
 from kfed._base import checks
 from kfed._base.array import Array, frozen
 from kfed.errors import InvalidInputError
-from kfed.server.grouping import Grouping
+from kfed.server.rules.grouping import Grouping
 from kfed.wire import LARGEST_SINGLE, MAX_COUNT, MAX_VALUE, CommonScale, FeatureSchema, MessageBatch
 
 

@@ -16,10 +16,10 @@ from kfed._base import geometry, text
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.errors import DuplicateDeviceError, InvalidInputError, TooFewCentersError
-from kfed.server import company, noise, robust, support
-from kfed.server.grouping import Grouping
-from kfed.server.pooled import pooled_rule
-from kfed.server.traversal import farthest_first
+from kfed.server.rules import company, noise, robust, support
+from kfed.server.rules.grouping import Grouping
+from kfed.server.rules.pooled import pooled_rule
+from kfed.server.rules.traversal import farthest_first
 from kfed.wire import CommonScale, DeviceMessage, FeatureSchema, Identity, MessageBatch, nearest_clusters, shares_of
 
 
@@ -34,7 +34,7 @@ def paper_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int |
 
 
 def robust_rule(batch: MessageBatch, n_clusters: int, start: Array, n_jobs: int | None) -> Grouping:
-    """Algorithm 2 for data that is not clean: see `kfed.server.robust`."""
+    """Algorithm 2 for data that is not clean: see `kfed.server.rules.robust`."""
     kept = robust.without_strays(batch.centers, batch.counts, batch.owners, n_clusters, n_jobs)
     start = np.flatnonzero(np.isin(kept, start))
     if len(start) == 0:

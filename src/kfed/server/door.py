@@ -14,10 +14,10 @@ from kfed._base.files import reason_of
 from kfed.errors import AggregationWarning, DuplicateDeviceError, InvalidInputError, MessageError
 from kfed.server.aggregation import Aggregation, aggregate_batch
 from kfed.server.algorithm2 import DEFAULT
-from kfed.server.auto_k import choose_k
-from kfed.server.k_choice import KChoice
+from kfed.server.k.auto import choose_k
+from kfed.server.k.choice import KChoice
 from kfed.server.model import ClusterModel
-from kfed.server.rules import OwnRule, rule_name
+from kfed.server.rules.own import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch, check_promise, load
 
 RESULTS = {Aggregation: "this is an aggregation", ClusterModel: "this is a model"}

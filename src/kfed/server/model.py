@@ -14,7 +14,7 @@ from kfed._base.notebook import InNotebook
 from kfed._base.report import Block, Paragraph, TextTable
 from kfed.errors import InvalidInputError
 from kfed.server.aggregation import Aggregation
-from kfed.server.prediction import distances, predict
+from kfed.server.view.prediction import distances, predict
 from kfed.wire import (
     CommonScale,
     FeatureSchema,

@@ -14,8 +14,8 @@ import numpy as np
 from kfed._base.array import Array
 from kfed.errors import InvalidInputError
 from kfed.server.aggregation import Aggregation
-from kfed.server.grouping import Grouping
-from kfed.server.support import bounded_counts, devices_in
+from kfed.server.rules.grouping import Grouping
+from kfed.server.rules.support import bounded_counts, devices_in
 from kfed.wire import DeviceMessage, MessageBatch, clusters_fingerprint
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
-from kfed.server import noise
-from kfed.server.support import part_of
+from kfed.server.rules import noise
+from kfed.server.rules.support import part_of
 from kfed.wire import MAX_COUNT, BatchDetails, Details, MessageBatch
 
 

@@ -15,7 +15,7 @@ from kfed._base import checks
 from kfed.errors import InvalidInputError, TooFewCentersError
 from kfed.server.aggregation import Aggregation, aggregate_batch
 from kfed.server.algorithm2 import DEFAULT, RULES, rule_for
-from kfed.server.rules import OwnRule, rule_name
+from kfed.server.rules.own import OwnRule, rule_name
 from kfed.wire import DeviceMessage, MessageBatch
 
 FAN_IN = 1_000

@@ -1,0 +1,1 @@
+"""What is withheld: no statistic of too few rows, cells, levels or people leaves a device."""

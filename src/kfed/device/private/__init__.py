@@ -1,0 +1,1 @@
+"""Differential privacy: steps of Algorithm 1 with noise, and the promise that goes with them."""

@@ -1,0 +1,1 @@
+"""What can be read off an aggregation: profiles, quality, prediction, the best possible cost, pictures."""
