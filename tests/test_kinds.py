@@ -13,7 +13,7 @@ from pyarrow import csv as arrow_csv
 import kfed
 from consoles import invoked
 from kfed.site import TableSummary, agree, cluster_file, label_rows, read_columns, read_schema
-from kfed.site import csv_reader as csv_reading
+from kfed.site.formats import csv as csv_reading
 from kfed.wire import Column, FeatureSchema
 from workbooks import workbook
 from worlds import codes

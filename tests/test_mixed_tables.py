@@ -29,7 +29,7 @@ from kfed.site import (
     read_schema,
     write_schema,
 )
-from kfed.site import csv_reader as csv_reading
+from kfed.site.formats import csv as csv_reading
 from kfed.wire import Column, Details, FeatureSchema
 from workbooks import workbook
 

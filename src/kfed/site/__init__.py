@@ -5,9 +5,10 @@ labels the rows when the answer is there. `label_rows` labels rows that were nev
 """
 
 from kfed.site.agreed_options import check_agreed
+from kfed.site.formats.text_column import read_column
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
+from kfed.site.kinds.level_spelling import levels_that_differ
 from kfed.site.ledger import Ledger, release_file
-from kfed.site.level_spelling import levels_that_differ
 from kfed.site.new_rows import LabelledRows, label_rows, on_agreed_scale
 from kfed.site.read import is_table_name, open_table, read_columns, read_table, table_stem
 from kfed.site.rows_behind import check_same_rows
@@ -16,7 +17,6 @@ from kfed.site.schema_file import read_schema, write_schema
 from kfed.site.second import refine_file
 from kfed.site.summary import TableSummary, agree, units_that_differ
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
-from kfed.site.text_column import read_column
 
 __all__ = [
     "MIN_TABLE_CLUSTER_SIZE",

@@ -18,7 +18,7 @@ from kfed.device import (
     fitting,
 )
 from kfed.errors import InvalidInputError
-from kfed.site.npy_reader import NpyReader
+from kfed.site.formats.npy import NpyReader
 from kfed.site.owners import owners_of
 from kfed.site.read import open_table
 from kfed.site.rows_behind import with_table_moments

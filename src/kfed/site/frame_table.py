@@ -11,7 +11,7 @@ from typing import Any
 from kfed._base.arrow import arrow
 from kfed._base.text import quoted
 from kfed.errors import InvalidInputError
-from kfed.site.cells import cell_text
+from kfed.site.kinds.cells import cell_text
 
 _OF_FRAMES = ("__arrow_c_stream__", "__dataframe__", "iloc", "column_names")
 """What data frames have, one or the other, in all versions of pandas, Polars and Arrow; not Polars' lazy ones."""

@@ -11,11 +11,11 @@ from kfed._base.array import Array
 from kfed._base.text import plural, quoted, verb
 from kfed.device import POOLED, LocalClustering, column_of_all, rows_not_sent
 from kfed.server import new_level_advice
-from kfed.site.cells import Cells
-from kfed.site.doubtful_cells import are_compact_dates, far_rows, n_nines, n_stand_ins
-from kfed.site.flags import are_flags_in_words
-from kfed.site.kinds import PLAINLY, constant_notice
-from kfed.site.reader import TableReader
+from kfed.site.formats.reader import TableReader
+from kfed.site.kinds.cells import Cells
+from kfed.site.kinds.doubtful_cells import are_compact_dates, far_rows, n_nines, n_stand_ins
+from kfed.site.kinds.flags import are_flags_in_words
+from kfed.site.kinds.kinds import PLAINLY, constant_notice
 from kfed.site.table import Table
 from kfed.wire import FeatureSchema, Notice, features_by_column
 

@@ -21,19 +21,19 @@ from kfed._base.indexed import index_of
 from kfed._base.text import accents_joined
 from kfed.errors import InvalidInputError
 from kfed.site.agreed_options import check_agreed
-from kfed.site.arrow_reader import FEATHER_SUFFIXES, ArrowReader
-from kfed.site.cells import Cells, from_levels
 from kfed.site.columns import ColumnChoice, check_known
-from kfed.site.csv_reader import CsvReader
-from kfed.site.excel_reader import ExcelReader
+from kfed.site.formats.arrow import FEATHER_SUFFIXES, ArrowReader
+from kfed.site.formats.csv import CsvReader
+from kfed.site.formats.excel import ExcelReader
+from kfed.site.formats.npy import NpyReader
+from kfed.site.formats.reader import TableReader
 from kfed.site.frame_table import check_frame
-from kfed.site.kinds import agreed_columns, describe, encode_columns
+from kfed.site.kinds.cells import Cells, from_levels
+from kfed.site.kinds.kinds import agreed_columns, describe, encode_columns
+from kfed.site.kinds.sound_cells import WHAT, check_numbers, check_sound, check_weights
 from kfed.site.notices import about_cells, about_levels, about_missing, about_reading, about_zeros
-from kfed.site.npy_reader import NpyReader
 from kfed.site.owners import about_ids
-from kfed.site.reader import TableReader
 from kfed.site.scale import read_scale
-from kfed.site.sound_cells import WHAT, check_numbers, check_sound, check_weights
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table, check_finite
 from kfed.wire import FeatureSchema
 

@@ -1,4 +1,4 @@
-// One column of text as numbers, flags, dates or levels, as kfed/site/cells.py decides it. No error here shows a cell.
+// One column of text as numbers, flags, dates or levels, as kfed/site/kinds/cells.py decides it. No error here shows a cell.
 
 import { zeros } from "./points.js";
 

@@ -1,4 +1,4 @@
-// A table from the bytes of a CSV file, in the dialects that kfed/site/csv_reader.py reads.
+// A table from the bytes of a CSV file, in the dialects that kfed/site/formats/csv.py reads.
 
 import { dates, numberIn } from "./cells.js";
 import { fail, plural } from "./words.js";

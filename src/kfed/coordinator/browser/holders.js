@@ -1,4 +1,4 @@
-// Whether rows are of enough people to tell what they have in common, as kfed/device/level_holders.py and decision 0001.
+// Whether rows are of enough people to tell what they have in common, as kfed/device/floor/level_holders.py and decision 0001.
 
 import { range } from "./points.js";
 import { ALIKE, haveEnoughRows } from "./withholding.js";

@@ -1,4 +1,4 @@
-// Which columns tell rows or people apart, by their names and by their cells; as kfed/_base/identifier_names.py and site/identifiers.py.
+// Which columns tell rows or people apart, by their names and by their cells; as kfed/_base/identifier_names.py and site/kinds/identifiers.py.
 
 /** @typedef {import("./cells.js").Cells} Cells */
 

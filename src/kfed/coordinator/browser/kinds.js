@@ -1,4 +1,4 @@
-// What the columns of a table are, which of them are used, and the numbers that they become; as kfed/site/kinds.py and read.py.
+// What the columns of a table are, which of them are used, and the numbers that they become; as kfed/site/kinds/kinds.py and read.py.
 
 import { byCodePoint, faultOf, fromLevels } from "./cells.js";
 import { holdersOf } from "./holders.js";
@@ -73,7 +73,7 @@ function checkCell(csv, cells, row, must) {
   fail(`${must}; column ${quoted([cells.name])} ${fault} in line ${csv.lines[row]}`);
 }
 
-/** Refuse 5.250 beside 669, which kfed/site/thousands.py would read as 5250. @type {(csv: Csv, cells: Cells) => void} */
+/** Refuse 5.250 beside 669, which kfed/site/kinds/thousands.py would read as 5250. @type {(csv: Csv, cells: Cells) => void} */
 function checkThousands({ columns, names, decimal }, { name, kind, numbers }) {
   if (kind !== "number") return;
   const words = columns[names.indexOf(name)].map((cell) => cell.trim()).filter((_, i) => numbers?.[i] === numbers?.[i]),

@@ -1,4 +1,4 @@
-// Levels, and values of columns with only two, that few rows of a group have count as others, as kfed/device/level_floor.py and decision 0001.
+// Levels, and values of columns with only two, that few rows of a group have count as others, as kfed/device/floor/level_floor.py and decision 0001.
 
 import { holdersOf } from "./holders.js";
 import { filledSpans } from "./kinds.js";
@@ -19,7 +19,7 @@ export function levelled({ data, d }, schema) {
   });
 }
 
-/** The sums as they are sent: levels that fewer than `least` rows, or ids, of a group have count as others (kfed/device/level_floor.py).
+/** The sums as they are sent: levels that fewer than `least` rows, or ids, of a group have count as others (kfed/device/floor/level_floor.py).
  * @type {(sums: CellSums, columns: Levels[], values: Points, counted: number[], labels: Int32Array, least: number, ids: Int32Array | null) => CellSums} */
 export function withCommonLevels(sums, columns, values, counted, labels, least, ids) {
   const { data, d } = values,

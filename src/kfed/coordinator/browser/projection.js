@@ -1,4 +1,4 @@
-// Step 2 of Algorithm 1, first half: the points in the span of their top right singular vectors, as kfed/device/projection.py.
+// Step 2 of Algorithm 1, first half: the points in the span of their top right singular vectors, as kfed/device/steps/projection.py.
 
 import { EPS, dot, eigen, mean, points, products, range, taken, totals, zeros } from "./points.js";
 import { draw, stratified } from "./seeding.js";

@@ -1,4 +1,4 @@
-// Which clusters must not leave the device, and what is measured of the others, as kfed/device/withholding.py and decision 0001.
+// Which clusters must not leave the device, and what is measured of the others, as kfed/device/floor/withholding.py and decision 0001.
 
 import { EPS, eigen, points, products, range, squaredDistance, totals, zeros } from "./points.js";
 import { nearest } from "./algorithm1.js";

@@ -8,7 +8,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed.device import ALIKE, are_many, mostly_differ, sampled_rows
-from kfed.site.cells import Cells
+from kfed.site.kinds.cells import Cells
 
 ROWS_AT_ONCE = 2**12
 

@@ -16,13 +16,20 @@ from kfed._base.arrow import arrow
 from kfed._base.cell_words import MISSING_WORDS, is_missing_word, number_in
 from kfed._base.text import accents_joined, plural
 from kfed.errors import InvalidInputError, MissingExtraError
-from kfed.site.arrow_cells import cells_of_each
-from kfed.site.cells import Cells, from_text, has_leading_zero
-from kfed.site.csv_bytes import arrow_stream, opened_bytes
-from kfed.site.csv_dialect import IN_WORDS, blank_columns, delimiter_of, encoding_of, end_empty, without_trailing
-from kfed.site.csv_quotes import line_of_open_quote, occurrences
-from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, dated, n_titles
-from kfed.site.thousands import DECIMAL, POINTS, is_grouped, is_open, signs_in, signs_of
+from kfed.site.formats.arrow_cells import cells_of_each
+from kfed.site.formats.csv_bytes import arrow_stream, opened_bytes
+from kfed.site.formats.csv_dialect import (
+    IN_WORDS,
+    blank_columns,
+    delimiter_of,
+    encoding_of,
+    end_empty,
+    without_trailing,
+)
+from kfed.site.formats.csv_quotes import line_of_open_quote, occurrences
+from kfed.site.formats.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, dated, n_titles
+from kfed.site.kinds.cells import Cells, from_text, has_leading_zero
+from kfed.site.kinds.thousands import DECIMAL, POINTS, is_grouped, is_open, signs_in, signs_of
 
 LARGE = 2**24
 """Bytes from which on a file is read block by block."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from kfed._base.text import accents_joined, quoted
 from kfed.errors import InvalidInputError, MissingExtraError
-from kfed.site.cells import Cells, as_ids, cell_text, from_text
-from kfed.site.csv_dialect import blank_columns
-from kfed.site.reader import TableReader, n_titles
-from kfed.site.thousands import Signs, signs_of_column
+from kfed.site.formats.csv_dialect import blank_columns
+from kfed.site.formats.reader import TableReader, n_titles
+from kfed.site.kinds.cells import Cells, as_ids, cell_text, from_text
+from kfed.site.kinds.thousands import Signs, signs_of_column
 
 
 class ExcelReader(TableReader):

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from kfed._base.dates import day_in
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells, from_text
-from kfed.site.thousands import POINTS, Signs
+from kfed.site.kinds.cells import Cells, from_text
+from kfed.site.kinds.thousands import POINTS, Signs
 
 DECIMAL_COMMA, EITHER_COMMA = "holds a decimal comma", "holds a comma that separates thousands or decimals"
 """What may be wrong with a cell of a column of numbers."""

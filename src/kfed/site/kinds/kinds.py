@@ -12,10 +12,10 @@ from kfed._base.array import Array
 from kfed._base.arrow import release
 from kfed._base.text import exclusion, plural, quoted
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells, from_levels
-from kfed.site.different_rows import have_different_rows
-from kfed.site.identifiers import MOST_LEVELS, about_identifier, about_numbers
-from kfed.site.nothing_left import check_some_left
+from kfed.site.kinds.cells import Cells, from_levels
+from kfed.site.kinds.different_rows import have_different_rows
+from kfed.site.kinds.identifiers import MOST_LEVELS, about_identifier, about_numbers
+from kfed.site.kinds.nothing_left import check_some_left
 from kfed.wire import (
     OTHER,
     Column,

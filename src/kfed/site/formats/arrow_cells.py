@@ -12,8 +12,8 @@ from kfed._base.arrow import arrow, release
 from kfed._base.dates import DAY_IN_MILLISECONDS
 from kfed._base.text import exclusion
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells, as_ids, from_levels, from_text
-from kfed.site.thousands import Signs, signs_of_column
+from kfed.site.kinds.cells import Cells, as_ids, from_levels, from_text
+from kfed.site.kinds.thousands import Signs, signs_of_column
 from kfed.wire import MAX_VALUE
 
 

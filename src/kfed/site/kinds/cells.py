@@ -14,8 +14,8 @@ from kfed._base.array import Array
 from kfed._base.cell_words import absent_among, is_missing_word, number_in
 from kfed._base.dates import compact_day_in, days_in
 from kfed._base.text import accents_joined
-from kfed.site.flags import flags_among, flags_in
-from kfed.site.thousands import POINTS, Signs, signs_in
+from kfed.site.kinds.flags import flags_among, flags_in
+from kfed.site.kinds.thousands import POINTS, Signs, signs_in
 
 MANY_WORDS = 1000
 """If none of so many different cells is a date, the column holds none."""

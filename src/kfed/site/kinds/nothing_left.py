@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kfed._base.text import plural, quoted, verb
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells
+from kfed.site.kinds.cells import Cells
 from kfed.wire import Column
 
 

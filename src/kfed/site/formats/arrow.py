@@ -11,11 +11,11 @@ from typing import Any
 from kfed._base.arrow import arrow
 from kfed._base.text import accents_joined
 from kfed.errors import InvalidInputError
-from kfed.site.arrow_cells import cells_of_each
-from kfed.site.cells import Cells
+from kfed.site.formats.arrow_cells import cells_of_each
+from kfed.site.formats.reader import TableReader
 from kfed.site.frame_table import table_of_frame
-from kfed.site.reader import TableReader
-from kfed.site.thousands import Signs, signs_of_column
+from kfed.site.kinds.cells import Cells
+from kfed.site.kinds.thousands import Signs, signs_of_column
 
 FEATHER_SUFFIXES = (".feather", ".arrow", ".ipc")
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from kfed._base.text import plural, verb
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells
 from kfed.site.columns import ColumnChoice
-from kfed.site.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader
+from kfed.site.formats.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader
+from kfed.site.kinds.cells import Cells
 
 WHAT = {
     "number": "a number",

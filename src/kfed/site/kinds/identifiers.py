@@ -13,7 +13,7 @@ import numpy as np
 from kfed._base.array import Array
 from kfed._base.identifier_names import may_count, names_a_person, names_people, names_rows
 from kfed._base.text import exclusion
-from kfed.site.cells import Cells
+from kfed.site.kinds.cells import Cells
 from kfed.wire import Notice
 
 FEWEST_ROWS = 20

@@ -7,8 +7,8 @@ import os
 import numpy as np
 
 from kfed.errors import InvalidInputError
-from kfed.site.cells import Cells, as_ids
-from kfed.site.reader import TableReader
+from kfed.site.formats.reader import TableReader
+from kfed.site.kinds.cells import Cells, as_ids
 
 
 class NpyReader(TableReader):

@@ -1,0 +1,1 @@
+"""What cells and columns are: numbers, dates, flags, categories, or identifiers, which are left out."""
