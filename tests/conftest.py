@@ -17,7 +17,7 @@ import kfed
 from few_numbers import compare_few
 from kfed._base import figures
 
-settings.register_profile("dev", max_examples=15, deadline=None)
+settings.register_profile("dev", max_examples=10, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 

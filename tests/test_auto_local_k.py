@@ -70,7 +70,10 @@ def test_more_clusters_than_ten_are_found():
     assert kfed.cluster_device(points, "auto", random_state=0).n_local_clusters == 14
 
 
-@pytest.mark.parametrize(("side", "n_points"), [(5, 2000), (6, 1500), (7, 3000)])
+@pytest.mark.parametrize(
+    ("side", "n_points"),
+    [(5, 2000), *(pytest.param(*larger, marks=pytest.mark.slow) for larger in ((6, 1500), (7, 3000)))],
+)
 def test_more_clusters_than_sixteen_are_found(side, n_points):
     rng = np.random.default_rng(side)
     means = 20 * np.array([(i, j) for i in range(side) for j in range(side)], float)

@@ -14,6 +14,8 @@ from kfed.server import Without
 from test_k_words import clusters_of
 from worlds import mixture_world
 
+pytestmark = pytest.mark.usefixtures("few_compared_in_module")
+
 
 @pytest.fixture(scope="module")
 def world():
@@ -130,8 +132,8 @@ def test_clear_clusters_stay_open_after_a_second_message():
     assert said.is_good is None
 
 
-@pytest.mark.parametrize("n_clusters", ["auto", 2])
-def test_slices_of_one_cloud_are_not_called_distinguishable(n_clusters, few_compared):
+@pytest.mark.parametrize("n_clusters", ["auto", pytest.param(2, marks=pytest.mark.slow)])
+def test_slices_of_one_cloud_are_not_called_distinguishable(n_clusters):
     rng = np.random.default_rng(0)
     local = kfed.cluster_fleet([rng.normal(size=(300, 3)) * [6, 1, 1] for _ in range(6)], random_state=0)
     with warnings.catch_warnings():
@@ -145,7 +147,7 @@ def test_slices_of_one_cloud_are_not_called_distinguishable(n_clusters, few_comp
     assert "two halves of one group without any clusters inside are about 2.65" in str(warned.blocks)
 
 
-def test_clear_clusters_of_one_device_are_not_called_a_cut_of_the_rows(few_compared):
+def test_clear_clusters_of_one_device_are_not_called_a_cut_of_the_rows():
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(size=(200, 2)), rng.normal(size=(200, 2)) + 20])
     with warnings.catch_warnings():
@@ -435,7 +437,7 @@ def test_a_number_of_clusters_must_be_one_or_auto(given, tmp_path):
     assert "auto" in result.stderr
 
 
-def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path, few_compared):
+def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path):
     rng = np.random.default_rng(0)
     for i in range(12):
         kfed.DeviceMessage(f"{i}", rng.normal(size=(4, 3)), [20] * 4, [60.0] * 4, 9.0).save(tmp_path / f"{i}.kfed")
@@ -446,7 +448,7 @@ def test_no_reliable_number_ends_in_a_table_of_candidates(tmp_path, few_compared
     assert not (tmp_path / "out").exists()
 
 
-def test_of_summaries_the_diagnosis_finds_the_number_of_clusters_that_aggregate_finds(few_compared):
+def test_of_summaries_the_diagnosis_finds_the_number_of_clusters_that_aggregate_finds():
     rng = np.random.default_rng(0)
     places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
     devices = [places[rng.integers(3, size=60)] + rng.normal(size=(60, 2)) for _ in range(6)]

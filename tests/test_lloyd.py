@@ -260,7 +260,7 @@ def cost_by_scikit_learn(n_clusters, seed, offset):
 
 
 @pytest.mark.parametrize("kind", ["batch", "blocked", "fleet"])
-@pytest.mark.parametrize(("n_clusters", "offset"), [(8, 1e6), (40, 1e6), (8, 1e7)])
+@pytest.mark.parametrize(("n_clusters", "offset"), [(8, 1e6), (8, 1e7), pytest.param(40, 1e6, marks=pytest.mark.slow)])
 def test_float32_far_from_the_origin_costs_what_scikit_learn_does(kind, n_clusters, offset, monkeypatch):
     if kind == "blocked":
         monkeypatch.setattr(kfed.device.batches, "LARGE_BYTES", 0)

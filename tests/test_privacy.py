@@ -17,7 +17,6 @@ from kfed.device.dense_rows import DenseRows
 from kfed.device.lloyd import Solution
 from kfed.device.settings import DeviceSettings
 from kfed.device.withholding import measure
-from worlds import few_examples
 
 
 def occurrences(points, row):
@@ -441,10 +440,7 @@ def test_a_device_of_few_points_sends_nothing_that_it_should_not_and_is_served(n
         assert local.induced_labels(identity).tolist() == [home] * n_points
 
 
-@given(label=st.text(max_size=5))
-@example("")
-@few_examples
-def test_the_saved_local_clustering_holds_no_point(label):
+def test_the_saved_local_clustering_holds_no_point():
     points = np.random.default_rng(0).normal(size=(40, 4))
     local = kfed.cluster_device(points, 3, random_state=0)
     payload = local.to_bytes()

@@ -355,6 +355,7 @@ def test_the_table_on_privacy_says_which_runs_it_pools():
     assert dict(zip(table.headings, table.rows[0], strict=True))["epsilon 1"] == "2.000"
 
 
+@pytest.mark.slow
 def test_privacy_costs_little_on_one_device_and_in_one_round_by_cluster():
     experiment = privacy.EXPERIMENT
     runs = [a for a in experiment.quick if a["part"] == "blobs" and (a["k"], a["d"]) == (4, 4)]

@@ -51,13 +51,13 @@ def test_a_stopped_run_goes_on_to_the_same_parameters(two_kinds, tmp_path):
 
 def test_ifca_with_several_starts_goes_on_to_the_same_parameters(two_kinds, tmp_path):
     path = tmp_path / "run.kfed"
-    training = replace(SETTINGS, rounds=12)
+    training = replace(SETTINGS, rounds=6)
     whole = fit_ifca(two_kinds, 2, perceptron, training, n_starts=3, start_rounds=2)
-    fit_ifca(two_kinds, 2, perceptron, replace(training, rounds=7), n_starts=3, start_rounds=2, checkpoint=path)
+    fit_ifca(two_kinds, 2, perceptron, replace(training, rounds=4), n_starts=3, start_rounds=2, checkpoint=path)
     resumed = fit_ifca(two_kinds, 2, perceptron, training, n_starts=3, start_rounds=2, checkpoint=path)
     assert_same(whole, resumed)
     assert resumed.communication == whole.communication
-    assert resumed.communication.rounds == 12 + 2 * 2
+    assert resumed.communication.rounds == 6 + 2 * 2
 
 
 @pytest.mark.parametrize("n_done", [2, 5])

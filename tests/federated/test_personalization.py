@@ -24,7 +24,7 @@ MODEL_BYTES = (3 * 2 + 2) * 4
 @pytest.fixture(scope="module")
 def ifca():
     """Trained on two kinds of devices."""
-    return fit_ifca(fleet(8), 2, linear, TRAINING, n_starts=4, start_rounds=5)
+    return fit_ifca(fleet(8), 2, linear, replace(TRAINING, rounds=40), n_starts=4, start_rounds=5)
 
 
 @pytest.fixture(scope="module")
