@@ -22,6 +22,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kfed
+from consoles import printed_by
 from estimator_tables import (
     N_CLUSTERS,
     assert_same_model,
@@ -56,6 +57,20 @@ def test_passes_the_checks_of_scikit_learn(estimator, check):
 )
 def test_passes_the_checks_of_scikit_learn_without_a_number_and_by_another_rule(estimator, check):
     check(estimator)
+
+
+@pytest.mark.slow
+def test_passes_the_check_of_scikit_learn_that_needs_array_dispatch():
+    """Above it is skipped: SciPy must be told before it is imported, so this has a process of its own."""
+    code = """
+import os; os.environ["SCIPY_ARRAY_API"] = "1"
+from sklearn.utils.estimator_checks import check_array_api_input
+from kfed import KFed, LocalKMeans
+for model in (LocalKMeans(8), KFed(4)):
+    check_array_api_input(type(model).__name__, model, "numpy", expect_only_array_outputs=False)
+    print(type(model).__name__)
+"""
+    assert printed_by(code) == ["LocalKMeans", "KFed"]
 
 
 @pytest.mark.parametrize("excused", SHUFFLED_WEIGHTS)
