@@ -23,7 +23,7 @@ def test_with_the_separation_of_the_theorem_k_is_found(required_ratio, seed):
     assert choice.candidates[0][0] == 16
 
 
-@pytest.mark.parametrize("gap", [10.0, 20.0])
+@pytest.mark.parametrize("gap", [10.0, pytest.param(20.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["as it is", "unequal", "one more local cluster", "1 outlier", "5 outliers"])
 def test_k_is_found_through_what_real_devices_do(what, gap):
     for seed in range(3):

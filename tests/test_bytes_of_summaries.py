@@ -33,7 +33,7 @@ def test_more_bytes_are_more_centers_or_finer_ones():
 
 
 @pytest.mark.parametrize("bits", [None, 16, 8, 4])
-@pytest.mark.parametrize("max_bytes", [2_500, 4_000, 10_000])
+@pytest.mark.parametrize("max_bytes", [2_500, pytest.param(4_000, marks=pytest.mark.slow), 10_000])
 def test_the_message_of_a_table_takes_no_more_whatever_the_bits(bits, max_bytes):
     frame = pd.DataFrame(ROWS[:, :5] * 10 + 50, columns=list("abcde"))
     frame["ward"] = np.where(ROWS[:, 5] > 0, "north", "south")

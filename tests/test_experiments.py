@@ -42,6 +42,7 @@ def which_process(axes, seed):
     return {"sum": axes["a"] + axes["b"], "seed": seed, "process": os.getpid()}
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_are_done_in_other_processes_and_come_back_in_order(tmp_path):
     side_by_side = run(Toy(run_one=which_process, side_by_side=2), tmp_path / "two", seed=3)
     one_by_one = run(Toy(run_one=which_process), tmp_path / "one", seed=3)
@@ -483,6 +484,7 @@ def test_the_example_in_the_docstring_names_what_there_is():
         assert hasattr(kfed.experiments, name)
 
 
+@pytest.mark.slow
 def test_the_experiment_on_tables_says_how_much_is_lost_against_pooled_clustering(tmp_path):
     experiment = tables.EXPERIMENT
     runs = [axes for axes in experiment.quick if axes["data"] == "wine" and axes["sites"] == 6]

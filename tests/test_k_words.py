@@ -38,6 +38,14 @@ def level(request):
     return request.param, clusters_of(request.param)
 
 
+one_level_at_first = pytest.mark.parametrize(
+    "level",
+    ["stands out", *(pytest.param(other, marks=pytest.mark.slow) for other in ("reliable", "none stands out"))],
+    indirect=True,
+)
+"""The middle level has a doubt to tell, and numbers; the two others are for the slow tests."""
+
+
 @cache
 def clusters_of(level):
     sent = sites_of_four_groups(3, 30, 30)
@@ -85,6 +93,7 @@ def said_of(found):
     )
 
 
+@one_level_at_first
 def test_what_is_said_before_saving_is_said_after_loading(level):
     _, found = level
     loaded = kfed.Aggregation.from_bytes(found.to_bytes())
@@ -120,6 +129,7 @@ def test_a_comparison_that_does_not_fit_is_refused(damage):
         kfed.Aggregation.from_bytes(files.encode(tensors, facts))
 
 
+@one_level_at_first
 def test_the_picture_is_of_what_the_number_was_found_by(level):
     _, found = level
     choice = found.k_choice

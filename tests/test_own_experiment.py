@@ -27,6 +27,7 @@ def reproduce(*arguments):
     return CliRunner().invoke(app, ["reproduce", *map(str, arguments)], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_the_example_runs_as_an_experiment_with_everything_that_one_has(tmp_path):
     done = reproduce(EXAMPLE, "--quick", "--report", "--csv", "-o", tmp_path)
     assert done.exit_code == 0, done.output

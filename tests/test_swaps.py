@@ -43,7 +43,7 @@ def summaries_of_a_grid(n_features, seed, n_devices=40):
 
 
 @pytest.mark.parametrize("n_features", [2, 300])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_every_group_of_a_grid_is_found_in_a_plane_and_in_many_features(n_features, seed):
     places, sent = summaries_of_a_grid(n_features, seed)
     found = kfed.aggregate(sent, len(places)).cluster_centers

@@ -158,7 +158,9 @@ def test_after_a_restart_it_is_said_again_and_the_last_change_is_no_creation(run
     assert caller.get("comparison").json() == compared
 
 
-@pytest.mark.parametrize(("weakest", "certainty"), [(1.0, "reliable"), (0.87, "stands out")])
+@pytest.mark.parametrize(
+    ("weakest", "certainty"), [pytest.param(1.0, "reliable", marks=pytest.mark.slow), (0.87, "stands out")]
+)
 def test_a_number_that_stands_out_is_taken_with_auto_as_in_files(caller, sent, weakest, certainty, monkeypatch):
     def shaky(*args, **options):
         found = kfed.compare_k(*args, n_resamplings=6, **options)

@@ -41,6 +41,7 @@ def test_one_model_for_each_cluster_serves_kinds_that_one_model_cannot(two_kinds
     assert fit_global(two_kinds, linear, TRAINING).evaluate(tests).accuracy < 0.9
 
 
+@pytest.mark.slow
 def test_a_device_with_rows_of_two_clusters_trains_each_model_on_its_share(mixed):
     tests = fleet(8, seed=1, kinds_of=lambda i: [0, 1])
     personal = fit_personalized(mixed, 2, linear, TRAINING, n_local_clusters=2)
