@@ -198,7 +198,7 @@ def test_a_message_too_large_is_refused_before_it_is_read(monkeypatch, tmp_path)
 
 def test_a_newer_format_is_a_version_error():
     newer = forged(table([1, 4], name="kfed3:a"), np.ones(4).tobytes())
-    with pytest.raises(kfed.VersionError, match=r"'kfed3'.*reads 'kfed2'"):
+    with pytest.raises(kfed.VersionError, match=r"'kfed3'.*reads formats up to 'kfed2'"):
         kfed.DeviceMessage.from_bytes(newer)
 
 

@@ -28,7 +28,7 @@ def devices_of(held, rng):
 def test_devices_that_are_alike_with_too_few_local_clusters_are_told_of(rule):
     devices = devices_of([range(16)] * 12, np.random.default_rng(0))
     (warning,) = said(aggregated(devices, 4, rule=rule))
-    assert warning.endswith("let devices look for more local clusters, or send summaries, without a number of them")
+    assert warning.endswith("let devices look for more local clusters, or leave out their number, so that they send summaries")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -63,6 +63,6 @@ def test_messages_without_sums_of_squares_cannot_tell():
 @pytest.mark.parametrize("squares", [None, [4.0, 4.0, 4.0]])
 def test_clusters_that_no_center_is_left_for_are_called_empty(rule, squares):
     sent = [kfed.DeviceMessage(f"{i}", [[0.0], [1.0], [0.0]], [20, 20, 20], squares) for i in range(2)]
-    with pytest.warns(kfed.AggregationWarning, match="2 of 4 clusters are empty, since there are fewer different"):
+    with pytest.warns(kfed.AggregationWarning, match="2 of 4 clusters are empty, since there are fewer distinct"):
         notices = kfed.aggregate(sent, 4, rule=rule).notices
     assert "mixtures" not in {notice.code for notice in notices}

@@ -81,24 +81,29 @@ class _BlasLimit:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limit: Any = None
+        self._before: list[tuple[Any, int]] = []
 
     def enter(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._limit = _controller().limit(limits=1, user_api="blas")
+                limits = ((library, library.get_num_threads()) for library in _blas_libraries())
+                self._before = [(library, limit) for library, limit in limits if limit != 1]
+                for library, _ in self._before:
+                    library.set_num_threads(1)
             self._inside += 1
 
     def leave(self) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.restore_original_limits()
+                for library, limit in self._before:
+                    library.set_num_threads(limit)
 
 
 @functools.cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+def _blas_libraries() -> list[Any]:
+    """The libraries themselves: `ThreadpoolController.limit` takes twenty microseconds to come and go."""
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 _blas = _BlasLimit()
