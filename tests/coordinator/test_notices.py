@@ -64,7 +64,7 @@ CASES = {
 @pytest.mark.parametrize("code", CASES)
 def test_the_administrator_is_told_everything_that_aggregate_says(run_app, tmp_path, caplog, code):
     terms, sent, n_clusters = CASES[code]
-    expected = [notice.to_dict() for notice in kfed.aggregate(sent, n_clusters).notices]
+    expected = [notice._asdict() for notice in kfed.aggregate(sent, n_clusters).notices]
     assert code in [notice["code"] for notice in expected]
     caller = Caller(run_app(str(tmp_path / "kfed.db")))
     shown = caller.create_aggregated(sent, **terms, n_clusters=n_clusters)

@@ -132,7 +132,7 @@ class PlatformRound:
             "cluster_sizes": self.result.cluster_sizes.tolist(),
             "rule": self.result.rule,
             "k_choice": None if self.result.k_choice is None else str(self.result.k_choice),
-            "warnings": [notice.to_dict() for notice in self.notices],
+            "warnings": [notice._asdict() for notice in self.notices],
             "sites": {site: self.replies.warnings.get(site, []) for site in sorted(self.replies.messages)},
             "failed": dict(sorted(self.replies.failed.items())),
             "late": sorted(self.late),

@@ -22,7 +22,7 @@ def show_comparison(found: KComparison, result: Aggregation, plot: Path | None, 
         found.plot(plot)
     notices = [notice for notice in result.notices if notice.code not in ABOUT_CLUSTERS]
     if as_json:
-        facts = {"plot": None if plot is None else str(plot), "warnings": [notice.to_dict() for notice in notices]}
+        facts = {"plot": None if plot is None else str(plot), "warnings": [notice._asdict() for notice in notices]}
         print_json(found.to_dict() | facts)
     else:
         say(*on_terminal(ComparisonWords(found).blocks()))

@@ -54,7 +54,7 @@ def tell_labels(
 ) -> None:
     """Say how many rows are in which cluster, where their labels were written, and what a coordinator found."""
     facts = label_facts(kept, answer, labels) | {"output": str(output), **(found or {})}
-    facts["warnings"] = [notice.to_dict() for notice in notices]
+    facts["warnings"] = [notice._asdict() for notice in notices]
     print_json(facts) if as_json else say(*_label_text(facts))
 
 
@@ -74,7 +74,7 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
         "rows_in_cluster": np.bincount(rows.labels, minlength=rows.n_clusters).tolist(),
         "median_distance": float(np.nanmedian(rows.distances)) if rows.n_empty < len(rows.labels) else None,
         "n_empty_rows": rows.n_empty,
-        "warnings": [notice.to_dict() for notice in rows.notices],
+        "warnings": [notice._asdict() for notice in rows.notices],
     }
     if as_json:
         far = [None if np.isnan(distance) else distance for distance in rows.distances.tolist()]

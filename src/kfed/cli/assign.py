@@ -51,7 +51,7 @@ def _facts(late: DeviceMessage, result: Aggregation, identity: Identity, output:
         "cluster_ids": identity.cluster_ids.tolist(),
         "counts": late.counts.tolist(),
         "output": None if output is None else str(output),
-        "warnings": [notice.to_dict() for notice in notices],
+        "warnings": [notice._asdict() for notice in notices],
     }
 
 

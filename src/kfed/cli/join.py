@@ -207,7 +207,7 @@ def _say_sent(
     state = "aggregated" if isinstance(answer, Identity) else "gathering"
     if as_json:
         facts = {"device_id": kept.device_id, "state": state, "ticket": str(ticket), "local_file": str(local)}
-        print_json(facts | {"warnings": [notice.to_dict() for notice in notices]})
+        print_json(facts | {"warnings": [notice._asdict() for notice in notices]})
         return
     later = f"kfed label {quote(str(local))} --clusters {quote(str(ticket))} -o labels.csv"
     words = "there are clusters already" if isinstance(answer, Identity) else answer.in_words

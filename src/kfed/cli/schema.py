@@ -57,7 +57,7 @@ def summarize(
     summary = TableSummary.of(table, min_cluster_size)
     summary.save(path, overwrite=force)
     facts: dict[str, Any] = {"summary": str(path), "columns": [one.column.facts() for one in summary.columns]}
-    facts["warnings"] = [notice.to_dict() for notice in table.notices]
+    facts["warnings"] = [notice._asdict() for notice in table.notices]
     n_told = sum(one.count > 0 for one in summary.columns)
     text = f"{plural(len(summary.columns), 'column')}: {_told(n_told, len(summary.columns), POOLED * min_cluster_size)}"
     print_json(facts) if as_json else say(text, f"  [green]send[/]  {escape(str(path))}", *_notes(table.notices))
@@ -88,7 +88,7 @@ def agree_on_schema(
     schema, notices = agree(summaries), [*units_that_differ(summaries), *levels_that_differ(summaries)]
     write_schema(output, schema, overwrite=force)
     facts: dict[str, Any] = {"schema": str(output), "fingerprint": schema.fingerprint, "n_features": schema.n_features}
-    facts["warnings"] = [notice.to_dict() for notice in notices]
+    facts["warnings"] = [notice._asdict() for notice in notices]
     text = f"{plural(len(schema.columns or ()), 'column')} of {plural(len(files), 'site')}, on one scale"
     wrote = f"  wrote  {escape(str(output))}  (for `kfed device --schema`)"
     print_json(facts) if as_json else say(text, wrote, *_notes(notices))

@@ -229,7 +229,7 @@ def _aggregate_facts(result: Aggregation, inbox: Inbox) -> dict[str, Any]:
         "min_devices": result.settings.min_devices,
         "k_choice": None if result.k_choice is None else str(result.k_choice),
         "k_certainty": None if result.k_choice is None else result.k_choice.certainty,
-        "warnings": [notice.to_dict() for notice in result.notices],
+        "warnings": [notice._asdict() for notice in result.notices],
         "cluster_sizes": result.cluster_sizes.tolist(),
         "centers_in_cluster": np.bincount(result.center_labels, minlength=result.n_clusters).tolist(),
         "devices_in_cluster": result.devices_in_cluster.tolist(),

@@ -163,7 +163,7 @@ def label(
         tell_labels(kept, answer, labels, output, notices, as_json=as_json)
     elif as_json:
         each = {"rows": list(kept.row_names), "labels": labels.tolist()}
-        print_json(label_facts(kept, answer, labels) | each | {"warnings": [notice.to_dict() for notice in notices]})
+        print_json(label_facts(kept, answer, labels) | each | {"warnings": [notice._asdict() for notice in notices]})
     else:
         typer.echo(kept.labels_csv(labels), nl=False)
 
@@ -199,7 +199,7 @@ def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
         "scatter_bytes": 0 if clustering.scatter is None else clustering.scatter.nbytes,
         "n_rows_left_out": int(np.count_nonzero(clustering.withheld[clustering.labels])),
-        "warnings": [notice.to_dict() for notice in kept.notices],
+        "warnings": [notice._asdict() for notice in kept.notices],
     }
 
 

@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Notice(NamedTuple):
+class _Words(NamedTuple):
+    code: str
+    text: str
+
+
+class Notice(_Words):
     """What to look at, in words, and a code that stays the same however the words change.
 
     The words are for whoever aggregates, or for the site itself, and may name devices. A device is told what is about
@@ -25,15 +30,19 @@ class Notice(NamedTuple):
     --------
     >>> notice = Notice.about_all("rows left out", "9 rows were not used; by device: 'a', 'b'", told="9 rows ...")
     >>> notice.for_device("a")
-    Notice(code='rows left out', text='9 rows ...', told_to=(), told='')
+    Notice(code='rows left out', text='9 rows ...')
     >>> Notice.about(["b"], "no center", "'b' sent no center").for_device("a") is None
     True
     """
 
-    code: str
-    text: str
-    told_to: tuple[str, ...] | None = ()
-    told: str = ""
+    told_to: tuple[str, ...] | None
+    told: str
+
+    def __new__(cls, code: str, text: str, told_to: Iterable[str] | None = (), told: str = "") -> Notice:
+        """Make a notice; code and text alone are the tuple, and what is compared."""
+        own = super().__new__(cls, code, text)
+        own.told_to, own.told = None if told_to is None else tuple(told_to), told
+        return own
 
     @classmethod
     def about_all(cls, code: str, text: str, told: str = "") -> Notice:
@@ -43,14 +52,10 @@ class Notice(NamedTuple):
     @classmethod
     def about(cls, device_ids: Iterable[str], code: str, text: str, told: str = "") -> Notice:
         """A notice that these devices may be told; in the words of `told`, if `text` names other devices, too."""
-        return cls(code, text, tuple(device_ids), told)
+        return cls(code, text, device_ids, told)
 
     def for_device(self, device_id: str) -> Notice | None:
         """What a device is told; None if nothing."""
         if self.told_to is not None and device_id not in self.told_to:
             return None
         return Notice(self.code, self.told or self.text)
-
-    def to_dict(self) -> dict[str, str]:
-        """Code and text, for JSON."""
-        return {"code": self.code, "text": self.text}

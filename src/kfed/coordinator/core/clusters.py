@@ -149,7 +149,7 @@ class Clusters(KfedFile):
             "made_at": self.made_at,
             "last_sequence": self.members.last_sequence,
         }
-        facts |= {"notices": list(map(list, self.notices))} if self.notices else {}
+        facts |= {"notices": [[*own, own.told_to, own.told] for own in self.notices]} if self.notices else {}
         facts |= ({} if self.rounds == 1 else {"rounds": self.rounds}) | ({"rule": self.rule} if self.rule else {})
         of_choice, chosen = self.how_many.parts()
         scale, schema = columns_to_parts(self.columns, self.scale)

@@ -166,7 +166,7 @@ def _aggregated(
     request: Request, shown: ShownClusters, answer: Identity, notices: Sequence[Notice], status: int
 ) -> Response:
     """Which of the clusters the centers of a device are in, and what to look at."""
-    clusters, said = shown.clusters, [notice.to_dict() for notice in notices[:MAX_NOTICES]]
+    clusters, said = shown.clusters, [notice._asdict() for notice in notices[:MAX_NOTICES]]
     found = {"n_clusters": clusters.n_clusters, "answered_by": clusters.rule or None, "found": clusters.how_many.found}
     if BYTES in request.headers.get("accept", ""):
         headers = {"Kfed-Clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}

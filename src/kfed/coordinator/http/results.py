@@ -181,7 +181,7 @@ def _as_json(aggregation: Aggregation, name: str, names: dict[int, str]) -> byte
         "names": names,
         "n_clusters": aggregation.n_clusters,
         "cluster_sizes": aggregation.cluster_sizes.tolist(),
-        "notices": [notice.to_dict() for notice in aggregation.notices],
+        "notices": [notice._asdict() for notice in aggregation.notices],
         "rounds": aggregation.settings.rounds,
     }
     return json.dumps(facts).encode()
