@@ -4,11 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Three workers on two cores, as some tests wait for processes; one thread of BLAS and PyTorch in each, as more wait for
+# Two workers for each core, as some tests wait for processes; one thread of BLAS and PyTorch in each, as more wait for
 # each other; byte code is kept even where the environment says not to, as the tests start dozens of programs.
 # Files of the fast tests are in memory if it has a gigabyte for them, as hundreds of databases would wait for a disk.
 IN_MEMORY := $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'END { if ($$4 > 1000000) print "/dev/shm" }')
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 # Slow tests that run code which no other test does: whole experiments, trainings, a Dask cluster that is lost.

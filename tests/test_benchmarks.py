@@ -36,6 +36,7 @@ def test_growth_is_the_power_of_the_size_over_the_last_decade_that_was_measured(
     assert np.isnan(scaling.Curve("kfed", axis, [5.0]).growth)
 
 
+@pytest.mark.slow
 def test_a_contestant_that_takes_too_long_is_not_asked_again_and_the_picture_shows_the_rest(tmp_path, monkeypatch):
     sizes = [50, 100, 500]
     axis = scaling.Axis("n", "points", sizes, lambda n: scaling.Shape(n_points=n, n_features=2, n_clusters=2))

@@ -297,6 +297,7 @@ def devices_of_groups_of_clusters():
     return np.split(places[classes] + rng.normal(size=(len(classes), 2)), 10)
 
 
+@pytest.mark.slow
 def test_a_few_groups_of_many_clusters_are_not_taken_for_the_clusters(few_compared):
     found = kfed.aggregate(sent_by(devices_of_groups_of_clusters(), None))
     assert (found.n_clusters, found.k_choice.is_reliable) == (16, True)

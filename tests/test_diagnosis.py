@@ -257,6 +257,7 @@ def page(clusters, tmp_path_factory):
     return path.read_text()
 
 
+@pytest.mark.slow
 def test_pictures_fit_on_phones_and_have_a_margin_on_dark_pages(page):
     assert "min-width: 30rem" not in page
     assert "figure img { padding: .6rem; }" in page

@@ -39,6 +39,19 @@ def _execute(address, *statements):
     engine.dispose()
 
 
+ON_POSTGRESQL = {"test_owners", "test_lost_answers", "test_order_of_events"}
+"""What is about the store itself is tested on PostgreSQL, too, each time; the rest, by the slow tests."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Call tests on PostgreSQL slow, but for those of the store."""
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if params.get("store_address") == "postgresql" and item.path.stem not in ON_POSTGRESQL:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_address(request, tmp_path):
     if request.param == "sqlite":

@@ -95,6 +95,7 @@ def test_a_number_that_was_given_is_among_those_compared(caller):
     assert 14 in caller.get("comparison").json()["n_clusters"]
 
 
+@pytest.mark.slow
 def test_a_number_that_was_asked_for_is_shown_as_chosen_with_what_was_found_before(run_app, copied, sent, expected):
     """It is said again after a restart and after a device left, and no longer once the best number is taken."""
     caller = Caller(run_app(copied))

@@ -557,6 +557,7 @@ def join_cloud(url, site, *more):
     return ["join", url, "--federation", "sites", "--token-file", "sites.token", "--data", f"{site}.csv", *more]
 
 
+@pytest.mark.slow
 def test_sites_of_one_cloud_get_clusters_without_a_number_and_hear_that_none_stands_out(
     run_server, folder, few_compared
 ):

@@ -131,6 +131,7 @@ def test_every_landmark_chart_and_table_has_a_name_for_a_screen_reader(of_three,
     assert devices.get_by_role("columnheader").all_inner_texts() == ["Device", "Arrived", "Centers", "Bytes"]
 
 
+@pytest.mark.slow
 def test_on_a_phone_the_comparison_begins_with_what_decides_and_costs_have_all_their_digits(of_three, open_page):
     page = open_page(of_three.http.base_url, viewport={"width": 375, "height": 800})
     table = page.get_by_role("region", name="Comparison")
@@ -147,6 +148,7 @@ def test_on_a_phone_the_comparison_begins_with_what_decides_and_costs_have_all_t
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "least"), [(375, 200), (1200, 200)])
 def test_the_picture_of_numbers_has_the_range_of_stability_and_is_large_enough(of_three, open_page, width, least):
     page = open_page(of_three.http.base_url, viewport={"width": width, "height": 800})
@@ -265,6 +267,7 @@ def test_the_api_is_described_for_people(of_three, open_page):
     assert page.locator("#api section").count() == page.locator("#index li").count() == n_calls
 
 
+@pytest.mark.slow
 def test_after_aggregating_nobody_is_called_missing_and_the_page_says_what_answered(socket_caller, open_page):
     rng = np.random.default_rng(0)
     rows = [np.concatenate([mean + rng.normal(size=(40, 2)) for mean in MEANS]) for _ in range(4)]

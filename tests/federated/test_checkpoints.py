@@ -49,6 +49,7 @@ def test_a_stopped_run_goes_on_to_the_same_parameters(two_kinds, tmp_path):
     assert resumed.communication == whole.communication
 
 
+@pytest.mark.slow
 def test_ifca_with_several_starts_goes_on_to_the_same_parameters(two_kinds, tmp_path):
     path = tmp_path / "run.kfed"
     training = replace(SETTINGS, rounds=6)

@@ -133,6 +133,7 @@ def test_table_2_in_other_settings_says_what_the_true_rotations_would_give(tmp_p
     assert headline.startswith("k-FED is behind IFCA in 1 of 2 settings at k' = 2, all pairs: -0.50 with the CNN that")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", [table2.EXPERIMENT, client_selection.EXPERIMENT], ids=lambda e: e.name)
 def test_pictures_are_drawn(experiment, tmp_path, full_dpi):
     level = dict.fromkeys(client_selection.METHODS, 70.0)
@@ -144,6 +145,7 @@ def test_pictures_are_drawn(experiment, tmp_path, full_dpi):
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_without_pytorch_they_are_skipped_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr("kfed.experiments.runner.find_spec", lambda name: None)
     monkeypatch.setattr("kfed.experiments.runner._missing", lambda names, progress: {})
