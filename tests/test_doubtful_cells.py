@@ -61,7 +61,7 @@ def test_dates_that_are_read_as_numbers_are_said():
 def test_a_file_of_words_without_a_line_of_names_is_noticed(write):
     rows = "".join(f"{'AB'[i % 2]},{'red' if i % 3 else 'blue'},{'yes' if i % 5 else 'no'}\n" for i in range(60))
     (notice,) = (one for one in read_columns(write(rows)).notices if one.code == "no header?")
-    assert "the names of 3 columns are found among their own cells" in notice.text
+    assert "3 columns have their own name among their cells" in notice.text
     assert "use --no-header" in notice.text
     for header in (True, False):
         assert "no header?" not in codes(read_columns(write(rows), header=header))

@@ -161,7 +161,7 @@ def test_a_table_sends_its_scatter_with_moments(tmp_path, monkeypatch):
     (tmp_path / "holes.csv").write_text("a,b\n" + "1,2\n3,\n5,6\n7,8\n" * 5)
     refused = CliRunner().invoke(app, ["device", "holes.csv", "-k", "1", "--moments"])
     assert refused.exit_code == 1
-    assert "moments need tables without missing cells" in refused.stderr
+    assert "--moments needs a table without missing cells" in refused.stderr
     dropped = CliRunner().invoke(app, ["device", "holes.csv", "-k", "1", "--moments", "--missing", "drop"])
     assert "remove rows with missing cells from the table" in dropped.stderr
 

@@ -19,7 +19,7 @@ from kfed.site.kinds.kinds import PLAINLY, constant_notice
 from kfed.site.table import Table
 from kfed.wire import FeatureSchema, Notice, features_by_column
 
-_STILL = "The rows can still be labelled if the centers of the clusters of others are shown"
+_STILL = "The rows can still be labelled, if centers of the clusters of other sites are shown"
 
 
 def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
@@ -52,8 +52,8 @@ def _no_header(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
     if len(found) > 1:
         yield Notice(
             "no header?",
-            f"the names of {plural(len(found), 'column')} are found among their own cells: if the file has no "
-            "line of names, its first row is taken for names, which are sent; use --no-header",
+            f"{plural(len(found), 'column')} have their own name among their cells, so the first line may be a row, "
+            "and names of columns are sent; if the file has no line of names, use --no-header",
         )
 
 
@@ -114,8 +114,8 @@ def _about_numbers(reader: TableReader, cells: Cells, numbers: Array, *, is_name
     if cells.kind == "number" and not is_named and are_compact_dates(numbers):
         yield Notice(
             "dates as numbers",
-            f"column {cells.name!r} is taken as numbers, but they look like dates such as 20260131, between which "
-            f"distances are wrong; use --kinds {cells.name}=date",
+            f"column {cells.name!r} is read as numbers that look like dates (20260131), so that distances between them "
+            f"are wrong; use --kinds {cells.name}=date",
         )
 
 

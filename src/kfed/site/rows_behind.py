@@ -20,8 +20,8 @@ def with_table_moments(clustering: LocalClustering, table: Table) -> LocalCluste
         return with_moments(clustering, table, table.weights)
     if np.isnan(table.values).any():
         raise InvalidInputError(
-            "moments need tables without missing cells: they are of all rows, also of those that --missing drop labels "
-            "without counting them; remove rows with missing cells from the table, or leave --moments out"
+            "--moments needs a table without missing cells, also with --missing drop; fill the cells, remove those "
+            "rows, or leave --moments out"
         )
     is_agreed = table.schema.scaling == "agreed"
     values = own_scale(table.values, table.schema).apply(table.values) if is_agreed else table.values

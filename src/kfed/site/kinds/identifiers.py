@@ -76,7 +76,7 @@ def about_numbers(cells: Cells) -> Iterator[Notice]:
     if not cells.is_missing.any() and ((steps > 0).all() or (steps < 0).all()):
         yield Notice(
             "row number",
-            f"column {cells.name!r} looks like a row number, as it grows or falls from row to row; {leave}",
+            f"column {cells.name!r} looks like a row number, as its values only grow, or only fall; {leave}",
         )
     elif _have_one_length(known) and len(np.unique(known)) == len(known):
         yield Notice(
@@ -89,8 +89,8 @@ def about_numbers(cells: Cells) -> Iterator[Notice]:
 def _of_people(cells: Cells, looks: str, keep: str) -> Notice:
     return Notice(
         "identifier",
-        f"column {cells.name!r} {looks} of people with several rows and is left out; name it with --id-column, so that "
-        f"people are counted instead of rows. If it is none, {keep}",
+        f"column {cells.name!r} {looks} of people with several rows and is left out; name it with --id-column, to "
+        f"count people instead of rows. If it is none, {keep}",
     )
 
 
