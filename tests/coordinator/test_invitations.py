@@ -58,7 +58,7 @@ def test_an_invitation_is_for_its_device_and_its_federation_alone(caller):
     token = invite(caller, "north")
     assert put(caller, message("south"), token).status_code == 403
     assert put(caller, message("north"), token, name="other").status_code == 403
-    assert put(caller, message("north"), token[:-1] + "x").status_code == 403
+    assert put(caller, message("north"), token[:-1] + ("y" if token[-1] == "x" else "x")).status_code == 403
 
 
 def test_a_wrong_token_makes_the_same_reads_whether_or_not_a_federation_exists(caller, monkeypatch):
