@@ -39,18 +39,27 @@ def test_eleven_places_for_changes_are_named():
 
 
 def walked(monkeypatch, folder, number):
-    """The files of kfed in which a function is called, from a table to the labels of its rows."""
+    """The files of kfed in which a function is called, from tables to labels of rows; one table has empty cells."""
     monkeypatch.chdir(folder)
-    rows = "".join(f"{i % 2 * 50 + i % 7},{i % 5},{'ab'[i % 2]}\n" for i in range(60))
-    (folder / "site7.csv").write_text(f"age,dose,group\n{rows}")
+    rows = [f"{i % 2 * 50 + i % 7},{i % 5},{'ab'[i % 2]}\n" for i in range(60)]
+    (folder / "site7.csv").write_text(f"age,dose,group\n{''.join(rows)}")
+    turned = "".join(_turned(row, is_without_dose=not i % 9) for i, row in enumerate(rows))
+    (folder / "site8.csv").write_text(f"group,age,dose\n{turned}")
     with followed() as found:
         for command in (
             f"device site7.csv {number}",
-            f"aggregate site7.kfed {number}",
+            f"device site8.csv {number}",
+            f"aggregate site7.kfed site8.kfed {number}",
             "label site7.local --clusters clusters.kfed",
+            "label site8.local --clusters clusters.kfed",
         ):
             app(command.split(), standalone_mode=False)
     return found
+
+
+def _turned(row, is_without_dose):
+    age, dose, group = row.strip().split(",")
+    return f"{group},{age},{'' if is_without_dose else dose}\n"
 
 
 @pytest.mark.parametrize(("number", "way"), [("-k 2", ROW), ("", ROW | MORE | HELPERS)])
@@ -59,7 +68,7 @@ def test_a_row_takes_the_way_that_the_page_describes_and_no_other_and_without_a_
 ):
     found = walked(monkeypatch, tmp_path, number)
     assert way - found == set()
-    rooms = ("site/", "device/", "server/", "wire/", "coordinator/", "cli/", "_base/")
+    rooms = ("site/", "device/", "server/", "wire/", "theory/", "coordinator/", "cli/", "_base/")
     assert {name for name in found if name.startswith(rooms) and name not in way | HELPERS} == set()
 
 

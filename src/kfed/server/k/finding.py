@@ -1,6 +1,6 @@
 """How many clusters, where nobody said: the number that the centers show, or the best of those that are compared.
 
-Farthest-first distances tell k where clusters are separated as the paper asks (`auto_k`). Elsewhere, and for fine
+Farthest-first distances tell k where clusters are separated as the paper asks (`auto`). Elsewhere, and for fine
 summaries, whose centers lie apart within one cluster, values of k are compared (`comparing`): the one that stands out
 is taken, and if none does, the one that comes nearest to it. There is always an answer, and it says how sure it is: a
 few groups of many clusters stand out, too, so that the distances and the cost must name the same number.

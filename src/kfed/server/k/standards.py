@@ -19,8 +19,8 @@ ABOVE_ONE_CLOUD = 0.09
 sets that it was measured on 0.11 and more at their number of clusters."""
 
 SURE = 0.9
-"""The same as `STABLE`, from which on a number that stands out is called reliable. On six public sets of known numbers
-those of 0.8 to 0.9 were off by one now and then."""
+"""Least stability, measured as for `STABLE`, of a number that stands out and is called reliable. On six public sets
+whose number of clusters is known, numbers with a stability of 0.8 to 0.9 were off by one now and then."""
 
 MOST_HELD = 0.9
 """If one device has a larger share of the rows, what happens without others tells nothing."""

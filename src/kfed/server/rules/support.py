@@ -22,10 +22,10 @@ MANY_DEVICES = 30
 """From this many devices on, the robust and the pooled rule ask for two devices behind each cluster."""
 
 MOST_TIMES = 10.0
-"""No device weighs more than this many times the median device ..."""
+"""No device weighs more than this many times the median device."""
 
 MOST_SHARE = 0.25
-"""... or more than this share of the weight of all, where there are enough devices for that."""
+"""Nor does any have more than this share of the weight of all, where there are enough devices for that."""
 
 FAR_OUT = 100.0
 """Centers this many times as far out as those of most devices would blur all distances, which round by the largest."""

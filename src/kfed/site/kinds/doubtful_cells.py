@@ -14,16 +14,16 @@ FEWEST_CELLS = 20
 """Fewer cells do not tell what is usual in a column."""
 
 FAR = 50
-"""A mistake lies farther from the middle than so many times the range of the middle half of the cells, ..."""
+"""A cell that may be a mistake lies farther from the middle than so many times the range of the middle half of cells."""
 
 FAR_IN_LOGARITHMS = 5
-"""... than so many times that of their logarithms, where none is negative: a lognormal column has no such cell, ..."""
+"""Where no cell is negative, the same must hold of logarithms, with this factor: lognormal columns have no such cell."""
 
 ALONE = 10
-"""... than so many times the farthest of the others, ..."""
+"""It also lies farther than so many times the farthest of the other cells."""
 
 FEW = 0.01
-"""... and such cells are at most this share."""
+"""At most this share of a column are such cells; more of them are no mistakes."""
 
 FEWEST_VALUES = 10
 """Different values that a column must have for a cell to be far from them."""
