@@ -14,10 +14,10 @@ FEWEST_CELLS = 20
 """Fewer cells do not tell what is usual in a column."""
 
 FAR = 50
-"""A cell that may be a mistake lies farther from the middle than so many times the range of the middle half of cells."""
+"""A cell that may be a mistake lies farther from the middle than so many times the range of their middle half."""
 
 FAR_IN_LOGARITHMS = 5
-"""Where no cell is negative, the same must hold of logarithms, with this factor: lognormal columns have no such cell."""
+"""Where no cell is negative, the same must hold of logarithms, with this factor: lognormal columns have none such."""
 
 ALONE = 10
 """It also lies farther than so many times the farthest of the other cells."""
