@@ -1,5 +1,7 @@
 """Names and numbers of rows, and of people: columns that tell rows apart and must not be clustered."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -163,3 +165,71 @@ def test_an_identifier_of_people_with_several_rows_is_left_out_and_the_option_is
 def test_a_group_with_the_name_of_an_identifier_is_kept():
     table = read_columns(VISITS.assign(hospital_id=np.arange(120) % 4, visit_no=np.arange(120) % 25))
     assert table.names == ("age", "dose", "hospital_id", "visit_no")
+
+
+# Tables whose numbers are taken as they are -----------------------------------------------------------------------
+
+MRN = np.arange(40) * 7919 % 99_991
+
+
+def wide(n_columns=300, **more):
+    rows = np.random.default_rng(1).normal(size=(40, n_columns)).round(3)
+    return pd.DataFrame({**more, **{f"c{i}": rows[:, i] for i in range(n_columns)}})
+
+
+@pytest.mark.parametrize(("n_columns", "how"), [(300, {}), (3, {"as_is": True})])
+def test_columns_that_identify_are_left_out_of_a_table_taken_as_it_is_unless_they_are_named(tmp_path, n_columns, how):
+    path, names = tmp_path / "site.csv", [f"n{i}" for i in range(40)]
+    wide(n_columns, mrn=MRN, surname=names, count=np.arange(40)[::-1]).to_csv(path, index=False)
+    with pytest.warns(kfed.TableWarning, match="'mrn' looks like an identifier"):
+        kept = cluster_file(path, 1, "north", **how)
+    assert not {"mrn", "surname", "count"} & set(kept.to_message().feature_names)
+    assert codes(kept).count("identifier") == 3
+    named = cluster_file(path, None, "north", columns=["mrn", "c0", "c1"], as_is=True, warn=False)
+    assert named.to_message().feature_names == ("mrn", "c0", "c1")
+    assert "identifier" not in codes(named)
+
+
+def test_numbers_that_may_identify_and_columns_of_one_value_are_said_of_a_table_taken_as_it_is(tmp_path):
+    path, code = tmp_path / "site.csv", np.random.default_rng(2).choice(90_000, 40, replace=False) * 1000 + 10_000_000
+    wide(2, code=code, unit=5, who=np.arange(40) // 2).to_csv(path, index=False)
+    with pytest.warns(kfed.TableWarning):
+        kept = cluster_file(path, 1, "north", as_is=True, id_column="who")
+    assert {"possible identifier", "constant", "repeated id"} <= set(codes(kept))
+    wide(2, unit=5, year=2026).to_csv(path, index=False)
+    with pytest.warns(kfed.TableWarning, match="columns 'unit' and 'year' are each the same in every row"):
+        cluster_file(path, 1, "north", as_is=True)
+
+
+def test_an_identifier_that_a_scale_names_or_a_table_without_names_holds_is_kept_and_said(tmp_path):
+    path, agreed = tmp_path / "site.csv", tmp_path / "scale.json"
+    wide(2, mrn=MRN).to_csv(path, index=False)
+    as_it_is = {"shift": 0, "scale": 1}
+    agreed.write_text(json.dumps({"mrn": as_it_is, "c0": as_it_is, "c1": as_it_is}))
+    with pytest.warns(kfed.TableWarning, match="looks like an identifier, and is kept, since the scale file names it"):
+        assert cluster_file(path, 1, "north", scale=agreed).to_message().feature_names == ("mrn", "c0", "c1")
+    agreed.write_text(json.dumps({"c0": as_it_is, "c1": as_it_is}))
+    with pytest.warns(kfed.TableWarning, match="left out"):
+        assert cluster_file(path, 1, "north", scale=agreed).to_message().feature_names == ("c0", "c1")
+    wide(2, mrn=np.arange(40)).to_csv(path, index=False, header=False)
+    with pytest.warns(kfed.TableWarning, match="is kept, since a table without names"):
+        kept = cluster_file(path, 1, "north", header=False, as_is=True)
+    assert kept.clustering.n_features == 3
+    assert kept.read_rows(path).values.shape == (40, 3)
+
+
+def test_a_table_taken_as_it_is_needs_a_column_that_identifies_nobody(tmp_path):
+    path = tmp_path / "site.csv"
+    wide(0, mrn=MRN).to_csv(path, index=False)
+    with pytest.raises(kfed.InvalidInputError, match=r"identifier\. If it is none, name it with --columns"):
+        cluster_file(path, 1, "north", as_is=True)
+
+
+def test_a_private_message_has_the_columns_that_look_like_identifiers_and_says_so(tmp_path):
+    path = tmp_path / "site.csv"
+    rows = np.random.default_rng(1).normal(size=(400, 2))
+    pd.DataFrame({"mrn": np.arange(400), "c0": rows[:, 0], "c1": rows[:, 1]}).to_csv(path, index=False)
+    privacy = kfed.Privacy(epsilon=1.0, radius=1e5)
+    with pytest.warns(kfed.TableWarning, match="must not depend on the rows"):
+        kept = cluster_file(path, 1, "north", as_is=True, privacy=privacy)
+    assert kept.to_message().feature_names == ("mrn", "c0", "c1")

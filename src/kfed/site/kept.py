@@ -75,6 +75,7 @@ def cluster_file(
         with by_column_advised(wide):
             if kinds:
                 raise InvalidInputError("--kinds cannot be used where numbers are taken as they are (--as-is, --scale)")
+            reading["identifiers"] = "leave out" if options.get("privacy") is None else "say"
             table = read_table(path, scale=scale, dtype=dtype, **reading)
     elif dtype is not None:
         raise InvalidInputError("--float32 is for numbers that are taken as they are; add --as-is or --scale")

@@ -16,6 +16,7 @@ from kfed.site.kinds.cells import Cells
 from kfed.site.kinds.doubtful_cells import are_compact_dates, far_rows, n_nines, n_stand_ins
 from kfed.site.kinds.flags import are_flags_in_words
 from kfed.site.kinds.kinds import PLAINLY, constant_notice
+from kfed.site.owners import about_ids
 from kfed.site.table import Table
 from kfed.wire import FeatureSchema, Notice, features_by_column
 
@@ -156,7 +157,7 @@ def about_clustering(
     table: Table, clustering: LocalClustering, n_local_clusters: int | Literal["auto"] | None, min_cluster_size: int
 ) -> Iterator[Notice]:
     """Constant and dominant columns, rows that do not count, too many clusters or steps, rows not sent."""
-    yield from _constant(table)
+    yield from _constant(table) if table.schema is not None else _of_plain_numbers(table)
     yield from _not_counted(table, clustering)
     yield from _too_many(n_local_clusters, len(table), min_cluster_size)
     yield from _mute(table, clustering, n_local_clusters, min_cluster_size)
@@ -181,6 +182,25 @@ def _constant(table: Table) -> Iterator[Notice]:
         known = cells[~np.isnan(cells).any(axis=1)]
         if cells.shape[1] and len(known) and bool((known == known[0]).all()):
             yield constant_notice(column.name, is_filled=len(known) == len(cells))
+
+def _of_plain_numbers(table: Table) -> Iterator[Notice]:
+    """Columns of one value, and ids of several rows, where numbers are taken as they are."""
+    parts = (table.values[:100], table.values)  # the first rows tell it of most columns
+    constant = [
+        name
+        for position, name in enumerate(table.columns or ())
+        if all(bool((part[:, position] == part[0, position]).all()) for part in parts)
+    ]
+    if len(constant) == 1:
+        yield constant_notice(constant[0], is_filled=True)
+    elif constant:
+        yield Notice(
+            "constant",
+            f"columns {quoted(constant, 3)} are each the same in every row here and add nothing to distances between "
+            "rows of this site",
+        )
+    yield from about_ids(table.row_ids or ())
+
 
 
 def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:

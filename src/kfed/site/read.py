@@ -6,10 +6,10 @@ Columns are chosen by name, or by position ("0", "1", ...) in a file without nam
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,10 @@ from kfed.site.kinds.kinds import agreed_columns, describe, encode_columns
 from kfed.site.kinds.sound_cells import WHAT, check_numbers, check_sound, check_weights
 from kfed.site.notices import about_cells, about_levels, about_missing, about_reading, about_zeros
 from kfed.site.owners import about_ids
+from kfed.site.plain_columns import without_identifiers
 from kfed.site.scale import read_scale
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table, check_finite
-from kfed.wire import FeatureSchema
+from kfed.wire import FeatureSchema, Notice
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -52,6 +53,7 @@ def read_table(
     header: bool | None = None,
     sheet: str | None = None,
     dtype: npt.DTypeLike | None = None,
+    identifiers: Literal["keep", "say", "leave out"] = "keep",
 ) -> Table:
     """Read a table of numbers.
 
@@ -75,6 +77,9 @@ def read_table(
         The sheet of an Excel file; by default the first with several columns.
     dtype : {float32, float64}, optional
         By default what the file holds, and float64 for CSV.
+    identifiers : {"keep", "say", "leave out"}
+        What to do with columns that tell rows or people apart, and that neither `columns` nor `scale` names. In a table
+        without names, they are kept.
 
     Returns
     -------
@@ -84,6 +89,10 @@ def read_table(
     choice = ColumnChoice.of(reader.names, columns, id_column, weight_column, table_name(path), exclude)
     cells = reader.cells(choice.used, as_text=choice.ids)
     _check_rows(cells, table_name(path))
+    agreed = None if scale is None else read_scale(scale)
+    said: list[Notice] = []
+    if identifiers != "keep" and columns is None and not isinstance(reader, NpyReader):
+        choice, said = without_identifiers(choice, cells, *_known_columns(choice, reader, identifiers, agreed))
     with reader.separators_named():
         choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
     check_numbers(reader, [cells[name] for name in choice.numeric], table_name(path))
@@ -91,11 +100,10 @@ def read_table(
     values = np.column_stack([_numbers(cells[name]) for name in choice.features])
     values = np.ascontiguousarray(values, _dtype_to_keep(values) if dtype is None else dtype)
     check_finite(values, choice.features, table_name(path))
-    notices = (*about_reading(reader, [cells[name] for name in choice.features]), *choice.notices())
+    notices = (*about_reading(reader, [cells[name] for name in choice.features]), *choice.notices(), *said)
     table = _with_rows(Table(values, choice.features, reader.has_header, notices=notices), cells, choice)
-    if scale is None:
+    if scale is None or agreed is None:
         return table
-    agreed = read_scale(scale)
     with about(scale):
         return table.scaled(agreed)
 
@@ -224,6 +232,19 @@ def _check_rows(cells: Mapping[str, Cells], where: str) -> None:
         raise InvalidInputError(
             f"{where}: a table must have at least one row; this one has none, so there is nothing to send or to label"
         )
+
+
+def _known_columns(
+    choice: ColumnChoice, reader: TableReader, identifiers: str, scale: Mapping[str, object] | None
+) -> tuple[Collection[str], str]:
+    """Columns of plain numbers that are kept even if they look like identifiers, and why."""
+    if scale is not None:
+        return scale, "the scale file names it"
+    if identifiers == "say":
+        return choice.features, "which columns a private message has must not depend on the rows"
+    if not reader.has_header:
+        return choice.features, "a table without names of columns is sent whole: use --exclude at every site"
+    return (), ""
 
 
 def _known_kinds(

@@ -41,7 +41,7 @@ CODE = 10_000
 """Whole numbers from here on, all of the same length, may be codes."""
 
 
-def about_identifier(cells: Cells, *, has_ids: bool) -> Notice | None:
+def about_identifier(cells: Cells, *, has_ids: bool, keep: str = "") -> Notice | None:
     """Why a column is left out, if it identifies rows or people.
 
     Parameters
@@ -49,11 +49,13 @@ def about_identifier(cells: Cells, *, has_ids: bool) -> Notice | None:
     cells : Cells
     has_ids : bool
         Whether it is known whose the rows are: then a level that several ids have is not one person's name.
+    keep : str
+        What keeps the column; by default naming its kind.
     """
     name, n_known = cells.name, int((~cells.is_missing).sum())
     if not n_known or cells.kind not in ("number", "text") or cells.are_times:
         return None
-    keep = f"--kinds {name}={'number' if cells.kind == 'number' else 'category'} keeps it"
+    keep = keep or f"--kinds {name}={'number' if cells.kind == 'number' else 'category'} keeps it"
     is_small = n_known < (1 if names_rows(name) and not may_count(name) else FEWEST_ROWS)
     if not is_small and _tells_rows_apart(cells, n_known):
         keep = f"; {keep}" if cells.kind == "number" else ""
