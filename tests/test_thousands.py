@@ -115,3 +115,25 @@ def test_a_column_of_quoted_commas_is_said_to_hold_thousands_or_decimals(write):
     assert "a comma that separates thousands or decimals (first in line 2)" in notices["numbers as text"]
     with pytest.raises(kfed.InvalidInputError, match="thousands or decimals in line 2"):
         read_columns(path, kinds={"cost": "number"})
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        ("", ["5,13", "4,9", "-0,25"]),
+        ("", ["5,131", "4,905"]),
+        ("300", ["1,438", "2,001"]),
+        ("300", ["150,25", "1,438"]),
+        ("", ["5.131", "4.905"]),
+        ("300", ["1.438", "669"]),
+        ("1234", ["1.438", "0.5"]),
+        ("<5", ["1.234.567", "12"]),
+    ],
+)
+def test_cells_are_read_alike_and_notices_are_the_same_wherever_in_the_file_they_are(write, early, late):
+    costs = [early] * 9_000 + late
+    ages = [20 + i * i % 71 for i in range(len(costs))]
+    far, near = read(table_of(write, costs, ages=ages)), read(table_of(write, costs[::-1], ages=ages))
+    np.testing.assert_array_equal(far[0], near[0][::-1])
+    assert far[1] == near[1]
+    assert not np.isnan(far[0][-1])

@@ -91,9 +91,9 @@ def read_table(
     _check_rows(cells, table_name(path))
     agreed = None if scale is None else read_scale(scale)
     said: list[Notice] = []
-    if identifiers != "keep" and columns is None and not isinstance(reader, NpyReader):
-        choice, said = without_identifiers(choice, cells, *_known_columns(choice, reader, identifiers, agreed))
     with reader.separators_named():
+        if identifiers != "keep" and columns is None and not isinstance(reader, NpyReader):
+            choice, said = without_identifiers(choice, cells, *_known_columns(choice, reader, identifiers, agreed))
         choice.refuse_text([name for name in choice.numeric if cells[name].kind not in ("number", "flag")])
     check_numbers(reader, [cells[name] for name in choice.numeric], table_name(path))
     check_weights(reader, cells, choice)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TextIO
@@ -13,8 +14,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from kfed._base.arrow import arrow
-from kfed._base.cell_words import MISSING_WORDS, is_missing_word, number_in
-from kfed._base.text import accents_joined, plural
+from kfed._base.cell_words import MISSING_WORDS, number_in
+from kfed._base.text import plural
 from kfed.errors import InvalidInputError, MissingExtraError
 from kfed.site.formats.arrow_cells import cells_of_each
 from kfed.site.formats.csv_bytes import arrow_stream, opened_bytes
@@ -24,12 +25,16 @@ from kfed.site.formats.csv_dialect import (
     delimiter_of,
     encoding_of,
     end_empty,
+    is_filled,
+    null_words,
+    on_one_line,
     without_trailing,
 )
 from kfed.site.formats.csv_quotes import line_of_open_quote, occurrences
+from kfed.site.formats.csv_signs import may_hold_thousands, signed_words, with_fractions
 from kfed.site.formats.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, dated, n_titles
 from kfed.site.kinds.cells import Cells, from_text, has_leading_zero
-from kfed.site.kinds.thousands import DECIMAL, POINTS, is_grouped, is_open, signs_in, signs_of
+from kfed.site.kinds.thousands import DECIMAL, POINTS, is_grouped, signs_in, signs_of
 
 LARGE = 2**24
 """Bytes from which on a file is read block by block."""
@@ -53,19 +58,20 @@ class CsvReader(TableReader):
         if len(sample) == _SAMPLE_BYTES and len(lines) > 1:
             lines.pop()  # it may be cut short
         self._delimiter = delimiter_of(lines) if lines else ","
-        every = list(filter(_is_filled, csv.reader(lines, delimiter=self._delimiter)))
+        every = list(filter(is_filled, csv.reader(lines, delimiter=self._delimiter)))
         if not every:
             raise InvalidInputError(f"{self._path}: a table must have at least one row; this file is empty")
         self.n_titles = n_titles(every) if self.has_header else 0
         first, *rows = every[self.n_titles :]
         self.signs = POINTS if self._delimiter == "," else signs_of(rows or [first])
+        self._is_settled = self.signs.is_certain or len(sample) < _SAMPLE_BYTES
         holds = "numbers" if any(map(self._is_number, map(str.strip, first))) else "dates" if dated(first, rows) else ""
         if header is None and holds:
             raise InvalidInputError(
                 f"{self._path}: the first line must hold the names of the columns; it holds {holds}. Use --no-header "
                 f"if the file has no such line, or --header if the names are {holds}"
             )
-        names = tuple(map(_on_one_line, first)) if self.has_header else tuple(map(str, range(len(first))))
+        names = tuple(map(on_one_line, first)) if self.has_header else tuple(map(str, range(len(first))))
         named = without_trailing(names, rows)
         self._sample = rows
         self._n_cells = max(len(names), len(rows[0])) if end_empty(rows, len(named)) else len(names)
@@ -80,7 +86,8 @@ class CsvReader(TableReader):
         """The cells of these columns; those of columns in `as_text` as they are written."""
         try:
             found = self._by_arrow(names, as_text)
-            as_written = [name for name in names if name not in as_text and self._is_ambiguous(found[name])]
+            numbers = [name for name in names if name not in as_text]
+            as_written = [name for name in numbers if may_hold_thousands(found[name], self._first(name), self.signs)]
             if as_written:
                 found |= self._by_arrow(as_written, (), as_written)
         except MissingExtraError:
@@ -90,10 +97,13 @@ class CsvReader(TableReader):
 
     def _with_zeros(self, cells: Cells) -> Cells:
         """Numbers that Arrow read have lost their leading zeros: the first lines tell whether they had any."""
-        position = self._positions[cells.name]
-        words = (row[position].strip() for row in self._sample if position < len(row))
-        is_code = cells.kind == "number" and has_leading_zero(words)
+        is_code = cells.kind == "number" and has_leading_zero(self._first(cells.name))
         return replace(cells, has_zeros=True) if is_code else cells
+
+    def _first(self, name: str) -> list[str]:
+        """The cells of a column in the first lines."""
+        position = self._positions[name]
+        return [row[position].strip() for row in self._sample if position < len(row)]
 
     def where(self, row: int) -> str:
         """The place of a row, counted from 0, in words."""
@@ -117,24 +127,25 @@ class CsvReader(TableReader):
             return "has a missing value" if cell.lower() in MISSING_WORDS else "holds text"
         return "is too large" if np.isfinite(number) else "is NaN or infinite"
 
-    def _is_ambiguous(self, cells: Cells) -> bool:
-        """Whether a column that Arrow took for numbers may hold thousands; then its text must be looked at."""
-        if cells.kind != "number" or cells.numbers is None:
-            return False
-        position, sign = self._positions[cells.name], self.signs.decimal
-        words = [row[position].strip() for row in self._sample if position < len(row)]
-        words = [word for word in words if not is_missing_word(word)]
-        if not is_open(words, sign):
-            return False
-        known = np.abs(cells.numbers[~np.isnan(cells.numbers)])
-        is_whole = known == np.rint(known)
-        has_groups = is_grouped(words, sign) or not is_whole.all()
-        return has_groups and (not self.signs.is_certain or bool((is_whole & (known >= 100) & (known < 1000)).any()))
-
     def _by_arrow(
         self, names: Sequence[str], as_text: Sequence[str], as_written: Sequence[str] = ()
     ) -> dict[str, Cells]:
         """Read by Arrow: columns in `as_text` stay text; the text of those in `as_written` is made into cells here."""
+        columns = self._arrow_columns(names, (*as_text, *as_written))
+        if columns is None:
+            return self._by_line(names, as_text)
+        if not self._is_settled:
+            if unseen := with_fractions(columns):
+                columns |= self._arrow_columns(unseen, unseen) or {}
+            self._settle(signed_words(columns))
+        return cells_of_each(columns, as_text, self.signs)
+
+    def _settle(self, words: Mapping[str, int]) -> None:
+        """Find the signs of the table from all of its cells, where its first lines do not show them."""
+        self.signs, self._is_settled = signs_of(self._sample, words), True
+
+    def _arrow_columns(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Any] | None:
+        """These columns, those in `as_text` as text; None if Arrow cannot read them as they are meant."""
         module = arrow()
         from pyarrow import csv as arrow_csv
 
@@ -142,10 +153,10 @@ class CsvReader(TableReader):
         positions = {name: str(self._positions[name]) for name in names}
         options = {
             "include_columns": [*positions.values(), *blank],
-            "null_values": _null_words(),
+            "null_values": null_words(),
             "decimal_point": self.signs.decimal,
         }
-        texts = {positions[name]: module.string() for name in (*as_text, *as_written)}
+        texts = {positions[name]: module.string() for name in as_text}
         strings = dict.fromkeys(every, module.string())
         try:
             table = self._arrow_table(arrow_csv, every, {**options, "column_types": texts})
@@ -154,14 +165,12 @@ class CsvReader(TableReader):
             try:
                 table = self._arrow_table(arrow_csv, every, {**options, "column_types": strings})
             except module.ArrowInvalid:  # as of a file that is one line without an end
-                return self._by_line(names, as_text)
+                return None
         if self._n_cells == 1 or table.num_rows == 0:
-            return self._by_line(names, as_text)  # a blank line is an empty cell here
+            return None  # a blank line is an empty cell here
         if any(not module.types.is_null(table.column(at).type) for at in blank):
             self._check_even()
-        columns = {name: table.column(at) for name, at in positions.items()}
-        del table
-        return cells_of_each(columns, as_text, self.signs)
+        return {name: table.column(at) for name, at in positions.items()}
 
     def _arrow_table(self, arrow_csv: Any, every: list[str], convert: dict[str, Any]) -> Any:
         encoding = "utf-8" if self._encoding == "utf-8-sig" else self._encoding
@@ -194,11 +203,14 @@ class CsvReader(TableReader):
             if not self.has_header:
                 return 0
             for _ in range(self.n_titles + 1):
-                next(filter(_is_filled, reader))
+                next(filter(is_filled, reader))
             return int(reader.line_num)
 
     def _by_line(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Cells]:
         rows = [self._even(line, row) for line, row in self._lines()]
+        if not self._is_settled:
+            positions = [self._positions[name] for name in names]
+            self._settle(Counter(row[position].strip() for row in rows for position in positions))
         return {name: self._column_of(name, rows, name in as_text) for name in names}
 
     def _column_of(self, name: str, rows: list[list[str]], as_text: bool) -> Cells:
@@ -254,7 +266,7 @@ class CsvReader(TableReader):
             reader = self._reader(file)
             rows = ((reader.line_num, row) for row in reader)
             for _ in range(self.n_titles + 1 if self.has_header else 0):
-                next(row for row in rows if _is_filled(row[1]))
+                next(row for row in rows if is_filled(row[1]))
             for line, row in rows:
                 if row:
                     yield from ((earlier, [""]) for earlier in blank)
@@ -277,20 +289,6 @@ class CsvReader(TableReader):
     def _opened(self) -> Iterator[TextIO]:
         with opened_bytes(self._path) as raw, io.TextIOWrapper(raw, self._encoding, newline="") as file:
             yield file
-
-
-def _is_filled(row: list[str]) -> bool:
-    """Whether a row has a cell with something in it: above the names of the columns, no other row counts."""
-    return any(map(str.strip, row))
-
-
-def _on_one_line(name: str) -> str:
-    return accents_joined(" ".join(map(str.strip, name.strip().splitlines())))
-
-
-def _null_words() -> list[str]:
-    ways = (str.lower, str.upper, str.capitalize, str.title)
-    return sorted({"NaT", *(way(word) for word in MISSING_WORDS for way in ways)})
 
 
 def _as_float(cell: str) -> float | None:

@@ -10,6 +10,9 @@ from functools import partial
 from itertools import chain
 from typing import BinaryIO
 
+from kfed._base.cell_words import MISSING_WORDS
+from kfed._base.text import accents_joined
+
 DELIMITERS = ",;\t|"
 IN_WORDS = "a comma, semicolon, tab or bar"
 
@@ -88,3 +91,19 @@ def blank_columns(names: Sequence[str], rows: Sequence[Sequence[object]]) -> set
     """
     blank = (position for position, name in enumerate(names) if not name)
     return {at for at in blank if not any(str(cell).strip() for row in rows for cell in row[at : at + 1])}
+
+
+def is_filled(row: list[str]) -> bool:
+    """Whether a row has a cell with something in it: above the names of the columns, no other row counts."""
+    return any(map(str.strip, row))
+
+
+def on_one_line(name: str) -> str:
+    """The name of a column, which may be written in several lines."""
+    return accents_joined(" ".join(map(str.strip, name.strip().splitlines())))
+
+
+def null_words() -> list[str]:
+    """Words of missing cells, as Arrow looks for them."""
+    ways = (str.lower, str.upper, str.capitalize, str.title)
+    return sorted({"NaT", *(way(word) for word in MISSING_WORDS for way in ways)})

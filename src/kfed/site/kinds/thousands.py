@@ -8,7 +8,8 @@ who writes the zero of 5.250 would write 669.000, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _WHOLE = re.compile(r"[-+\u2212]?\d{1,3}")
@@ -58,13 +59,16 @@ class SignsRead:
     in_doubt: str = ""
 
 
-def signs_of(rows: Iterable[Sequence[str]]) -> Signs:
-    """The signs of a table whose cells are not separated by commas, from its first rows."""
-    words = [cell.strip() for row in rows for cell in row]
+def signs_of(rows: Iterable[Sequence[str]], more: Mapping[str, int] | None = None) -> Signs:
+    """The signs of a table whose cells are not separated by commas, from its first rows, and `more` cells counted."""
+    words = Counter(cell.strip() for row in rows for cell in row)
+    words.update(more or {})
     every = {sign: list(filter(form.fullmatch, words)) for sign, form in DECIMAL.items()}
-    plain = {sign: sum(not _GROUPED[sign].fullmatch(word) for word in found) for sign, found in every.items()}
+    plain = {
+        sign: sum(words[word] for word in found if not _GROUPED[sign].fullmatch(word)) for sign, found in every.items()
+    }
     is_certain = any(plain.values())
-    counts = plain if is_certain else {sign: len(found) for sign, found in every.items()}
+    counts = plain if is_certain else {sign: sum(words[word] for word in found) for sign, found in every.items()}
     return Signs(",", is_certain, ".") if counts[","] > counts["."] else Signs(".", is_certain, ",")
 
 
