@@ -62,3 +62,15 @@ def test_a_wide_table_with_text_or_missing_cells_is_told_of_the_limit_and_what_t
     assert "more than 256 columns must hold numbers alone" in said
     run("device", "wide.csv", "--by-column")
     assert "--by-column" not in run("device", "wide.csv", "--as-is", "-o", "again.kfed", code=1)
+
+
+def test_columns_that_are_not_used_do_not_make_a_table_wide(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(40, 258)).round(3).astype(str).tolist()
+    lines = [",".join(f"c{i}" for i in range(258)), *map(",".join, rows)]
+    (tmp_path / "wide.csv").write_text("\n".join(lines) + "\n")
+    for more in (["--columns", "c0,c1,c2"], ["--exclude", "c0,c1"], ["--id-column", "c0", "--exclude", "c1"]):
+        assert "as they are" not in run("device", "wide.csv", "--force", *more)
+    assert "257 columns to cluster by, more than 256" in " ".join(
+        run("device", "wide.csv", "--force", "--id-column", "c0").split()
+    )

@@ -158,7 +158,8 @@ def test_a_wide_table_is_said_to_be_taken_as_it_is_unless_somebody_asked_for_it(
         facts = json.loads(command("device", "wide.csv", "--json", "--force", *more)[1])
         assert [notice["code"] for notice in facts["warnings"]] == ["as it is", "dominant column"]
         assert (
-            "the table has 257 columns, more than 256, so numbers are taken as they are" in facts["warnings"][0]["text"]
+            "the table has 257 columns to cluster by, more than 256, so numbers are taken as they are"
+            in facts["warnings"][0]["text"]
         )
     for more in (["--as-is"], ["--by-column"]):
         facts = json.loads(command("device", "wide.csv", "--json", "--force", *more)[1])

@@ -18,9 +18,10 @@ from kfed.device import (
     fitting,
 )
 from kfed.errors import InvalidInputError
+from kfed.site.columns import ColumnChoice
 from kfed.site.formats.npy import NpyReader
 from kfed.site.owners import owners_of
-from kfed.site.read import open_table
+from kfed.site.read import open_table, table_name
 from kfed.site.rows_behind import with_table_moments
 from kfed.site.table import Table
 from kfed.wire import DeviceMessage, Notice
@@ -29,15 +30,26 @@ MOST_SPREADS = 256
 """A table of more columns is sent without the spread of each."""
 
 
-def taken_as_is(path: Any, header: bool | None, sheet: str | None) -> tuple[bool, list[Notice]]:
-    """Whether numbers are used unchanged by default, and the notice that says so."""
+def taken_as_is(
+    path: Any,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    id_column: str | None = None,
+    weight_column: str | None = None,
+    header: bool | None = None,
+    sheet: str | None = None,
+) -> tuple[bool, list[Notice]]:
+    """Whether numbers are used unchanged by default, and the notice that says so; the arguments of `read_table`."""
     reader = open_table(path, header, sheet)
-    n_columns = len(reader.names)
-    if isinstance(reader, NpyReader) or n_columns <= MOST_SPREADS:
-        return isinstance(reader, NpyReader), []
+    if isinstance(reader, NpyReader):
+        return True, []
+    used = ColumnChoice.of(reader.names, columns, id_column, weight_column, table_name(path), exclude).features
+    if len(used) <= MOST_SPREADS:
+        return False, []
     text = (
-        f"the table has {n_columns:,} columns, more than {MOST_SPREADS}, so numbers are taken as they are, without a "
-        "scale: if columns have units of their own, use --by-column (as_is=False in Python) at every site"
+        f"the table has {len(used):,} columns to cluster by, more than {MOST_SPREADS}, so numbers are taken as they "
+        "are, without a scale: if columns have units of their own, use --by-column (as_is=False in Python) at every "
+        "site"
     )
     return True, [Notice("as it is", text)]
 

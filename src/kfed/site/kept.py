@@ -19,6 +19,7 @@ from kfed.server import Aggregation
 from kfed.site import kept_file
 from kfed.site.agreed_options import agreed_schema
 from kfed.site.clustered import by_column_advised, clustered, taken_as_is
+from kfed.site.frame_table import held_table
 from kfed.site.notices import about_clustering
 from kfed.site.read import read_columns, read_table
 from kfed.site.rows_behind import check_same_rows, tables_beside
@@ -69,7 +70,7 @@ def cluster_file(
     said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}
     agreed = agreed_schema(schema, scale=scale, as_is=as_is)
     is_open = as_is is None and scale is None and agreed is None
-    is_plain, wide = taken_as_is(path, said["header"], said["sheet"]) if is_open else (agreed is None, [])
+    is_plain, wide = taken_as_is(path, **reading) if is_open else (agreed is None, [])
     as_is = is_plain if as_is is None else as_is
     if as_is:
         with by_column_advised(wide):
