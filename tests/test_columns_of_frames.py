@@ -145,3 +145,43 @@ def test_rows_of_a_data_frame_are_labelled():
     assert rows.appended_csv().splitlines()[0] == "age,ward,cluster"
     with pytest.raises(kfed.InvalidInputError, match=r"the data frame: .*it lacks 'ward'"):
         label_rows(frame[["age"]], clusters)
+
+
+class Once:
+    """Rows that are given a single time, as a database does."""
+
+    def __init__(self, frame):
+        self._streams = [frame.to_arrow().__arrow_c_stream__()]
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._streams.pop()
+
+
+class Interchanged:
+    """What has nothing but the dataframe interchange protocol."""
+
+    def __init__(self, frame):
+        self._frame = frame
+
+    def __dataframe__(self, **how):
+        return self._frame.to_arrow().__dataframe__(**how)
+
+
+STREAMS = {"reader": lambda frame: frame.to_arrow().to_reader(), "once": Once, "interchanged": Interchanged}
+
+
+@pytest.mark.parametrize("how", STREAMS)
+def test_rows_that_can_be_read_only_once_are_clustered_and_labelled(how):
+    frame = FRAME.select("age", dose=pl.Series(np.random.default_rng(0).normal(size=60).round(3)))
+    kept, expected = (cluster_file(rows, None, "north") for rows in (STREAMS[how](frame), frame))
+    assert kept.to_message().to_bytes() == expected.to_message().to_bytes()
+    clusters = kfed.aggregate([kept.to_message()], 2)
+    rows = label_rows(STREAMS[how](frame), clusters)
+    assert rows.appended_csv() == label_rows(frame, clusters).appended_csv()
+    assert read_columns(STREAMS[how](frame)).schema == read_columns(frame).schema
+
+
+def test_what_the_interchange_protocol_cannot_give_is_refused_with_what_to_do():
+    frame = pl.DataFrame({"x": [{"a": 1}] * 30})
+    with pytest.raises(kfed.InvalidInputError, match="pyarrow cannot read a Interchanged; convert it"):
+        cluster_file(Interchanged(frame), None, "north")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
@@ -15,6 +16,9 @@ from kfed.site.kinds.cells import cell_text
 
 _OF_FRAMES = ("__arrow_c_stream__", "__dataframe__", "iloc", "column_names")
 """What data frames have, one or the other, in all versions of pandas, Polars and Arrow; not Polars' lazy ones."""
+
+_AGAIN = ("columns", "column_names", "num_rows")
+"""What data frames have that can be read again; streams of Arrow do not."""
 
 _REFUSED = (ValueError, TypeError, NotImplementedError)
 """Errors of Arrow, which has its own beneath them; their words show cells and go no further."""
@@ -34,12 +38,34 @@ def check_frame(table: Any) -> None:
         )
 
 
+def held_table(table: Any) -> Any:
+    """A table that can be read more than once: a stream gives its rows a single time, so they are kept."""
+    if isinstance(table, str | os.PathLike | dict) or any(hasattr(table, name) for name in _AGAIN):
+        return table
+    check_frame(table)
+    return table_of_frame(table)
+
+
 def table_of_frame(frame: Any) -> Any:
     """Convert a data frame to an Arrow table; an index that is more than row numbers becomes a column."""
     module = arrow()
     with suppress(*_REFUSED, module.ArrowException):
         return module.table(frame)
-    return _column_by_column(frame)
+    is_other = not isinstance(frame, dict) and not hasattr(frame, "columns")
+    return _interchanged(frame) if is_other else _column_by_column(frame)
+
+
+def _interchanged(frame: Any) -> Any:
+    """A data frame that has nothing but the dataframe interchange protocol."""
+    try:
+        from pyarrow.interchange import from_dataframe
+
+        return from_dataframe(frame)
+    except (*_REFUSED, AttributeError, ImportError, RuntimeError, arrow().ArrowException) as error:
+        raise InvalidInputError(
+            f"the data frame: pyarrow cannot read a {type(frame).__name__}; convert it to a data frame of pandas, "
+            "Polars or Arrow first"
+        ) from error
 
 
 def _column_by_column(frame: Any) -> Any:

@@ -66,7 +66,7 @@ def cluster_file(
         columns, exclude, id_column, weight_column, header and sheet as in `read_table`; random_state, small_clusters,
         privacy, moments, max_bytes and warn as in `cluster_table`.
     """
-    reading = {name: options.pop(name) for name in _READING if name in options}
+    path, reading = held_table(path), {name: options.pop(name) for name in _READING if name in options}
     said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}
     agreed = agreed_schema(schema, scale=scale, as_is=as_is)
     is_open = as_is is None and scale is None and agreed is None

@@ -15,6 +15,7 @@ from kfed._base.files import about
 from kfed._base.indexed import index_of, with_index
 from kfed.errors import OutputExistsError
 from kfed.server import HasCenters, distances
+from kfed.site.frame_table import held_table
 from kfed.site.read import open_table, read_columns, read_table, table_name
 from kfed.site.warning import warn_of_table
 from kfed.wire import FeatureSchema, Notice, agreed_scale
@@ -114,7 +115,7 @@ def label_rows(
     LabelledRows
         A `TableWarning` has each of its `notices` that may be a mistake.
     """
-    schema = clusters.schema
+    path, schema = held_table(path), clusters.schema
     if schema is not None and schema.columns is not None:
         rows = read_columns(path, schema=schema, id_column=id_column, header=header, sheet=sheet)
         values = on_agreed_scale(rows.values, schema)

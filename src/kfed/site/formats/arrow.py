@@ -13,7 +13,7 @@ from kfed._base.text import accents_joined
 from kfed.errors import InvalidInputError
 from kfed.site.formats.arrow_cells import cells_of_each
 from kfed.site.formats.reader import TableReader
-from kfed.site.frame_table import table_of_frame
+from kfed.site.frame_table import held_table, table_of_frame
 from kfed.site.kinds.cells import Cells
 from kfed.site.kinds.thousands import Signs, signs_of_column
 
@@ -27,7 +27,7 @@ class ArrowReader(TableReader):
     """Reads the columns that are used, and no other."""
 
     def __init__(self, source: Any) -> None:
-        self._arrow, self._source = arrow(), source
+        self._arrow, self._source = arrow(), held_table(source)
         self._what = os.fspath(source) if isinstance(source, str | os.PathLike) else "the data frame"
         with self._damage_named():
             names = [name for name in self._names() if not _INDEX.fullmatch(name)]
