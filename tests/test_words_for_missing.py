@@ -84,3 +84,18 @@ def test_rows_with_minus_and_plus_are_predicted_by_them(clusters):
     assert result.predict(pd.DataFrame({"x": [1.5], "c": ["-"]})).tolist() == [
         result.predict(pd.DataFrame({"x": [1.5, 1.5], "c": ["+", "-"]}))[1]
     ]
+
+
+@pytest.mark.parametrize("word", ["<18", "none", "Nil"])
+def test_a_word_for_which_a_whole_column_is_missing_is_said_and_can_be_kept(write, word, reading):
+    path = write([word, word, ""] * 9)
+    table = read_columns(path)
+    said = {notice.code: notice.text for notice in table.notices}
+    assert f"column 'c' is ignored: 18 cells of 27 hold '{word}'" in said["taken as missing"]
+    assert "27 of 54 cells count as missing" in said["missing cells"]
+    assert "empty" not in said
+    kept = read_columns(path, kinds={"c": "category"})
+    assert kept.schema.columns[1].levels == (word,)
+    assert "taken as missing" not in [notice.code for notice in kept.notices]
+    with pytest.warns(kfed.TableWarning, match="use --kinds c=category"):
+        cluster_file(path, None, "north")

@@ -132,8 +132,9 @@ def about_zeros(cells: Sequence[Cells], named: Collection[str]) -> Iterator[Noti
 
 
 def about_missing(cells: Sequence[Cells]) -> Iterator[Notice]:
-    """How many cells count as missing, in columns that have some filled cells."""
-    counts = {own.name: int(np.count_nonzero(own.is_missing)) for own in cells if not own.is_missing.all()}
+    """How many cells count as missing, in columns that have something in some cells."""
+    filled = [own for own in cells if own.only_word or not own.is_missing.all()]
+    counts = {own.name: int(np.count_nonzero(own.is_missing)) for own in filled}
     total, n_cells = sum(counts.values()), sum(len(own) for own in cells if own.name in counts)
     if total:
         most = max(counts, key=counts.__getitem__)

@@ -31,7 +31,7 @@ from kfed.site.formats.csv_dialect import (
     without_trailing,
 )
 from kfed.site.formats.csv_quotes import line_of_open_quote, occurrences
-from kfed.site.formats.csv_signs import may_hold_thousands, signed_words, with_fractions
+from kfed.site.formats.csv_signs import must_be_seen, signed_words, with_fractions
 from kfed.site.formats.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, dated, n_titles
 from kfed.site.kinds.cells import Cells, from_text, has_leading_zero
 from kfed.site.kinds.thousands import DECIMAL, POINTS, is_grouped, signs_in, signs_of
@@ -87,7 +87,7 @@ class CsvReader(TableReader):
         try:
             found = self._by_arrow(names, as_text)
             numbers = [name for name in names if name not in as_text]
-            as_written = [name for name in numbers if may_hold_thousands(found[name], self._first(name), self.signs)]
+            as_written = [name for name in numbers if must_be_seen(found[name], self._first(name), self.signs)]
             if as_written:
                 found |= self._by_arrow(as_written, (), as_written)
         except MissingExtraError:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kfed._base.arrow import arrow
-from kfed._base.cell_words import is_missing_word
+from kfed._base.cell_words import ABSENT_WORDS, is_missing_word
 from kfed.site.kinds.cells import Cells
 from kfed.site.kinds.thousands import Signs, is_grouped, is_open
 
@@ -40,8 +40,10 @@ def signed_words(columns: Mapping[str, Any]) -> Counter[str]:
     return counts
 
 
-def may_hold_thousands(cells: Cells, first: Sequence[str], signs: Signs) -> bool:
-    """Whether a column that Arrow took for numbers may hold thousands; then its text must be looked at.
+def must_be_seen(cells: Cells, first: Sequence[str], signs: Signs) -> bool:
+    """Whether the text of a column that Arrow took for numbers must be looked at.
+
+    That is so if it may hold thousands, or nothing but a word that counts as missing.
 
     Parameters
     ----------
@@ -50,11 +52,13 @@ def may_hold_thousands(cells: Cells, first: Sequence[str], signs: Signs) -> bool
     signs : Signs
         Those of the table.
     """
-    if cells.kind != "number" or cells.numbers is None:
+    if cells.kind != "number" or cells.numbers is None or cells.only_word:
         return False
     words = [word for word in first if not is_missing_word(word)]
     if not is_open(words, signs.decimal):
         return False
+    if cells.is_missing.all():
+        return not ABSENT_WORDS.issuperset(map(str.lower, first))
     known = np.abs(cells.numbers[~np.isnan(cells.numbers)])
     is_whole = known == np.rint(known)
     has_groups = is_grouped(words, signs.decimal) or not is_whole.all()

@@ -70,6 +70,8 @@ class Cells:
         Whether a cell of a column of numbers was written with leading zeros, as codes are.
     are_times : bool
         Whether all cells of a column of text are times of day.
+    only_word, n_only_word : str and int
+        The word of all filled cells, such as "<18" or "none", if they count as missing for it; and how many these are.
     """
 
     name: str
@@ -84,6 +86,8 @@ class Cells:
     are_thousands: bool = False
     has_zeros: bool = False
     are_times: bool = False
+    only_word: str = ""
+    n_only_word: int = 0
 
     @property
     def is_missing(self) -> Array:
@@ -138,8 +142,10 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     words = [accents_joined(text.strip()) for text in texts]
     is_missing = np.array([is_missing_word(word) for word in words], bool)
     is_absent = _are_absent(words)
-    if is_missing.all() and len({word for word, gone in zip(words, is_absent, strict=True) if not gone}) < 2:
-        return Cells(name, "number", np.full(len(codes), np.nan))
+    filled = {word for word, gone in zip(words, is_absent, strict=True) if not gone}
+    if is_missing.all() and len(filled) < 2:
+        n_filled = int(np.count_nonzero(codes >= 0) - np.count_nonzero(np.append(is_absent, False)[codes]))
+        return Cells(name, "number", np.full(len(codes), np.nan), only_word=(*filled, "")[0], n_only_word=n_filled)
     known = [word for word, gone in zip(words, is_missing, strict=True) if not gone]
     read = signs_in(known, signs)
     numbers = np.array([number_in(word, signs.decimal, read.thousands) for word in words])

@@ -10,7 +10,7 @@ import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.arrow import release
-from kfed._base.text import exclusion, plural, quoted
+from kfed._base.text import exclusion, plural, quoted, verb
 from kfed.errors import InvalidInputError
 from kfed.site.kinds.cells import Cells, from_levels
 from kfed.site.kinds.different_rows import have_different_rows
@@ -130,7 +130,14 @@ def _column(
 
 def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[Notice]:
     missing = int(cells.is_missing.sum())
-    if missing == len(cells):
+    if cells.only_word:
+        yield Notice(
+            "taken as missing",
+            f"column {cells.name!r} is ignored: {plural(cells.n_only_word, 'cell')} of {len(cells):,} "
+            f"{verb(cells.n_only_word, 'holds', 'hold')} {cells.only_word!r}, which counts as missing, and no cell "
+            f"holds anything else; if it is a level, use --kinds {cells.name}=category at every site",
+        )
+    elif missing == len(cells):
         yield Notice("empty", f"column {cells.name!r} is empty here and is ignored")
     elif _is_constant(cells):
         yield constant_notice(cells.name, is_filled=missing == 0)
