@@ -190,3 +190,15 @@ def test_large_measurements_that_repeat_are_kept():
     rng = np.random.default_rng(5)
     platelets = rng.integers(150, 400, 600) * 1000
     assert left_out(table(600, platelets=platelets, income=rng.integers(20_000, 80_000, 600))) == []
+
+
+@pytest.mark.parametrize("first", [4_000_000_000_000, 2**53 + 1, 9_223_372_036_854_770_000, 10**21])
+@pytest.mark.parametrize("step", [3, 3003])
+def test_whole_numbers_that_are_too_long_to_be_told_apart_may_be_identifiers(tmp_path, first, step):
+    order = np.random.default_rng(0).permutation(200) * step
+    lines = [f"{first + int(number)},{i % 17}.5" for i, number in enumerate(order)]
+    (tmp_path / "site.csv").write_text("\n".join(["barcode,x", *lines]) + "\n")
+    found = read_columns(tmp_path / "site.csv").notices
+    assert {notice.code for notice in found} & {"possible identifier", "identifier"}
+    codes = [notice.code for notice in read_columns(tmp_path / "site.csv", columns=["barcode", "x"]).notices]
+    assert "possible identifier" not in codes

@@ -80,6 +80,12 @@ def about_numbers(cells: Cells) -> Iterator[Notice]:
             "row number",
             f"column {cells.name!r} looks like a row number, as its values only grow, or only fall; {leave}",
         )
+    elif _have_one_length(known) and known.min() > EXACT:
+        yield Notice(
+            "possible identifier",
+            f"column {cells.name!r} could be an identifier: its whole numbers are too long to be told apart here, and "
+            f"have the same number of digits; {leave}",
+        )
     elif _have_one_length(known) and len(np.unique(known)) == len(known):
         yield Notice(
             "possible identifier",
