@@ -54,9 +54,9 @@ def assert_same_choice(one, other):
     np.testing.assert_array_equal(one.ratios, other.ratios)
 
 
-def sent_by(devices, n_local_clusters, seed=0):
+def sent_by(devices, n_local_clusters, seed=0, prefix=""):
     found = kfed.cluster_fleet(devices, n_local_clusters, random_state=seed)
-    return [local.to_message(f"{i}") for i, local in enumerate(found)]
+    return [local.to_message(f"{prefix}{i}") for i, local in enumerate(found)]
 
 
 def square_of_places(side, apart):

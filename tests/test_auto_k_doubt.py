@@ -37,6 +37,17 @@ def test_where_no_k_is_reliable_the_best_of_those_compared_is_taken_and_it_is_sa
     assert kfed.Aggregation.from_bytes(result.to_bytes()).k_choice.reason == result.k_choice.reason
 
 
+def test_a_number_of_mixtures_is_not_relied_upon_however_stable_they_are(few_compared):
+    """Sixteen clusters, of which each device finds four quarters: always the same four."""
+    rng = np.random.default_rng(0)
+    devices = [square_of_places(4, 20)[rng.integers(16, size=400)] + rng.normal(size=(400, 2)) for _ in range(30)]
+    choice = kfed.aggregate(sent_by(devices, 4)).k_choice
+    assert (choice.n_clusters, choice.certainty) == (4, "stands out")
+    assert "as parts of one cluster do" in choice.reason
+    some = [*sent_by(devices[:20], 4), *sent_by(devices[20:], None, prefix="summary-")]
+    assert not kfed.aggregate(some).k_choice.is_reliable
+
+
 @pytest.mark.parametrize("shape", ["long", "round", "uniform"])
 @pytest.mark.parametrize("n_local_clusters", [2, 3, 5])
 def test_parts_of_one_cluster_are_not_called_clusters(shape, n_local_clusters):
@@ -83,7 +94,7 @@ def test_a_lone_center_of_several_clusters_in_one_makes_the_choice_unsure():
     sent[0] = changed(wide, centers=centers, sums_of_squares=squares)
     choice = kfed.choose_n_clusters(sent)
     assert not choice.is_reliable
-    assert "rest on one device" in choice.reason
+    assert "come from one device" in choice.reason
 
 
 def devices_of_few_clusters(n_rows_of_lone):

@@ -94,14 +94,18 @@ def by_classes(classes, rows, n_devices, rng):
     return [np.concatenate(own) for own in devices if own]
 
 
-def number_in_summaries(devices, seed):
-    """What they get who give no number at all."""
+def compared(sent):
+    """What they get who give the server no number: where distances and cost are in doubt, values of k are compared."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", kfed.AggregationWarning)
-        return kfed.aggregate(sent_by(devices, None, seed)).k_choice
+        return kfed.aggregate(sent).k_choice
 
 
-def tally(make, names, n_seeds, n_local_clusters):
+def half_in_summaries(devices, n_local_clusters, seed):
+    return sent_by(devices[::2], n_local_clusters, seed) + sent_by(devices[1::2], None, seed, "summary-")
+
+
+def tally(make, names, n_seeds, n_local_clusters, choose=kfed.choose_n_clusters, send=sent_by):
     """Runs in which the right number, and in which another, was called reliable, and all runs."""
     n_right = n_wrong = n_runs = 0
     for name in names:
@@ -110,11 +114,7 @@ def tally(make, names, n_seeds, n_local_clusters):
         n_local = int(np.ceil(np.sqrt(n_clusters))) if n_local_clusters == "sqrt(k)" else n_local_clusters
         for way in ("alike", "by classes", "half and half"):
             for seed in range(n_seeds):
-                devices = [points[rows] for rows in spread_out(classes, way, seed)]
-                if n_local is None:
-                    choice = number_in_summaries(devices, seed)
-                else:
-                    choice = kfed.choose_n_clusters(sent_by(devices, n_local, seed))
+                choice = choose(send([points[rows] for rows in spread_out(classes, way, seed)], n_local, seed))
                 n_right += choice.is_reliable and choice.n_clusters == n_clusters
                 n_wrong += choice.is_reliable and choice.n_clusters != n_clusters
                 n_runs += 1
@@ -132,10 +132,27 @@ def test_on_public_sets_no_wrong_number_is_called_reliable(n_local_clusters, lea
 
 @pytest.mark.slow
 def test_on_public_sets_no_wrong_number_of_summaries_is_called_reliable():
-    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, None)
+    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, None, compared)
     assert n_runs == 36
     assert n_wrong == 0
     assert n_right >= 17
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_local_clusters", ["auto", "sqrt(k)"])
+def test_on_public_sets_no_wrong_number_is_called_reliable_where_values_of_k_are_compared(n_local_clusters):
+    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, n_local_clusters, compared)
+    assert n_runs == 36
+    assert n_wrong == 0
+    assert n_right >= 8
+
+
+@pytest.mark.slow
+def test_on_public_sets_no_wrong_number_is_called_reliable_where_some_devices_sent_summaries():
+    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, "sqrt(k)", compared, half_in_summaries)
+    assert n_runs == 36
+    assert n_wrong == 0
+    assert n_right >= 10
 
 
 @pytest.mark.slow
