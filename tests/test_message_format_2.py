@@ -123,6 +123,18 @@ def test_twenty_centers_of_784_features_take_at_most_16_and_a_half_kilobytes(dty
     assert (np.abs(rounded.centers - centers) <= rounded.rounding).all()
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("far", [2024.0, 1e6, -1e9])
+def test_a_column_that_lies_far_away_does_not_round_the_others_away(bits, far):
+    centers = np.random.default_rng(0).normal(size=(8, 300))
+    centers[:, 7] = far
+    rounded = DeviceMessage("a", centers, [5] * 8, [1.0] * 8).quantised(bits)
+    off = np.abs(rounded.centers - centers)
+    assert (off <= rounded.rounding).all()
+    assert np.delete(rounded.rounding, 7, axis=1).max() < 0.5
+    assert DeviceMessage.from_bytes(rounded.to_bytes()) == rounded
+
+
 def test_counts_that_single_precision_does_not_hold_stay_exact_beside_rounded_centers():
     message = DeviceMessage("a", np.arange(6.0).reshape(2, 3), [2**24 + 1, 5], [1.0, 2.0])
     rounded = message.quantised(8)

@@ -290,6 +290,14 @@ def test_no_center_of_a_summary_stands_for_rows_that_are_enough_for_two():
     assert local.to_message("site").centers[:, 0].max() > 10  # the three far rows are much of their center
 
 
+def test_groups_in_many_columns_are_found_beside_a_column_that_is_2024_in_every_row():
+    rng = np.random.default_rng(0)
+    places, groups = rng.normal(size=(4, 500)), rng.integers(4, size=(8, 100))
+    tables = [np.c_[places[own] + rng.normal(size=(100, 500)) / 2, np.full(100, 2024.0)] for own in groups]
+    labels = kfed.KFed(4, random_state=0).fit(tables).labels_
+    assert adjusted_rand_score(groups.ravel(), labels) == 1
+
+
 def test_rows_of_any_size_are_summarised():
     """To the bit for powers of two; LAPACK scales larger squares, by numbers that round and may change a seed."""
     points = thyroid_like(0)[0]

@@ -116,7 +116,7 @@ def cluster_device(
     Without a number, ``is_summary`` is True, too. There is a center for every `min_cluster_size` points, but no more
     than `max_local_clusters`; clusters that are smaller than that in the end are merged with their nearest, so that all
     points are behind some center. Where the centers take more than 20 kB, the message holds 16, 8 or 4 bits of each
-    value.
+    value, with eight bytes more for each feature if some lie far from others.
 
     References
     ----------

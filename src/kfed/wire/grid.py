@@ -23,6 +23,10 @@ LEAST_KEPT = 4
 """With 4 bits, one in so many columns is sent even if all are zero: no small message stands for a large table."""
 
 
+MOST_LOST = 0.1
+"""Rounding by center may add at most this share of how far the centers of a device lie apart, squared."""
+
+
 class OnGrid(NamedTuple):
     """Centers on a grid."""
 
@@ -82,6 +86,23 @@ def on_grid(centers: Array, bits: int, by_column: bool, device_id: str) -> OnGri
     rounded = np.rint(steps) if kept is None else np.floor(steps + _draws(device_id, centers.shape))
     codes = np.clip(rounded, 0, levels).astype(CODES[bits])
     return OnGrid(codes, np.stack([low[0], step[0]]) if by_column else np.stack([low, step]), kept)
+
+
+def is_lost_by_center(centers: Array, bits: int) -> bool:
+    """Whether one grid for each center is too coarse to tell the centers apart, as where one column lies far away.
+
+    The square of what rounding adds to a value is a twelfth of that of a step on average, and twice that with 4 bits.
+
+    Examples
+    --------
+    >>> centers = np.array([[0.0, 3.0, 1.0], [2.0, 0.0, 3.0]])
+    >>> is_lost_by_center(centers, 8), is_lost_by_center(centers + [0, 0, 2024], 8)
+    (False, True)
+    """
+    if len(centers) < 2 or np.isnan(centers).any():
+        return False
+    steps = np.ptp(centers, axis=1) / (2**bits - 1)
+    return float(np.mean(steps**2)) / (6 if bits == HALF_BYTE else 12) > MOST_LOST * float(centers.var(axis=0).mean())
 
 
 def _kept(centers: Array) -> Array:

@@ -31,7 +31,7 @@ from kfed.errors import InvalidInputError, MessageError, VersionError
 from kfed.wire.center_table import N_STATISTICS, check_table, fits_single, tabulated
 from kfed.wire.details import Details
 from kfed.wire.file import KfedFile
-from kfed.wire.grid import CODES, on_grid
+from kfed.wire.grid import CODES, is_lost_by_center, on_grid
 from kfed.wire.schema import FeatureSchema
 from kfed.wire.shown import message_blocks
 
@@ -216,11 +216,12 @@ class DeviceMessage(InNotebook, KfedFile):
             raise InvalidInputError(f"bits must be 4, 8 or 16; got {bits}")
         if self.rounding is not None:
             raise InvalidInputError("the centers of this message were rounded already")
-        by_column = self.schema.scaling == "by message"
-        rounded = on_grid(self.known_centers, bits, by_column, self.device_id)
+        has_units = self.schema.scaling == "by message"
+        centers = self.known_centers
+        rounded = on_grid(centers, bits, has_units or is_lost_by_center(centers, bits), self.device_id)
         details = replace(self.details or Details(), **rounded._asdict())
         table = np.concatenate([rounded.centers, self.table[:, -N_STATISTICS:]], axis=1)
-        if not by_column and fits_single(table):  # a grid is in single precision, whatever the centers were in
+        if not has_units and fits_single(table):  # a grid is in single precision, whatever the centers were in
             table = table.astype(np.float32)
         if details.observed is not None:
             table[:, :-N_STATISTICS][details.observed == 0] = 0
@@ -233,7 +234,7 @@ class DeviceMessage(InNotebook, KfedFile):
         return None if rounded is None else np.broadcast_to(rounded.error_bound, self.centers.shape)
 
     def digest(self) -> bytes:
-        """BLAKE2b of the bytes, in 16 bytes: the same for equal messages, and for no others that anyone could find."""
+        """BLAKE2b of the bytes, in 16 bytes. Equal messages have equal digests; collisions are infeasible."""
         return digest_of(self.to_bytes())
 
     @classmethod
@@ -251,7 +252,7 @@ class DeviceMessage(InNotebook, KfedFile):
     def from_table(
         cls, device_id: str, table: Array, schema: Features = None, details: Details | None = None
     ) -> DeviceMessage:
-        """The message with this `table`; like a message made by hand, it is checked."""
+        """Build a message from a table, and validate it."""
         message = cls.__new__(cls)
         message._hold(device_id, table, schema, details)
         return message
