@@ -157,3 +157,29 @@ def test_a_weight_that_is_text_is_named_as_a_weight(write):
 def test_a_file_that_is_not_compressed_as_its_name_says_is_said_to_be(write):
     with pytest.raises(InvalidInputError, match="not compressed as its name says"):
         read_columns(write("age,x\n1,2\n", "site.csv.gz"))
+
+
+@pytest.mark.usefixtures("reading")
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["true", "1", "0"], "flag"),
+        (["1"] * 9 + ["0"] * 9 + ["False"], "flag"),
+        (["0x1A", "0x2B", "12"], "category"),
+        (["12"] * 30 + ["0X1b"], None),
+        (["inf", "inf", "1.5"], None),
+        (["1", "-Infinity"], None),
+        (["1e400"] * 3 + ["2"], None),
+    ],
+)
+def test_cells_are_read_alike_by_every_reader(tmp_path, words, kind):
+    path = table_of(tmp_path, words)
+    if kind is None:
+        with pytest.raises(InvalidInputError, match=r"column 'x' (holds text|is NaN or infinite|is too large) in line"):
+            read_columns(path)
+        return
+    found = read_columns(path)
+    assert found.schema.columns[1].kind == kind
+    if kind == "flag":
+        expected = [float(word.lower() in ("true", "1")) for word in words]
+        assert found.values[: len(words), 1].tolist() == expected

@@ -7,9 +7,9 @@ import io
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from kfed.site.formats.csv_dialect import (
     without_trailing,
 )
 from kfed.site.formats.csv_quotes import line_of_open_quote, occurrences
-from kfed.site.formats.csv_signs import must_be_seen, signed_words, with_fractions
+from kfed.site.formats.csv_signs import as_float, has_hexadecimal, must_be_seen, signed_words, whole, with_fractions
 from kfed.site.formats.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, dated, n_titles
 from kfed.site.kinds.cells import Cells, from_text, has_leading_zero
 from kfed.site.kinds.thousands import DECIMAL, POINTS, is_grouped, signs_in, signs_of
@@ -122,7 +122,7 @@ class CsvReader(TableReader):
             return EITHER_COMMA
         if DECIMAL[","].fullmatch(cell):
             return DECIMAL_COMMA
-        number = _as_float(cell)
+        number = as_float(cell)
         if number is None:
             return "has a missing value" if cell.lower() in MISSING_WORDS else "holds text"
         return "is too large" if np.isfinite(number) else "is NaN or infinite"
@@ -134,6 +134,8 @@ class CsvReader(TableReader):
         columns = self._arrow_columns(names, (*as_text, *as_written))
         if columns is None:
             return self._by_line(names, as_text)
+        if (codes := whole(columns)) and self._has_hexadecimal():
+            columns |= self._arrow_columns(codes, codes) or {}
         if not self._is_settled:
             if unseen := with_fractions(columns):
                 columns |= self._arrow_columns(unseen, unseen) or {}
@@ -176,7 +178,6 @@ class CsvReader(TableReader):
         encoding = "utf-8" if self._encoding == "utf-8-sig" else self._encoding
         read = arrow_csv.ReadOptions(column_names=every, skip_rows=self._lines_before(), encoding=encoding)
         parse = arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
-
         if os.path.getsize(self._path) >= LARGE:
             try:
                 return self._in_blocks(arrow_csv, (read, parse), convert)
@@ -234,8 +235,16 @@ class CsvReader(TableReader):
                 )
 
     def _occurrences(self, character: str) -> int:
-        with self._opened() if self._encoding.startswith("utf-16") else opened_bytes(self._path) as file:
+        with self._raw() as file:
             return occurrences(file, character)
+
+    def _has_hexadecimal(self) -> bool:
+        with self._raw() as file:
+            return has_hexadecimal(file)
+
+    def _raw(self) -> AbstractContextManager[IO[Any]]:
+        """The file as bytes, or as text where a character takes several of them."""
+        return self._opened() if self._encoding.startswith("utf-16") else opened_bytes(self._path)
 
     def _check_even(self) -> None:
         for line, row in self._lines():
@@ -289,10 +298,3 @@ class CsvReader(TableReader):
     def _opened(self) -> Iterator[TextIO]:
         with opened_bytes(self._path) as raw, io.TextIOWrapper(raw, self._encoding, newline="") as file:
             yield file
-
-
-def _as_float(cell: str) -> float | None:
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None

@@ -1,10 +1,10 @@
-"""Signs in the numbers of a CSV file, where its first lines leave them open: 5,13 far below shows a decimal comma."""
+"""How numbers are written in a CSV file, where its first lines and Arrow leave it open: 5,13 or 0x1A far below."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from kfed._base.arrow import arrow
 from kfed._base.cell_words import ABSENT_WORDS, is_missing_word
 from kfed.site.kinds.cells import Cells
 from kfed.site.kinds.thousands import Signs, is_grouped, is_open
+
+_BLOCK = 2**22
 
 _WITH_A_SIGN = r"^\s*[-+\x{2212}]?\d*[.,][\d.,]*\d\s*$"
 
@@ -25,6 +27,23 @@ def with_fractions(columns: Mapping[str, Any]) -> list[str]:
 def _has_fractions(numbers: Any) -> bool:
     known = numbers[np.isfinite(numbers)]
     return bool((known != np.rint(known)).any())
+
+
+def whole(columns: Mapping[str, Any]) -> list[str]:
+    """Columns that Arrow took for whole numbers."""
+    return [name for name, column in columns.items() if arrow().types.is_integer(column.type)]
+
+
+def has_hexadecimal(file: IO[Any]) -> bool:
+    """Whether 0x occurs in a file of text or bytes: Arrow takes 0x1A for 26, and nobody else does."""
+    small, large, last = "0x", "0X", file.read(0)
+    while block := file.read(_BLOCK):
+        words = (small, large) if isinstance(block, str) else (small.encode(), large.encode())
+        block = last + block
+        if any(word[1:] in block and word in block for word in words):
+            return True
+        last = block[-1:]
+    return False
 
 
 def signed_words(columns: Mapping[str, Any]) -> Counter[str]:
@@ -63,3 +82,11 @@ def must_be_seen(cells: Cells, first: Sequence[str], signs: Signs) -> bool:
     is_whole = known == np.rint(known)
     has_groups = is_grouped(words, signs.decimal) or not is_whole.all()
     return has_groups and (not signs.is_certain or bool((is_whole & (known >= 100) & (known < 1000)).any()))
+
+
+def as_float(cell: str) -> float | None:
+    """The number in a cell as Python reads it, or None; infinite ones are numbers here."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None

@@ -16,6 +16,7 @@ from kfed._base.dates import compact_day_in, days_in
 from kfed._base.text import accents_joined
 from kfed.site.kinds.flags import flags_among, flags_in
 from kfed.site.kinds.thousands import POINTS, Signs, signs_in
+from kfed.wire import MAX_VALUE
 
 MANY_WORDS = 1000
 """If none of so many different cells is a date, the column holds none."""
@@ -150,7 +151,9 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     read = signs_in(known, signs)
     numbers = np.array([number_in(word, signs.decimal, read.thousands) for word in words])
     is_number = ~np.isnan(numbers) & ~is_missing
-    are_numbers = not is_missing.all() and _share(is_number, is_missing, codes) >= 0.5
+    is_like_number = is_number | np.array([_is_too_large(word) for word in words])
+    flags = flags_among(_counted(words, is_missing, codes)) if kind is None else None
+    are_numbers = not is_missing.all() and not flags and _share(is_like_number, is_missing, codes) >= 0.5
     if kind == "number" or (kind is None and are_numbers):
         found = _numbers(name, "number", numbers, is_number | is_missing, codes)
         zeros = has_leading_zero(known)
@@ -158,7 +161,7 @@ def from_text(name: str, texts: Sequence[str], codes: Array, signs: Signs = POIN
     if kind is not None:
         values = np.array(_FORCED[kind](words), float)
         return _numbers(name, kind, values, ~np.isnan(values) | is_missing, codes)
-    if flags := flags_among(_counted(words, is_missing, codes)):
+    if flags:
         values = np.array([flags.get(word, np.nan) for word in words], float)
         others = (codes >= 0) & np.append(np.isnan(values) & ~is_missing, False)[codes]
         return Cells(name, "flag", _taken(values, codes), other_rows=tuple(np.flatnonzero(others).tolist()))
@@ -218,6 +221,14 @@ def as_ids(cells: Sequence[object]) -> tuple[str, ...]:
         "" if cell is None else str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
         for cell in cells
     )
+
+
+def _is_too_large(word: str) -> bool:
+    """Whether a word is a number that is infinite, or larger than what a message may hold."""
+    try:
+        return "_" not in word and abs(float(word)) > MAX_VALUE
+    except ValueError:
+        return False
 
 
 def _share(is_number: Array, is_missing: Array, codes: Array) -> float:

@@ -12,6 +12,9 @@ MOSTLY = 0.95
 FEWEST = 20
 """In fewer cells, one that says something else is no exception."""
 
+_TRUTHS, _DIGITS = {"true": 1, "false": 0}, {"1": 1, "0": 0}
+"""Databases write them in one column, and Arrow reads both."""
+
 _T_OR_F = {"t", "f"}
 
 
@@ -29,7 +32,11 @@ def flags_among(counts: Mapping[str, int]) -> dict[str, float] | None:
     ({'Yes': 1.0, 'no': 0.0}, {'n': 0.0}, None)
     >>> flags_among({"yes": 80, "no": 119, "former": 1}), flags_among({"no": 199, "severe": 1})
     ({'yes': 1.0, 'no': 0.0}, None)
+    >>> flags_among({"true": 1, "0": 8}), flags_among({"1": 3, "0": 8})
+    ({'true': 1.0, '0': 0.0}, None)
     """
+    if any(word.lower() in _TRUTHS for word in counts) and all(word.lower() in _TRUTHS | _DIGITS for word in counts):
+        return {word: float((_TRUTHS | _DIGITS)[word.lower()]) for word in counts}
     for pair in FLAGS:
         values = {word: float(pair[word.lower()]) for word in counts if word.lower() in pair}
         said = {word.lower() for word in values}
