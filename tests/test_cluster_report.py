@@ -89,7 +89,7 @@ def test_dates_are_shown_as_dates():
     sent = [kfed.DeviceMessage("a", [[0.0], [19_723.0]], [20, 20], [2_000.0] * 2, schema=schema, details=details)]
     profile = kfed.aggregate(sent, 2).profile()
     late = int(profile.means[:, 0].argmax())
-    assert profile.in_words(late) == "later admitted (2024-01-01, all 1997-01-01)"
+    assert profile.in_words(late) == "later admitted (2024-01-01; overall 1997-01-01)"
     assert profile.shown_spread(late, 0) == "10 days"
 
 
@@ -163,6 +163,82 @@ def test_images_are_shown_where_features_are_pixels(plain, tmp_path):
     refused = run("report", tmp_path / "plain.kfed", "--image", "3x4")
     assert refused.exit_code == 1
     assert "an image of 3x4 has 12 pixels; got 16 features" in refused.stderr
+
+
+def named(plain, names):
+    """The same centers with names of features, as many as there are names."""
+    known = map(plain.messages.message, plain.messages.device_ids)
+    sent = [kfed.DeviceMessage(o.device_id, o.centers[:, : len(names)], o.counts, feature_names=names) for o in known]
+    return kfed.aggregate(sent, 2)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_image", "has_columns"),
+    [
+        ([f"pixel_{i}_{j}" for i in range(4) for j in range(4)], True, False),
+        ([f"Pixel{i + 1}" for i in range(16)], True, False),
+        ([f"px_{i}" for i in range(16)], True, True),
+        ([f"{i}x{j}" for i in range(1, 5) for j in range(1, 5)], True, True),
+        ([f"p{i + 1}" for i in range(16)], False, True),
+        ([f"pixel{i}" for i in (*range(15), 99)], False, True),
+        ([f"pixel_{i}_{j}" for i in range(4) for j in range(4)][:15], False, True),
+        ([f"pixel{i}" for i in range(9)], False, True),
+        ([str(i) for i in range(16)], False, True),
+    ],
+)
+def test_only_names_of_all_pixels_are_an_image_and_columns_go_only_if_that_is_sure(plain, names, is_image, has_columns):
+    titles = [section.title for section in cluster_report(named(plain, names), "Digits").sections]
+    assert ("Mean images" in titles) == is_image
+    assert ("What sets clusters apart" in titles) == ("Cluster 0" in titles) == has_columns
+
+
+@pytest.mark.parametrize("name", ["pixel{}", "pixel_{}_{}"])
+def test_pixels_are_ordered_by_their_numbers(plain, name):
+    numbers = np.random.default_rng(0).permutation(16)
+    names = [name.format(*((i // 4, i % 4) if "_" in name else (i,))) for i in numbers]
+    shuffled = named(plain, names)
+    (drawn,) = (
+        block
+        for section in cluster_report(shuffled, "x").sections
+        for block in section.blocks[:1]
+        if section.title == "Mean images"
+    )
+    means = shuffled.profile().means
+    scaled = (means - means.min()) / np.ptp(means)
+    for (_, picture), own in zip(drawn.pictures, scaled, strict=True):
+        np.testing.assert_allclose(picture.ravel()[numbers], own)
+
+
+def test_shares_of_levels_are_said_to_be_approximate_wherever_they_are_shown(result, plain, tmp_path):
+    result.save(tmp_path / "clusters.kfed")
+    said = "a level that only few rows of a group have is counted as the most common level there"
+    assert said in run("report", tmp_path / "clusters.kfed").stdout
+    assert said in run("report", tmp_path / "clusters.kfed", "--html", tmp_path / "page.html").stdout
+    assert said in (tmp_path / "page.html").read_text()
+    assert said in result.profile()._repr_html_()
+    assert said in json.loads(run("report", tmp_path / "clusters.kfed", "--json").stdout)["about_shares"]
+    assert plain.profile().about_shares == ""
+
+
+def test_a_share_that_a_floor_may_have_rounded_is_not_told_as_all_or_none(result):
+    profile = result.profile()
+    man = profile.names.index("sex=m")
+    shown = [profile.shown(share, man) for share in (0.0, 0.004, 0.1, 0.996, 1.0)]
+    assert shown == ["hardly any", "hardly any", "10%", "nearly all", "nearly all"]
+    assert profile.shown(1.0, profile.names.index("age")) == "1"
+
+
+def test_clusters_of_the_same_size_are_not_called_largest_and_smallest():
+    sent = [kfed.DeviceMessage("a", [[0.0], [9.0]], [50, 50])]
+    summary = cluster_report(kfed.aggregate(sent, 2), "x").sections[0].blocks[0].text
+    assert "Each has about 50% of the rows." in summary
+    assert "smallest" not in summary
+
+
+def test_a_table_of_the_first_columns_says_how_many_are_left_out(plain, tmp_path):
+    plain.save(tmp_path / "plain.kfed")
+    assert run("report", tmp_path / "plain.kfed").stdout.count("and 4 more columns that differ less") == 2
+    assert b"and 4 more columns that differ less" in to_html(cluster_report(plain, "x"))
 
 
 def test_the_same_report_in_a_terminal_as_json_and_as_markdown(result, tmp_path):

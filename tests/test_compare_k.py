@@ -91,7 +91,16 @@ def test_single_centers_as_clusters_are_not_recommended_and_few_centers_are_said
     found = kfed.compare_k(far, range(2, 6), n_resamplings=4)
     assert found.recommended != 5
     assert "5 centers say little from k = 3 on" in str(found)
+    assert "compare larger ones" not in str(found), "each of the larger numbers would have clusters of one center"
     assert "say little" not in str(kfed.compare_k(world.messages(), [2, 9], n_resamplings=2))
+
+
+def test_all_that_decides_between_numbers_is_named_and_only_those_that_could_be_taken(found):
+    unstable = replace(found, weakest=np.full_like(found.weakest, 0.5), n_device_centers=12)
+    assert ComparisonWords(unstable).taken_by == (
+        f"k = {unstable.best} is the best of 2 to 6 with two centers for each cluster by how far the silhouette is "
+        "above that of one cloud and by stability, also of the weakest cluster"
+    )
 
 
 def test_centers_of_one_device_are_not_each_a_cluster():
@@ -105,7 +114,9 @@ def test_centers_of_one_device_are_not_each_a_cluster():
     groups = (places[np.arange(400) % 4] + np.random.default_rng(1).normal(size=(400, 4))).round(3)
     found = kfed.compare_k([kfed.cluster_device(groups, random_state=0).to_message("a")], range(2, 7), n_resamplings=2)
     assert found.best == 4
-    assert ComparisonWords(found).taken_by == "k = 4 is the best of 2 to 6 by silhouette"
+    assert ComparisonWords(found).taken_by == (
+        "k = 4 is the best of 2 to 6 by how far the silhouette is above that of one cloud"
+    )
 
 
 def test_values_above_the_number_of_centers_are_left_out(world):
@@ -283,7 +294,7 @@ def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_i
     monkeypatch.setattr("kfed.server.k.finding.compare_k", lambda *args, **options: shaky)
     with pytest.warns(
         kfed.AggregationWarning,
-        match=r"4 clusters stand out, but are not certain: weakest cluster 0\.85 is below 0\.9; stable when",
+        match=r"4 clusters stand out, but not reliably: weakest cluster 0\.85, reliable from 0\.9; stable when",
     ):
         found = kfed.aggregate(sent)
     assert (found.n_clusters, found.k_choice.is_reliable) == (4, False)
@@ -310,7 +321,7 @@ def test_a_number_that_stands_out_is_not_reliable_if_distances_and_cost_name_ano
     sent, _ = four_groups
     named = replace(kfed.choose_n_clusters(sent), n_clusters=7, is_reliable=False)
     monkeypatch.setattr("kfed.server.k.finding.choose_k", lambda *args: named)
-    with pytest.warns(kfed.AggregationWarning, match="4 clusters stand out, but are not certain"):
+    with pytest.warns(kfed.AggregationWarning, match="4 clusters stand out, but not reliably"):
         found = kfed.aggregate(sent)
     assert (found.n_clusters, found.k_choice.is_reliable, found.k_choice.agreement) == (4, False, False)
     assert found.k_choice.reason.startswith("the gaps between centers suggest 7; stable when")

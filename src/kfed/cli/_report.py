@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from kfed._base.report import Block, Conclusion, Findings, Notes, Paragraph, Report, TextTable
+from kfed._base.report import Block, Conclusion, Findings, HeatTable, Notes, Paragraph, Report, TextTable
 from kfed.cli._terminal import rich_table
 
 MOST_FOR_WORDS = 30
@@ -70,6 +70,8 @@ def _(block: TextTable) -> Iterator[Any]:
         rows = (tuple(map(escape, row)) for row in part.rows)
         headings = list(map(escape, part.headings))
         yield rich_table(escape(part.title) or None, headings, rows, left=part.n_words, whole=is_wide)
+    if isinstance(block, HeatTable) and block.caption:
+        yield f"[dim]{escape(block.caption)}[/]"
 
 
 def _widths(block: TextTable, broken: Callable[[str], list[str]]) -> list[int]:

@@ -66,7 +66,8 @@ def report(
     if table is not None:
         files.write(table, profile_csv(profile, called).encode(), overwrite=force)
     if as_json:
-        print_json({"sizes": profile.sizes.tolist(), "profiles": list(profile.rows()), "names": called})
+        facts = {"sizes": profile.sizes.tolist(), "profiles": list(profile.rows()), "names": called}
+        print_json(facts | {"about_shares": profile.about_shares})
         return
     say(*(on_terminal(found.sections[0].blocks) if outputs else sections_on_terminal(found)))
     say(*(f"  [green]wrote[/]  {escape(str(path))}" for path in outputs))

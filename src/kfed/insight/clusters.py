@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from math import isqrt
 
 import numpy as np
 
 from kfed._base import text
-from kfed._base.report import Block, GreyPictures, HeatTable, Notes, Paragraph, Report, Section
+from kfed._base.report import Block, HeatTable, Notes, Paragraph, Report, Section
 from kfed._version import __version__
 from kfed.errors import InvalidInputError
 from kfed.insight.assessment import Assessment
+from kfed.insight.images import ImageLayout
 from kfed.insight.warned import warnings_of
 from kfed.server import Aggregation, Profile
 
@@ -22,8 +21,6 @@ FULL_HEAT = 2.0
 """Standard deviations from the average at which a colour is full."""
 
 MOST_COLUMNS, MOST_DEVICES, MOST_TELLING = 40, 40, 12
-
-_PIXEL = re.compile(r"(?:pixel|px|p)[ _-]?\d+|\d+x\d+")
 
 
 def cluster_report(
@@ -42,23 +39,25 @@ def cluster_report(
     names : mapping from cluster to str, optional
         Names of clusters; others are called by their number.
     image_shape : (height, width), optional
-        The features are the pixels of such an image, row by row. Names such as pixel0, pixel1, ... say so, too.
+        The features are the pixels of such an image, row by row. Names such as pixel0, pixel1, ... or pixel_0_0,
+        pixel_0_1, ... of all pixels say so, too; where others such as px1 or 1x1 do, columns are shown as well.
     profile : Profile, optional
         Its profile in other units; see `Profile.in_units`.
     """
     profile = profile or aggregation.profile()
     called = _names(names or {}, profile.n_clusters)
-    shape = _shape(image_shape, profile)
+    layout = ImageLayout.of(image_shape, profile)
+    has_columns = layout is None or not layout.is_sure
     assessment = Assessment.of(aggregation)
     measured = filter(None, [assessment.instability, assessment.nearness])
     warnings = (*measured, *warnings_of(aggregation, assessment))
     sections = [
-        Section("", tuple(_summary(assessment, profile, called, is_image=shape is not None))),
+        Section("", tuple(_summary(assessment, profile, called, has_columns=has_columns))),
         *([Section("Look at this first", (Notes(warnings, "warning"),))] if warnings else []),
-        *([Section("Mean images", (_images(profile, called, shape),))] if shape else []),
-        *([] if shape else [Section("What sets clusters apart", (_heatmap(profile, called),))]),
+        *([Section("Mean images", (layout.pictures(profile, _with_shares(profile, called)),))] if layout else []),
+        *([Section("What sets clusters apart", (_heatmap(profile, called),))] if has_columns else []),
         Section("Where they live", tuple(_devices(profile, called))),
-        *([] if shape else [_cluster(profile, called, cluster) for cluster in range(profile.n_clusters)]),
+        *(_cluster(profile, called, cluster) for cluster in range(profile.n_clusters if has_columns else 0)),
     ]
     foot = f"Written by kfed {__version__} from messages of devices; no row was seen."
     return Report(title, tuple(sections), foot=foot)
@@ -92,35 +91,18 @@ def _signed(number: float, digits: int) -> str:
     return f"{rounded:+.{digits}f}" if rounded else f"{0:.{digits}f}"
 
 
-def _shape(given: tuple[int, int] | None, profile: Profile) -> tuple[int, int] | None:
-    n_features = len(profile.names)
-    if given is not None:
-        if given[0] * given[1] != n_features:
-            raise InvalidInputError(
-                f"an image of {given[0]}x{given[1]} has {given[0] * given[1]} pixels; got {n_features} features"
-            )
-        return given
-    side = isqrt(n_features)
-    is_square = side * side == n_features and side > 3
-    return (side, side) if is_square and all(map(_PIXEL.fullmatch, profile.names)) else None
-
-
-def _summary(found: Assessment, profile: Profile, called: Sequence[str], *, is_image: bool) -> Iterator[Block]:
+def _summary(found: Assessment, profile: Profile, called: Sequence[str], *, has_columns: bool) -> Iterator[Block]:
     """A few plain sentences."""
-    largest, smallest = int(profile.shares.argmax()), int(profile.shares.argmin())
     n_rows, n_devices = round(float(profile.sizes.sum())), int(np.count_nonzero(profile.rows_on_devices.any(axis=1)))
     sentences = [
         f"{text.plural(n_rows, 'row')} of {text.plural(n_devices, 'device')} are in "
         f"{text.plural(profile.n_clusters, 'cluster')}."
     ]
     if profile.n_clusters > 1:
-        sentences.append(
-            f"The largest is {called[largest]} with {_percent(profile.shares[largest])} of the rows, the smallest "
-            f"{called[smallest]} with {_percent(profile.shares[smallest])}."
-        )
+        sentences.append(_sizes(profile, called))
     of_what = "the rows" if found.has_squares else "the device centers (devices did not say how far their rows spread)"
     share = f"{found.about}{_percent(found.explained)}"
-    sentences.append(f"Which cluster a row is in explains {share} of the variance of {of_what}.")
+    sentences.append(f"The clustering explains {share} of the variance of {of_what}.")
     bound = found.optimality
     if bound is not None and np.isfinite(bound.ratio):
         sentences.append(text.sentence(bound.conclusion().text))
@@ -128,10 +110,12 @@ def _summary(found: Assessment, profile: Profile, called: Sequence[str], *, is_i
     rounds = found.aggregation.settings.rounds
     sentences.append(f"The clusters were found by the {found.aggregation.rule} rule{again if rounds > 1 else ''}.")
     yield Paragraph(" ".join(sentences))
-    if not is_image:
+    if has_columns:
         shares = map(_percent, profile.shares)
         words = (f"{_title(called, r)} ({share}): {profile.in_words(r)}" for r, share in enumerate(shares))
         yield Notes(tuple(words), "")
+        if profile.about_shares:
+            yield Paragraph(text.sentence(profile.about_shares), is_aside=True)
     lone = [called[r] for r in range(len(called)) if np.count_nonzero(profile.rows_on_devices[:, r]) == 1]
     if lone and len(profile.device_ids) > 1:
         one, each = (
@@ -139,6 +123,15 @@ def _summary(found: Assessment, profile: Profile, called: Sequence[str], *, is_i
             f"Each of these is on one device alone: {text.listed(lone)}.",
         )
         yield Paragraph(one if len(lone) == 1 else each)
+
+
+def _sizes(profile: Profile, called: Sequence[str]) -> str:
+    """The largest cluster and the smallest, if they differ in what is shown of them."""
+    largest, smallest = int(profile.shares.argmax()), int(profile.shares.argmin())
+    most, least = _percent(profile.shares[largest]), _percent(profile.shares[smallest])
+    if most == least:
+        return f"Each has about {most} of the rows."
+    return f"The largest is {called[largest]} with {most} of the rows, the smallest {called[smallest]} with {least}."
 
 
 def _heatmap(profile: Profile, called: Sequence[str]) -> HeatTable:
@@ -208,20 +201,18 @@ def _columns(profile: Profile, cluster: int) -> HeatTable:
     if profile.spreads is None:
         del columns["spread"]
     cold = (0.0,) * (len(columns) - 2)
+    more = text.plural(len(differences) - len(order), "more column that differs", "more columns that differ")
     return HeatTable(
         "",
         tuple(columns),
         tuple(zip(*columns.values(), strict=True)),
         heats=tuple((*cold, float(differences[j]) / FULL_HEAT) for j in order),
+        caption=f"and {more} less" if len(order) < len(differences) else "",
     )
 
 
-def _images(profile: Profile, called: Sequence[str], shape: tuple[int, int]) -> GreyPictures:
-    means = np.nan_to_num(profile.means)
-    low, high = float(means.min()), float(means.max())
-    pictures = ((means - low) / max(high - low, 1e-300)).reshape(len(means), *shape)
-    titles = [f"{name} ({_percent(share)})" for name, share in zip(called, profile.shares, strict=True)]
-    return GreyPictures(tuple(zip(titles, pictures, strict=True)), "The mean of all rows of each cluster, as an image.")
+def _with_shares(profile: Profile, called: Sequence[str]) -> list[str]:
+    return [f"{name} ({_percent(share)})" for name, share in zip(called, profile.shares, strict=True)]
 
 
 def _percent(share: float) -> str:

@@ -38,7 +38,7 @@ def finding(n_clusters: int, *, stands_out: bool, is_reliable: bool) -> str:
     Examples
     --------
     >>> finding(15, stands_out=True, is_reliable=True), finding(15, stands_out=True, is_reliable=False)
-    ('15 clusters', '15 clusters stand out, but are not certain')
+    ('15 clusters', '15 clusters stand out, but not reliably')
     >>> finding(2, stands_out=False, is_reliable=False)
     'no number of clusters stands out (2 at best)'
     """
@@ -46,7 +46,7 @@ def finding(n_clusters: int, *, stands_out: bool, is_reliable: bool) -> str:
     if is_reliable:
         return clusters
     if stands_out:  # two at least: one cluster has no silhouette
-        return f"{clusters} stand out, but are not certain"
+        return f"{clusters} stand out, but not reliably"
     return f"no number of clusters stands out ({n_clusters:,} at best)"
 
 
@@ -90,7 +90,7 @@ class ComparisonWords:
 
     @property
     def doubt(self) -> str:
-        """Why the number that stands out is not certain; nothing if it is, or if none stands out."""
+        """Why the number that stands out is not reliable; nothing if it is, or if none stands out."""
         found = self.found
         if found.recommended is None or comes_back(found.recommended, found):
             return found.doubt
@@ -98,18 +98,22 @@ class ComparisonWords:
         agreement, weakest = float(found.stability[at, 0]), float(found.weakest[at])
         lower, which = (weakest, "weakest cluster") if weakest < agreement else (agreement, "agreement")
         below = f"{which} {_beside(lower, SURE)}"
-        return "; ".join(filter(None, [f"{below} is below {SURE:g}", found.doubt]))
+        return "; ".join(filter(None, [f"{below}, reliable from {SURE:g}", found.doubt]))
 
     @property
     def taken_by(self) -> str:
         """By what `best` was taken."""
-        best, compared = self.found.best, ranges(self.found.n_clusters)
+        best, compared, may_be = self.found.best, ranges(self.found.n_clusters), have_centers(self.found)
         if self.found.recommended is not None:
             return f"k = {best} stands out among {compared}"
-        if not (are_clearer(self.found) & have_centers(self.found)).any():
+        if not (are_clearer(self.found) & may_be).any():
             return f"k = {best} is the smallest of {compared}, and no other is clearer than by chance"
-        and_stability = " and stability" if np.isfinite(self.found.agreements).any() else ""
-        return f"k = {best} is the best of {compared} by silhouette{and_stability}"
+        of_those = "" if may_be.all() else " with two centers for each cluster"
+        is_known = np.isfinite(self.found.agreements).any()
+        and_stability = " and by stability, also of the weakest cluster" if is_known else ""
+        by_silhouette = "by how far the silhouette is above that of one cloud"
+        among = f"{ranges(self.found.n_clusters[may_be])}{of_those}"
+        return f"k = {best} is the best of {among} {by_silhouette}{and_stability}"
 
     def blocks(self) -> Iterator[Block]:
         """Describe the comparison: the recommendation, the table and notes."""
@@ -130,7 +134,7 @@ class ComparisonWords:
         """What to know when reading the table."""
         found = self.found
         if found.share_known < 1:
-            silent = f"devices did not say how far {1 - found.share_known:.0%} of the rows spread"
+            silent = f"the spread is not known for {1 - found.share_known:.0%} of the rows"
             consequence = (
                 "they are taken to spread as the others"
                 if found.share_known >= LEAST_KNOWN
@@ -144,16 +148,17 @@ class ComparisonWords:
             centers = text.plural(found.n_device_centers, "center")
             yield f"{centers} say little from k = {few[0]} on: a cluster of a single center is always stable"
         last = int(found.n_clusters[-1])
-        if rises_at_the_end(found):
+        larger_have_centers = 2 * (last + 1) <= found.n_device_centers
+        if rises_at_the_end(found) and larger_have_centers:
             yield f"the silhouette still rises at k = {last}, the largest that was compared; compare larger ones, too"
         resamplings = text.plural(found.agreements.shape[1], "resampling")
         yield (
-            "expl. is the share of the variance that clusters explain, silh. the silhouette, cloud the silhouette of "
-            "one group without any clusters inside, C-H the Calinski-Harabasz index"
+            "expl.: share of the variance that the clusters explain; silh.: silhouette; cloud: the silhouette expected "
+            "with no clusters; C-H: Calinski-Harabasz index"
         )
         yield (
-            f"stability is the agreement (adjusted Rand index) with {resamplings} of the devices, with the range of "
-            "nine in ten of them; weakest is that of the least stable cluster"
+            f"stability: agreement (adjusted Rand index) with {resamplings} of the devices, with its 90 % range in "
+            "brackets; weakest: stability of the least stable cluster"
         )
 
 
@@ -171,9 +176,9 @@ def _why_none(found: KComparison) -> str:
         )
     at = place_of(found.best, found)
     return (
-        "no k that is clearer than one group without any clusters inside has stable clusters when devices are "
-        f"resampled; best is k = {found.best} (agreement {_beside(found.stability[at, 0], STABLE)}, weakest "
-        f"cluster {_beside(found.weakest[at], STABLE)}; {STABLE:g} would be stable)"
+        "every k that is clearer than a single group is unstable when devices are resampled; the best is "
+        f"k = {found.best} (agreement {_beside(found.stability[at, 0], STABLE)}, weakest cluster "
+        f"{_beside(found.weakest[at], STABLE)}; {STABLE:g} needed)"
     )
 
 

@@ -13,7 +13,7 @@ from kfed._base import text
 from kfed._base.array import Array, readonly_fields
 from kfed._base.dates import date_of
 from kfed._base.notebook import InNotebook, data_frame
-from kfed._base.report import Block, TextTable
+from kfed._base.report import Block, Notes, TextTable
 from kfed.server.view.profile_plot import plot_profile
 from kfed.wire import FeatureSchema, MessageBatch
 
@@ -38,7 +38,8 @@ class Profile(InNotebook):
     rows_on_devices : array of shape (n_devices, n_clusters)
         Rows of each device in each cluster.
     means : array of shape (n_clusters, n_features)
-        Mean of all rows of a cluster; NaN where no cell was observed.
+        Mean of all rows of a cluster; NaN where no cell was observed. Shares of levels and flags are approximate, see
+        `about_shares`.
     spreads : array of shape (n_clusters, n_features) or None
         Standard deviation of the rows of a cluster; None if devices did not say it by column.
     overall_means, overall_spreads : arrays of shape (n_features,)
@@ -113,6 +114,18 @@ class Profile(InNotebook):
         has_spread = self.overall_spreads > rounding
         return np.asarray(np.divide(gaps, self.overall_spreads, out=np.zeros_like(gaps), where=has_spread))
 
+    @property
+    def about_shares(self) -> str:
+        """What to know of the shares of levels and flags; empty if there are none."""
+        if not self.is_share.any():
+            return ""
+        return (
+            "shares of levels and of yes/no columns are approximate: a level that only few rows of a group have is "
+            "counted as the most common level there, so shares of rare levels are too low and those of common ones too "
+            "high (more so without -k, where groups are small), and small differences may come from that; the tables "
+            "that `kfed label --append` writes at the sites give exact counts"
+        )
+
     def telling(self, cluster: int) -> Array:
         """The features that set a cluster apart, first those that do so most, (n_features,)."""
         return np.argsort(-np.abs(self.differences[cluster]), kind="stable")
@@ -128,7 +141,7 @@ class Profile(InNotebook):
         value, average = (self.shown(means[feature], feature) for means in (self.means[cluster], self.overall_means))
         more, less = ("more often", "less often") if self.is_share[feature] else ("higher", "lower")
         more, less = ("later", "earlier") if self.is_date[feature] else (more, less)
-        return f"{much}{more if difference > 0 else less} {self.names[feature]} ({value}, all {average})"
+        return f"{much}{more if difference > 0 else less} {self.names[feature]} ({value}; overall {average})"
 
     def shown(self, value: float, feature: int) -> str:
         """A mean as people read it."""
@@ -136,7 +149,7 @@ class Profile(InNotebook):
             return "not observed"
         if self.is_date[feature] and (written := date_of(value)) is not None:
             return written
-        return f"{value:.0%}" if self.is_share[feature] else _number(value, float(self.overall_spreads[feature]))
+        return _share(value) if self.is_share[feature] else _number(value, float(self.overall_spreads[feature]))
 
     def shown_spread(self, cluster: int, feature: int) -> str:
         """Standard deviation of a column in a cluster; empty if it is not known, or if a share says it all."""
@@ -196,6 +209,7 @@ class Profile(InNotebook):
             (str(r), f"{self.sizes[r]:,.0f}", f"{self.shares[r]:.1%}", self.in_words(r)) for r in range(self.n_clusters)
         )
         yield TextTable("", heads, rows, n_words=4)
+        yield Notes((self.about_shares,) if self.about_shares else ())
 
 
 def _dated(day: float) -> float | str:
@@ -241,6 +255,12 @@ def _are(kinds: tuple[str, ...], schema: FeatureSchema) -> Array:
     """Which features come from columns of these kinds."""
     found = [column.kind in kinds for column in schema.columns or () for _ in column.features]
     return np.array(found or [False] * schema.n_features)
+
+
+def _share(value: float) -> str:
+    """A share of rows, of which the last few are not known."""
+    rounded = f"{value:.0%}"
+    return {"0%": "hardly any", "100%": "nearly all"}.get(rounded, rounded)
 
 
 def _number(value: float, spread: float) -> str:
