@@ -227,7 +227,23 @@ def test_the_name_of_a_rare_level_does_not_leave_the_site(write):
     kept = cluster_file(write("x,c\n" + rows), 2, "a", min_cluster_size=3)
     assert kept.clustering.columns.schema.columns[1].levels == ("common", "other")
     assert b"rare" not in kept.to_message().to_bytes()
-    assert any(notice.code == "rare level" for notice in kept.notices)
+    said = [notice.text for notice in kept.notices if notice.code == "rare level"]
+    assert said[0].startswith("2 levels of 'c' will not be named, since each has fewer than 3 rows that surely differ")
+
+
+def test_levels_of_many_rows_that_are_copies_and_of_few_ids_are_said_to_be_that(write):
+    numbers = [*range(100, 140), *[1] * 12, *[2] * 11]
+    sexes = ["X"] * 40 + ["F"] * 12 + ["M"] * 11
+    rows = "".join(
+        f"{number}.5,{sex},{'p' if sex == 'F' else i}\n"
+        for i, (number, sex) in enumerate(zip(numbers, sexes, strict=True))
+    )
+    table = read_columns(write("x,sex,who\n" + rows), columns=["x", "sex"])
+    (said,) = [notice.text for notice in table.notices if notice.code == "rare level"]
+    assert "2 levels of 'sex' will not be named, since each has fewer than 5 rows that surely differ" in said
+    table = read_columns(write("x,sex,who\n" + rows), columns=["x", "sex"], id_column="who")
+    (said,) = [notice.text for notice in table.notices if notice.code == "rare level"]
+    assert "1 level of 'sex' will not be named, since it has fewer than 5 different ids" in said
 
 
 def test_the_name_of_a_level_of_one_person_does_not_leave_the_site(write):

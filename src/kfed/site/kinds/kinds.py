@@ -72,13 +72,14 @@ def describe(
         if own.name not in chosen and (notice := about_identifier(own, has_ids=whose is not None)) is not None
     }
     kept = [own for own in cells if own.name not in left_out]
+    enough = f"{min_cluster_size} {'rows that surely differ' if whose is None else 'different ids'}"
     for own in cells:
         is_chosen = own.name in chosen
         if own.name in left_out:
             notices.append(left_out[own.name])
             continue
         columns.append(_column(own, kept, min_cluster_size, where, whose))
-        notices += _notices(own, columns[-1], min_cluster_size)
+        notices += _notices(own, columns[-1], enough)
         notices += [] if is_chosen else about_numbers(own)
     check_some_left(columns, cells, min_cluster_size, where)
     return Described(tuple(columns), tuple(notices))
@@ -128,7 +129,8 @@ def _column(
     return Column(cells.name, "category", tuple(sorted(common)))
 
 
-def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[Notice]:
+def _notices(cells: Cells, column: Column, enough: str) -> Iterable[Notice]:
+    """Columns without anything to say, and levels that are not named; `enough` says which would be."""
     missing = int(cells.is_missing.sum())
     if cells.only_word:
         yield Notice(
@@ -145,8 +147,9 @@ def _notices(cells: Cells, column: Column, min_cluster_size: int) -> Iterable[No
     if column.kind == "category" and rare:
         yield Notice(
             "rare level",
-            f"{plural(len(rare), 'level')} of {cells.name!r} with fewer than {min_cluster_size} rows will not be "
-            f"named: those cells count as {repr(OTHER) if OTHER in column.levels else 'missing'}",
+            f"{plural(len(rare), 'level')} of {cells.name!r} will not be named, since "
+            f"{verb(len(rare), 'it has', 'each has')} fewer than {enough}: those cells count as "
+            f"{repr(OTHER) if OTHER in column.levels else 'missing'}",
         )
 
 
