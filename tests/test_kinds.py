@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv as arrow_csv
 
 import kfed
-from consoles import invoked
+from consoles import invoked, run
 from kfed.site import TableSummary, agree, cluster_file, label_rows, read_columns, read_schema
 from kfed.site.formats import csv as csv_reading
 from kfed.wire import Column, FeatureSchema
@@ -299,3 +299,21 @@ def test_a_large_csv_takes_less_than_three_times_its_size(tmp_path):
     paths = [str(tmp_path / f"{name}.csv") for name in ("small", "large")]
     done = subprocess.run([sys.executable, "-c", MEMORY, *paths], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 3 * values.nbytes
+
+
+@pytest.mark.parametrize("other", ["sex=F", "sex"])
+def test_a_column_that_is_called_like_a_level_of_another_is_named_with_what_to_do(write, other):
+    head = {"sex=F": "sex=F,sex", "sex": "sex,sex=F"}[other]
+    cells = (("1.5", "F"), ("2.5", "M")) if other == "sex=F" else (("F", "1.5"), ("M", "2.5"))
+    path = write(f"{head}\n" + "".join(",".join(pair) + "\n" for pair in cells * 9))
+    with pytest.raises(kfed.InvalidInputError, match=r"both have one called 'sex=F'.*--exclude"):
+        read_columns(path)
+    assert read_columns(path, exclude=["sex=F"]).schema.n_features == 2
+
+
+def test_a_table_without_a_line_of_names_is_summarised_as_it_is_clustered(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("".join(f"{i % 17}.5,{i % 5}\n" for i in range(40)))
+    assert "--no-header" in run("summarize", "site.csv", code=1)
+    run("summarize", "site.csv", "--no-header")
+    assert [one.column.name for one in TableSummary.load("site.summary").columns] == ["0", "1"]

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from kfed.cli._app import app
 from kfed.cli._options import TABLE_HELP, Exclude, Kinds, Sheet, split_names
-from kfed.cli._terminal import Force, Json, claim, option, plural, print_json, say
+from kfed.cli._terminal import Force, Json, claim, flag, option, plural, print_json, say
 from kfed.device import POOLED
 from kfed.errors import InvalidInputError
 from kfed.site import (
@@ -42,6 +42,9 @@ def summarize(
     exclude: Exclude = None,
     id_column: Annotated[str | None, option("NAME", "Column that identifies the rows; it stays here.")] = None,
     kinds: Kinds = None,
+    header: Annotated[
+        bool | None, flag("--header/--no-header", "Whether a CSV or Excel file begins with the names of its columns.")
+    ] = None,
     sheet: Sheet = None,
     min_cluster_size: Annotated[
         int, option("N", "Levels and columns with fewer filled cells are left out.", min=1)
@@ -53,7 +56,8 @@ def summarize(
     path = Path(f"{table_stem(data)}.summary") if output is None else output
     claim([path], inputs=[data], force=force)
     how: dict[str, Any] = {"columns": columns, "exclude": exclude, "id_column": id_column}
-    table = read_columns(data, min_cluster_size=min_cluster_size, kinds=kinds, sheet=sheet, **how)
+    how |= {"header": header, "sheet": sheet}
+    table = read_columns(data, min_cluster_size=min_cluster_size, kinds=kinds, **how)
     summary = TableSummary.of(table, min_cluster_size)
     summary.save(path, overwrite=force)
     facts: dict[str, Any] = {"summary": str(path), "columns": [one.column.facts() for one in summary.columns]}

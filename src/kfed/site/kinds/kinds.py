@@ -15,7 +15,7 @@ from kfed.errors import InvalidInputError
 from kfed.site.kinds.cells import Cells, from_levels
 from kfed.site.kinds.different_rows import have_different_rows
 from kfed.site.kinds.identifiers import MOST_LEVELS, about_identifier, about_numbers
-from kfed.site.kinds.nothing_left import check_some_left
+from kfed.site.kinds.nothing_left import check_features_differ, check_some_left
 from kfed.wire import (
     OTHER,
     Column,
@@ -82,6 +82,7 @@ def describe(
         notices += _notices(own, columns[-1], enough)
         notices += [] if is_chosen else about_numbers(own)
     check_some_left(columns, cells, min_cluster_size, where)
+    check_features_differ(columns, where)
     return Described(tuple(columns), tuple(notices))
 
 

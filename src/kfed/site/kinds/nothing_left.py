@@ -1,10 +1,10 @@
-"""Errors for tables without a column to cluster by: they say what became of the columns."""
+"""Errors for tables without a column to cluster by, or with two of one name: they say what became of the columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kfed._base.text import plural, quoted, verb
+from kfed._base.text import exclusion, plural, quoted, verb
 from kfed.errors import InvalidInputError
 from kfed.site.kinds.cells import Cells
 from kfed.wire import Column
@@ -32,3 +32,17 @@ def check_some_left(columns: Sequence[Column], cells: Sequence[Cells], min_clust
             f"{plural(min_cluster_size, 'row')} have; this one has none. If this is a title page, use the file or "
             "sheet with the rows"
         )
+
+
+def check_features_differ(columns: Sequence[Column], where: str) -> None:
+    """Raise if a level of one column has the name of another column: 'F' of 'sex', beside a column 'sex=F'."""
+    owners: dict[str, str] = {}
+    for column in columns:
+        for feature in column.features:
+            if feature in owners:
+                both = quoted([owners[feature], column.name])
+                raise InvalidInputError(
+                    f"{where}: features must have distinct names; columns {both} both have one called {feature!r}. "
+                    f"Rename one of them at every site, or leave it out: {exclusion([column.name])}"
+                )
+            owners[feature] = column.name
