@@ -97,7 +97,7 @@ def test_a_site_that_forgot_the_scale_is_named(messages):
     assert "(age, height)" in run("device", "west.csv", "-k", 2, "--id-column", "person", "--force")
     assert "'west' sent columns in their units" in run("aggregate", *sites, "-k", 4, code=1)
     run("device", "west.csv", "-k", 2, "--id-column", "person", "--as-is", "--force")
-    with pytest.warns(kfed.AggregationWarning, match="all centers of 'west' lie more than 10 times farther"):
+    with pytest.warns(kfed.AggregationWarning, match="all centers of 'west' are more than 10 times as far"):
         kfed.aggregate([kfed.DeviceMessage.load(path) for path in sites], 4)
 
 
@@ -182,6 +182,9 @@ def test_earlier_outputs_among_the_messages_are_left_out_and_named(clusters):
     assert Path("new.kfed").read_bytes() == Path("clusters.kfed").read_bytes()
     err = run("aggregate", "model.kfed", "clusters.kfed", "-k", 4, "-o", "other.kfed", code=1)
     assert "model.kfed: this is a model; expected a message" in err
+    Path("half.kfed").write_bytes(Path("north.kfed").read_bytes()[:99])
+    err = run("aggregate", "half.kfed", "north.kfed", "-o", "other.kfed", code=1)
+    assert "not a complete one; expected a message (from `kfed device`)\n" in err
 
 
 def test_files_of_the_wrong_kind_are_told_apart(clusters):

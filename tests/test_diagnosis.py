@@ -32,7 +32,7 @@ def clusters(world, tmp_path_factory):
 def test_what_people_ask_comes_first_and_the_theorem_last(clusters):
     lines = run("diagnose", clusters).stdout.splitlines()
     assert re.match(r"clear: even the nearest clusters \d and \d are \d+\.\d standard deviations apart", lines[0])
-    assert re.match(r"Which cluster a row is in explains \d+% of the variance of the rows.", lines[2])
+    assert re.match(r"The clustering explains \d+% of the variance of the rows.", lines[2])
     assert any(line.startswith("the centers show 9 clusters: ") for line in lines)
     verdict = next(at for at, line in enumerate(lines) if line.startswith("not guaranteed: "))
     assert verdict > lines.index("How good the clusters are")
@@ -72,8 +72,19 @@ def test_unstable_clusters_are_advised_only_what_was_not_done(world, monkeypatch
     assert "at least 80% of the rows of the others keep their cluster, 88% on average." in str(
         found.assessment.conclusion().meaning
     )
-    assert found.evidence.startswith("over many samples of the devices, though, the centers show 9 clusters")
+    assert found.evidence.startswith("when devices are resampled, the centers show 9 clusters")
     assert any("along the line between two clusters" in note for note in found.notes)
+
+
+def test_without_sums_of_squares_the_same_number_is_shown_as_aggregating_finds():
+    rng = np.random.default_rng(0)
+    sent = [kfed.DeviceMessage(f"{z}", rng.normal(size=(6, 2)), [10] * 6) for z in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kfed.AggregationWarning)
+        found, given = kfed.aggregate(sent).k_choice, kfed.aggregate(sent, 5)
+    assert found.comparison is not None
+    shown = diagnose(given).details["k_choice"]
+    assert (shown["n_clusters"], shown["reason"]) == (found.n_clusters, found.reason)
 
 
 def test_a_device_that_fits_badly_is_named(world):
@@ -144,7 +155,7 @@ def test_slices_of_one_cloud_are_not_called_distinguishable(n_clusters):
     assert said.is_good is False
     warned = cluster_report(result, "Slices").sections[1]
     assert warned.title == "Look at this first"
-    assert "two halves of one group without any clusters inside are about 2.65" in str(warned.blocks)
+    assert "cutting a single group in two gives about 2.65" in str(warned.blocks)
 
 
 def test_clear_clusters_of_one_device_are_not_called_a_cut_of_the_rows():
@@ -156,7 +167,7 @@ def test_clear_clusters_of_one_device_are_not_called_a_cut_of_the_rows():
     found = diagnose(result)
     assert found.assessment.conclusion().text.startswith("clear, but stability is not known: even the nearest clusters")
     page = str(found.report("One").sections[:2])
-    assert "a way to cut the rows" not in page
+    assert "no distinct groups" not in page
     assert page.count("all centers are from one device, so stability across devices is unknown") == 1
 
 
@@ -221,7 +232,7 @@ def test_another_number_than_the_one_that_stands_out_is_warned_of_without_contra
     six = kfed.aggregate(sent, 6)
     outstanding = replace(choice, is_reliable=False, comparison=compared, reason="because")
     assert list(diagnosis._doubts_about_k(six, outstanding)) == [
-        "6 clusters were asked for; 9 clusters stand out, but are not certain: because"
+        "6 clusters were asked for; 9 clusters stand out, but not reliably: because"
     ]
     none = replace(choice, n_clusters=2, is_reliable=False, comparison=None, reason="because")
     assert list(diagnosis._doubts_about_k(six, none)) == [
@@ -233,20 +244,20 @@ def test_another_number_than_the_one_that_stands_out_is_warned_of_without_contra
 
 
 @pytest.mark.parametrize("is_unstable", [False, True])
-def test_a_number_that_is_not_certain_is_said_once_and_beside_instability_as_an_average(monkeypatch, is_unstable):
+def test_a_number_that_is_not_reliable_is_said_once_and_beside_instability_as_an_average(monkeypatch, is_unstable):
     found = clusters_of("stands out")
     first, second = found.messages.device_ids[:2]
     kept = [Without(first, 0.7 if is_unstable else 1.0), Without(second, 1.0)]
     monkeypatch.setattr(assessment, "without_each", lambda _: kept)
     judged = diagnose(found)
     page = str(judged.report("clusters").sections[:2])
-    assert page.count("4 clusters stand out, but are not certain") == 1
-    said = "over many samples of the devices, though, 4 clusters stand out, but are not certain: weakest cluster 0.87"
-    assert (f"{said} is below 0.9'" in page) == is_unstable
+    assert page.count("4 clusters stand out, but not reliably") == 1
+    said = "when devices are resampled, 4 clusters stand out, but not reliably: weakest cluster 0.87"
+    assert (f"{said}, reliable from 0.9'" in page) == is_unstable
     assert ("k = 4 stands out" in page) != is_unstable, "said once is enough there"
     report = str(cluster_report(found, "clusters").sections[1])
     assert (f"unstable: without {first!r}, 30% of the rows of others change their cluster" in report) == is_unstable
-    assert report.count("though, 4 clusters stand out") == is_unstable
+    assert report.count("when devices are resampled, 4 clusters stand out") == is_unstable
 
 
 @pytest.fixture(scope="module")
@@ -265,8 +276,8 @@ def test_pictures_fit_on_phones_and_have_a_margin_on_dark_pages(page):
 
 def test_more_clusters_than_centers_could_show_are_said_to_be_too_many_to_judge():
     sent = [message(f"{i}", [100 * i, 0], [100 * i + 100, 0]) for i in range(3)]
-    warnings = diagnose(kfed.aggregate(sent, 4)).warnings
-    assert "4 clusters were asked for, but the centers are too few to tell: they can show at most 3" in warnings
+    warnings = diagnose(kfed.aggregate(sent, 5)).warnings
+    assert "5 clusters were asked for, but the centers are too few to tell: they can show at most 4" in warnings
 
 
 def test_the_page_holds_its_pictures_and_asks_nothing_of_a_network(page):

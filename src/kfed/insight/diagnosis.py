@@ -18,7 +18,7 @@ from kfed._version import __version__
 from kfed.insight.assessment import Assessment
 from kfed.insight.html import to_html
 from kfed.insight.warned import on_average, warnings_of
-from kfed.server import Aggregation, KChoice, choose_k, find_k, plot_centers, plot_k_choice
+from kfed.server import Aggregation, KChoice, find_k, plot_centers, plot_k_choice
 from kfed.theory import Certificate, Judgement
 
 if TYPE_CHECKING:
@@ -200,18 +200,15 @@ def _other_measure(assessment: Assessment) -> Iterator[str]:
     """Say why the nearest clusters of the theorem may be others than those by standard deviations."""
     if assessment.has_squares and assessment.aggregation.n_clusters > 2:
         yield (
-            "c_rs compares distances with how far rows spread in any direction, and standard deviations with how far "
-            "along the line between two clusters: clusters that differ by a yes or no alone are near by the first, and "
-            "far by the second"
+            "c_rs uses the spread of the rows in all directions; standard deviations, only that along the line between "
+            "two clusters. Clusters that differ in one yes/no column alone therefore look close by c_rs and far by "
+            "standard deviations"
         )
 
 
 def _shown(aggregation: Aggregation) -> KChoice:
-    """The number of clusters that the messages show: for summaries found as `kfed.aggregate` would find it."""
-    batch, min_devices = aggregation.messages, aggregation.settings.min_devices
-    if batch.is_summary is None:
-        return choose_k(batch.rescaled, None, min_devices)
-    return find_k(batch, aggregation.rule, None, min_devices)
+    """The number of clusters that the messages show, found as `kfed.aggregate` would find it."""
+    return find_k(aggregation.messages, aggregation.rule, None, aggregation.settings.min_devices)
 
 
 def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
@@ -220,7 +217,7 @@ def _doubts_about_k(aggregation: Aggregation, choice: KChoice) -> Iterator[str]:
         return
     shown = text.plural(choice.n_clusters, "cluster")
     asked = text.plural(aggregation.n_clusters, "cluster was asked for", "clusters were asked for")
-    most = len(choice.ratios) + 1
+    most = max(len(choice.ratios) + 1, choice.n_clusters)
     if aggregation.n_clusters > most:
         yield f"{asked}, but the centers are too few to tell: they can show at most {most:,}"
         return

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from kfed._base import checks
 from kfed._base.callers import level_outside
@@ -67,7 +67,7 @@ def read_messages(
     repeated, skipped, results = [], [], []
     for path in paths:
         try:
-            message = load(path, DeviceMessage, Aggregation, ClusterModel)
+            message = _message_or_result(path)
             if not isinstance(message, DeviceMessage):
                 results.append((path, f"{path}: {RESULTS[type(message)]}, not a message"))
                 continue
@@ -91,6 +91,14 @@ def read_messages(
         load(results[0][0], DeviceMessage)  # says what was expected instead
     messages, used = zip(*found.values(), strict=True) if found else ((), ())
     return Inbox(messages, used, tuple(repeated), (*skipped, *results))
+
+
+def _message_or_result(path: str | os.PathLike[str]) -> Any:
+    """A message, or what was found from messages; an error says that only messages are expected."""
+    try:
+        return load(path, DeviceMessage, *RESULTS)
+    except MessageError:
+        return load(path, DeviceMessage)
 
 
 def aggregate(
