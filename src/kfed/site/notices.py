@@ -184,6 +184,7 @@ def _constant(table: Table) -> Iterator[Notice]:
         if cells.shape[1] and len(known) and bool((known == known[0]).all()):
             yield constant_notice(column.name, is_filled=len(known) == len(cells))
 
+
 def _of_plain_numbers(table: Table) -> Iterator[Notice]:
     """Columns of one value, and ids of several rows, where numbers are taken as they are."""
     parts = (table.values[:100], table.values)  # the first rows tell it of most columns
@@ -201,7 +202,6 @@ def _of_plain_numbers(table: Table) -> Iterator[Notice]:
             "rows of this site",
         )
     yield from about_ids(table.row_ids or ())
-
 
 
 def _not_counted(table: Table, clustering: LocalClustering) -> Iterator[Notice]:
