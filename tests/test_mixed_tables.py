@@ -405,10 +405,10 @@ def test_rows_that_no_center_stands_for_are_counted_by_site(tmp_path):
     assert lost.details.n_left_out == 35
     (text,) = [notice.text for notice in kfed.aggregate([*sound, lost], 4).notices if notice.code == "rows left out"]
     assert text.startswith("35 rows were not used for the clusters")
-    assert text.endswith("; by device: 35 of 50 at 'lost'")
+    assert text.endswith(". By device: 35 of 50 at 'lost'")
     silent = scattered("silent", 0)
     assert "'silent' sent no center: its 35 rows were not used" in str(kfed.aggregate([*sound, silent], 4).notices)
-    for late, said in ((lost, "^35 of 50 rows of 'lost' are in no center"), (silent, "its 35 rows get labels")):
+    for late, said in ((lost, "^35 of 50 rows of 'lost' did not count"), (silent, "its 35 rows get labels")):
         with pytest.warns(kfed.AggregationWarning, match=said):
             kfed.aggregate(sound, 4).assign(late)
     paths = [tmp_path / f"{one.device_id}.kfed" for one in (*sound, lost)]
@@ -446,8 +446,9 @@ def test_sites_can_agree_on_a_schema_from_summaries(tmp_path):
         TableSummary.of(read_columns(path), 3).save(path.with_suffix(".summary"))
     schema = agree({path.stem: TableSummary.load(path.with_suffix(".summary")) for path in paths})
     every = np.concatenate([rows for rows, _ in sites])
-    np.testing.assert_allclose([column.shift for column in schema.columns[:4]], every.mean(axis=0))
-    np.testing.assert_allclose([column.scale for column in schema.columns[:4]], every.std(axis=0))
+    off = [column.shift for column in schema.columns[:4]] - every.mean(axis=0)
+    assert (np.abs(off) < 0.05 * every.std(axis=0)).all()  # summaries are rounded
+    np.testing.assert_allclose([column.scale for column in schema.columns[:4]], every.std(axis=0), rtol=0.05)
     assert schema.columns[4].levels == ("p", "q", "r", "s")
     write_schema(tmp_path / "schema.json", schema)
     assert read_schema(tmp_path / "schema.json") == schema

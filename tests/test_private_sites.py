@@ -81,7 +81,7 @@ def test_inspect_says_the_promise_in_a_sentence_and_what_it_is_not(folder):
     run("device", "north.csv", "-k", "2", *PRIVATE)
     text = " ".join(run("inspect", "north.kfed").split())
     assert "at most 2.72 times the probability that it would have without that row, plus 1e-06" in text
-    assert "that this site took part is visible" in text
+    assert "The promise does not cover: - that this site took part" in text
     facts = json.loads(run("inspect", "north.kfed", "--json"))
     assert facts["privacy"]["epsilon"] == 1.0
     assert len(facts["privacy"]["expected_errors"]) == 2
@@ -114,7 +114,7 @@ def test_private_rows_are_labelled_when_the_answer_comes(folder):
         (["north.csv", *PRIVATE, "--delta", "1"], "delta must be less than 1"),
         (["north.csv", *PRIVATE, "--budget", "0"], "budget must be"),
         (["north.csv", "--epsilon", "1", "--radius", "0.001"], "below the norm of every row"),
-        (["few.csv", "--epsilon", "0.1", "--radius", "4"], "80 rows cannot carry epsilon 0.1"),
+        (["few.csv", "--epsilon", "0.1", "--radius", "4"], "80 rows cannot support epsilon 0.1"),
     ],
 )
 def test_bad_input_releases_and_spends_nothing(folder, arguments, text):
@@ -129,7 +129,7 @@ def test_a_scale_made_from_these_very_rows_is_refused(folder):
     scale = {name: {"shift": float(rows[:, i].mean()), "scale": float(rows[:, i].std())} for i, name in enumerate("xy")}
     (folder / "scale.json").write_text(json.dumps(scale))
     error = run("device", "north.csv", "-k", "2", "--epsilon", "1", "--scale", "scale.json", code=1)
-    assert "agree on numbers that do not depend on them; nothing was released" in " ".join(error.split())
+    assert "use numbers agreed without these rows; nothing was released" in " ".join(error.split())
     assert not (folder / "north.csv.ledger").exists()
 
 
@@ -141,6 +141,15 @@ def test_an_agreed_scale_is_enough(folder):
 
 SCHEMA = """{"columns": [{"name": "x", "kind": "number", "shift": 0, "scale": 2}, {"name": "y", "kind": "number",
 "shift": 0, "scale": 1}], "scaling": "agreed", "missing": "observed"}"""
+
+
+def test_a_scale_that_was_computed_from_rows_is_said_to_be_no_part_of_the_promise(folder):
+    for name in ("north.csv", "few.csv"):
+        run("summarize", name)
+    run("agree", "north.summary", "few.summary", "-o", "schema.json")
+    facts = json.loads(run("device", "north.csv", "-k", "2", "--epsilon", "2", "--schema", "schema.json", "--json"))
+    assert "scale from rows" in [notice["code"] for notice in facts["warnings"]]
+    run("device", "north.csv", "-k", "2", "--schema", "schema.json", "--force")  # without a promise, nothing to say
 
 
 def test_tables_with_an_agreed_schema_are_private_missing_cells_and_all(folder):

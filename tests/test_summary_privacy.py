@@ -72,10 +72,21 @@ def test_other_is_not_told_of_one_person_with_several_rare_levels():
     assert summary_of(frame, "dx", id_column="patient").column.levels == ("A", "B")
 
 
+def test_who_knows_all_rows_but_one_does_not_find_it_from_the_summary():
+    """As they do who have the message too, with exact sums over all rows that were sent."""
+    off = []
+    for seed in range(40):
+        ages = np.random.default_rng(seed).normal(50, 10, N)
+        told = summary_of(BASE.assign(age=ages), "age")
+        off.append(told.count * told.means[0] - ages[1:].sum() - ages[0])
+    assert told.count == N
+    assert np.median(np.abs(off)) > 10
+
+
 def test_what_is_withheld_is_said(write, monkeypatch):
     frame = BASE.round(1).assign(viral=np.nan)
     frame.loc[:3, "viral"] = 7.5
     path = write(frame.to_csv(index=False))
     monkeypatch.chdir(path.parent)
     said = " ".join(invoked("summarize", path.name).stdout.split())
-    assert "1 other by names and kinds alone, since fewer than 15 rows or ids fill them" in said
+    assert "1 other: name and kind only (fewer than 15 filled rows or ids, " in said

@@ -9,9 +9,10 @@ import pytest
 from coordinators import ADMIN, Caller
 
 import kfed
-from consoles import run
+from consoles import invoked, run
 from kfed.coordinator.federation import Federation
 from kfed.device import cluster_columns
+from kfed.site import write_schema
 from kfed.wire import Column, FeatureSchema
 
 MEANS = np.array([[40.0, 0.010], [60.0, 0.010], [40.0, 0.050], [60.0, 0.050]])
@@ -201,6 +202,20 @@ def test_private_messages_are_on_the_scale_of_the_schema_that_was_fetched(url):
     join(url, "north", "-k", 2, "--epsilon", 5, "--no-wait")  # the same release again, and no second one
     shown = json.loads(run("federation", "show", "clinics", "--url", url, "--json"))
     assert shown["n_devices"] == 1
+
+
+def test_a_schema_that_was_computed_from_rows_is_said_to_be_no_part_of_a_promise(url):
+    command = ["federation", "create", "--schema", "schema.json", "--url", url, "--max-epsilon", 5]
+    assert "computed from rows" not in invoked(*command, "one").stderr
+    write_schema("schema.json", AGREED, from_rows=True, overwrite=True)
+    assert "its scale was computed from rows, without noise" in invoked(*command, "two").stderr
+    assert "computed from rows" not in invoked(*command[:-2], "three").stderr
+
+
+def test_columns_need_names(url):
+    for columns in ("", "age,,dose"):
+        error = run("federation", "create", "empty", "--columns", columns, "--url", url, code=1)
+        assert "must have a name" in error
 
 
 @pytest.mark.slow

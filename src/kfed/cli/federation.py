@@ -15,13 +15,13 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._options import CaFile, Insecure, Rule, with_option_groups
+from kfed.cli._options import CaFile, Insecure, Rule, split_names, with_option_groups
 from kfed.cli._states import print_state, state_text
 from kfed.cli._terminal import Force, Json, claim, flag, note, number_or_auto, option, print_json, rich_table, say
 from kfed.cli.coordinator import ADMIN_TOKEN_FILE
 from kfed.errors import InvalidInputError
 from kfed.server import DEFAULT
-from kfed.site import read_schema
+from kfed.site import about_scale, read_schema
 
 DEFAULT_URL = "http://127.0.0.1:8765"
 
@@ -66,7 +66,7 @@ class Ask:
 
 @app.command(
     epilog="`kfed federation create clinics --columns age,glucose,ward --quorum 3`\n\n"
-    "`kfed federation create clinics --schema schema.json --quorum 3 --max-epsilon 1`\n\n"
+    "`kfed federation create clinics --schema known-beforehand.json --quorum 3 --max-epsilon 1`\n\n"
     "`kfed federation create sensors --features x,y,z -k 4 --quorum 3`\n\n"
     "`kfed federation create phones --n-features 64 -k auto --deadline 2026-12-01T18:00`"
 )
@@ -76,11 +76,11 @@ def create(
     features: Annotated[
         str | None, option("A,B,...", "Names of the features, in the order that all devices use.")
     ] = None,
-    columns: Annotated[str | None, option("A,B,...", "Or the column names of tables, in any order.")] = None,
-    n_features: Annotated[int | None, option("N", "Or the number of features, without names.", min=1)] = None,
+    columns: Annotated[str | None, option("A,B,...", "Column names of tables, in any order.")] = None,
+    n_features: Annotated[int | None, option("N", "Number of features, without names.", min=1)] = None,
     schema: Annotated[
         Path | None,
-        option("FILE", "Or a schema from `kfed agree`: columns, kinds, levels and scale; `kfed join` fetches it."),
+        option("FILE", "A schema of all sites: columns, kinds, levels and scale; `kfed join` fetches it."),
     ] = None,
     n_clusters: Annotated[
         Any,
@@ -129,7 +129,8 @@ def create(
 ) -> None:
     """Create a federation, and write the join token for its devices to a file.
 
-    Without a quorum and a deadline, run `kfed federation aggregate` when all devices have joined.
+    One of --features, --columns, --n-features and --schema is required. Without a quorum and a deadline, run
+    `kfed federation aggregate` when all devices have joined.
     """
     token_path = Path(f"{name}.token") if join_token_file is None else join_token_file
     claim([token_path], force=force)
@@ -139,7 +140,7 @@ def create(
             "names of features that are taken as they are (--features a,b,...), or --n-features N"
         )
     named = features if columns is None else columns
-    names = None if named is None else [one.strip() for one in named.split(",")]
+    names = None if named is None else _names(named)
     terms = {
         "name": name,
         "n_features": n_features if names is None else len(names),
@@ -160,12 +161,21 @@ def create(
         "invited_only": invited_only or None,
         "rounds": rounds,
     }
+    for notice in about_scale(schema, max_epsilon):
+        note(notice.text)
     given = {key: value for key, value in terms.items() if value is not None}
     answer = ask("POST", json=given)
     files.write(token_path, f"{answer['join_token']}\n".encode(), overwrite=force, private=True)
     facts = {"federation": answer["federation"], "join_token_file": str(token_path)}
     say_token = f"  [green]wrote[/]  {escape(str(token_path))}  (the join token: hand it to the devices)"
     print_json(facts) if as_json else say(*state_text(answer["federation"]), say_token)
+
+
+def _names(named: str) -> list[str]:
+    names = [one.strip() for one in split_names(named)]
+    if not all(names) or not names:
+        raise InvalidInputError(f"every column or feature must have a name; got {named!r}")
+    return names
 
 
 @app.command("list")

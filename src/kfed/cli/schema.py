@@ -69,11 +69,10 @@ def summarize(
 
 def _told(n_told: int, n_columns: int, least: int) -> str:
     """What a summary says, and why it does not say more."""
-    why = f"since fewer than {least} rows or ids fill them, too few of these differ, or one makes up most of them"
-    names = f"names and kinds alone, {why}"
+    names = f"name and kind only (fewer than {least} filled rows or ids, too few distinct values, or one dominates)"
     if n_told == 0:
         return f"{names}: no count, mean or spread is told"
-    others = f"; {plural(n_columns - n_told, 'other')} by {names}" if n_told < n_columns else ""
+    others = f"; {plural(n_columns - n_told, 'other')}: {names}" if n_told < n_columns else ""
     return f"counts, means and spreads{f' of {n_told}' if others else ''}, no row{others}"
 
 
@@ -90,7 +89,7 @@ def agree_on_schema(
     claim([output], inputs=files, force=force)
     summaries = {name: TableSummary.load(path) for name, path in _sites(files).items()}
     schema, notices = agree(summaries), [*units_that_differ(summaries), *levels_that_differ(summaries)]
-    write_schema(output, schema, overwrite=force)
+    write_schema(output, schema, from_rows=True, overwrite=force)
     facts: dict[str, Any] = {"schema": str(output), "fingerprint": schema.fingerprint, "n_features": schema.n_features}
     facts["warnings"] = [notice._asdict() for notice in notices]
     text = f"{plural(len(schema.columns or ()), 'column')} of {plural(len(files), 'site')}, on one scale"

@@ -4,7 +4,7 @@
 labels the rows when the answer is there. `label_rows` labels rows that were never clustered.
 """
 
-from kfed.site.agreed_options import check_agreed
+from kfed.site.agreed_options import about_scale, check_agreed
 from kfed.site.formats.text_column import read_column
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
 from kfed.site.kinds.level_spelling import levels_that_differ
@@ -25,6 +25,7 @@ __all__ = [
     "LocalFile",
     "Table",
     "TableSummary",
+    "about_scale",
     "agree",
     "check_agreed",
     "check_same_rows",

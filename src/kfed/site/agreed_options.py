@@ -8,8 +8,13 @@ from typing import Any
 
 from kfed._base.text import accents_joined
 from kfed.errors import InvalidInputError
-from kfed.site.schema_file import read_schema
-from kfed.wire import FeatureSchema
+from kfed.site.schema_file import is_from_rows, read_schema
+from kfed.wire import FeatureSchema, Notice
+
+SCALE_FROM_ROWS = (
+    "its scale was computed from rows, without noise, by `kfed agree`: the promise is about the message alone, and not "
+    "about what this scale tells of the rows. Better write a schema of numbers that were known beforehand"
+)
 
 SchemaOrFile = str | os.PathLike[str] | FeatureSchema
 
@@ -19,6 +24,13 @@ def agreed_schema(schema: SchemaOrFile | None, **said: Any) -> FeatureSchema | N
     agreed = schema if schema is None or isinstance(schema, FeatureSchema) else read_schema(schema)
     check_agreed(agreed, **said)
     return agreed
+
+
+def about_scale(schema: SchemaOrFile | None, privacy: Any) -> list[Notice]:
+    """Say of a private release if its scale is not public, since it was computed from rows without noise."""
+    if privacy is None or schema is None or isinstance(schema, FeatureSchema) or not is_from_rows(schema):
+        return []
+    return [Notice("scale from rows", f"{schema}: {SCALE_FROM_ROWS}")]
 
 
 def check_agreed(

@@ -17,7 +17,7 @@ from kfed.device import LocalClustering, Privacy
 from kfed.errors import InvalidInputError, KFedError
 from kfed.server import Aggregation
 from kfed.site import kept_file
-from kfed.site.agreed_options import agreed_schema
+from kfed.site.agreed_options import about_scale, agreed_schema
 from kfed.site.clustered import by_column_advised, clustered, taken_as_is
 from kfed.site.frame_table import held_table
 from kfed.site.notices import about_clustering
@@ -83,7 +83,7 @@ def cluster_file(
     else:
         reading |= {"schema": agreed, "kinds": kinds, "missing": missing}
         table = read_columns(path, min_cluster_size=min_cluster_size, **reading)
-    table = replace(table, notices=(*wide, *table.notices))
+    table = replace(table, notices=(*wide, *about_scale(schema, options.get("privacy")), *table.notices))
     kept = cluster_table(table, n_local_clusters, device_id, min_cluster_size=min_cluster_size, bits=bits, **options)
     return replace(kept, **said)
 

@@ -11,6 +11,8 @@ from kfed.errors import InvalidInputError
 from kfed.site.scale import read_scale
 from kfed.wire import Column, FeatureSchema
 
+_SOURCE, _ROWS = "computed_from", "rows"
+
 
 def read_schema(path: str | os.PathLike[str]) -> FeatureSchema:
     """Read a schema from `write_schema`, or a scale file, which has only columns of numbers."""
@@ -28,7 +30,16 @@ def read_schema(path: str | os.PathLike[str]) -> FeatureSchema:
     return FeatureSchema.of_columns(columns, "agreed")
 
 
-def write_schema(path: str | os.PathLike[str], schema: FeatureSchema, *, overwrite: bool = False) -> None:
-    """Write a schema for all sites."""
-    text = json.dumps(schema.facts(), indent=2, ensure_ascii=False)
+def is_from_rows(path: str | os.PathLike[str]) -> bool:
+    """Whether a schema says that its scale was computed from rows, as that of `kfed agree` does."""
+    content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    return isinstance(content, dict) and content.get(_SOURCE) == _ROWS
+
+
+def write_schema(
+    path: str | os.PathLike[str], schema: FeatureSchema, *, from_rows: bool = False, overwrite: bool = False
+) -> None:
+    """Write a schema for all sites; `from_rows` notes in it that its scale was computed from rows."""
+    facts = {_SOURCE: _ROWS, **(schema.facts() or {})} if from_rows else schema.facts()
+    text = json.dumps(facts, indent=2, ensure_ascii=False)
     files.write(path, f"{text}\n".encode(), overwrite=overwrite)

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +34,24 @@ class ColumnSummary:
     means: tuple[float, ...]
     variances: tuple[float, ...]
 
+    def rounded(self, floor: int) -> Self:
+        """Round so coarsely that a sum over all cells tells nothing of fewer cells than the floor.
+
+        A message has exact sums over the rows behind its centers. If the sum of all cells were known as exactly, the
+        difference would be that of the rows that were not sent. So the mean is rounded to a multiple of at least
+        floor / count standard deviations, which puts the sum off by up to half the floor of them, and the variance
+        likewise.
+
+        Examples
+        --------
+        >>> ColumnSummary(Column("age"), 100, (41.37,), (100.0,)).rounded(5)
+        ColumnSummary(column=..., count=100, means=(41.5,), variances=(96.0,))
+        """
+        variances = np.array(self.variances)
+        share = floor / max(self.count, floor)
+        means = _to_multiples(np.array(self.means), np.sqrt(variances) * share)
+        return replace(self, means=means, variances=_to_multiples(variances, variances * share))
+
 
 @dataclass(frozen=True)
 class TableSummary:
@@ -47,7 +65,7 @@ class TableSummary:
 
         Only the name is told of columns with fewer filled cells than three times the floor, and of those that the
         message of a device would say nothing of: cells of too few different rows or ids, or mostly of one (decision
-        0001).
+        0001). Means and variances are rounded, see `ColumnSummary.rounded`.
 
         Examples
         --------
@@ -60,9 +78,11 @@ class TableSummary:
         weights = np.ones(len(table)) if table.weights is None else table.weights
         told, hidden = told_columns(table.values, table.schema, weights, owners_of(table), min_cluster_size)
         parts = zip(table.schema.columns, features_by_column(table.schema), strict=True)
-        return cls(
-            tuple(_summary(column, told[:, own], weights, is_told=not hidden[own].any()) for column, own in parts)
+        summaries = (
+            _summary(column, told[:, own], weights, is_told=not hidden[own].any()).rounded(min_cluster_size)
+            for column, own in parts
         )
+        return cls(tuple(summaries))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write as JSON, so that people can read what they send."""
@@ -165,6 +185,13 @@ def _summary(column: Column, values: Any, weights: Any, *, is_told: bool) -> Col
     means = own @ known / own.sum()
     variances = own @ (known - means) ** 2 / own.sum()
     return ColumnSummary(column, float(own.sum()), tuple(means.tolist()), tuple(variances.tolist()))
+
+
+def _to_multiples(values: Array, steps: Array) -> tuple[float, ...]:
+    """Round to multiples of the powers of two that are no smaller than the steps; with a step of zero, not at all."""
+    is_coarse = steps > 0
+    steps = 2.0 ** np.ceil(np.log2(np.where(is_coarse, steps, 1.0)))
+    return tuple(np.where(is_coarse, np.rint(values / steps) * steps, values).tolist())
 
 
 def _restored(facts: Any) -> ColumnSummary:
