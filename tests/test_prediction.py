@@ -54,6 +54,13 @@ def test_dense_sparse_and_blocked_rows_are_the_same(world, result, monkeypatch):
     np.testing.assert_array_equal(result.transform(points), expected)
 
 
+def test_a_row_without_a_filled_cell_is_at_no_distance_and_its_cluster_is_said_to_mean_nothing(table_result):
+    rows = np.array([[np.nan] * 4, [40_500.0, 61.0, 0.0, 1.0]])
+    assert np.isnan(table_result.transform(rows)).all(axis=1).tolist() == [True, False]
+    with pytest.warns(kfed.AggregationWarning, match="1 row without a filled cell is in cluster 0"):
+        assert table_result.predict(rows)[0] == 0
+
+
 def test_bad_rows_are_refused_without_showing_them(result):
     with pytest.raises(kfed.FeatureMismatchError, match="X has 3 features; expected 5"):
         result.predict(np.zeros((2, 3)))

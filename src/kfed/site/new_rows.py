@@ -127,7 +127,6 @@ def label_rows(
     with about(table_name(path)):
         found = distances(clusters, values, notices.append)
     warn_of_table(notices)
-    found[np.isnan(values).all(axis=1)] = np.nan
     labels, index = np.nan_to_num(found).argmin(axis=1), index_of(path)
     positions = range(len(found)) if index is None else index.tolist()
     return LabelledRows(

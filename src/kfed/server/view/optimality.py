@@ -16,6 +16,7 @@ Centers that were rounded, by off in all (the root of the sum over all rows), mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -59,7 +60,7 @@ class Optimality(InNotebook):
         """The same in words."""
         if np.isinf(self.ratio):
             return Conclusion("how far from the best possible cost is not known: too few features to tell", None)
-        return Conclusion(f"the cost is at most {self.ratio:.3g} times the best possible one", None)
+        return Conclusion(f"the cost is at most {_rounded_up(self.ratio)} times the best possible one", None)
 
     def _shown(self) -> Iterable[Block]:
         yield self.conclusion()
@@ -68,13 +69,25 @@ class Optimality(InNotebook):
         yield TextTable("", ("", ""), tuple(rows + silent))
 
 
+def _rounded_up(ratio: float) -> str:
+    """Three digits of a number that is 1 at least, and none that is smaller.
+
+    Examples
+    --------
+    >>> _rounded_up(1.0), _rounded_up(1.2301), _rounded_up(99.95)
+    ('1', '1.24', '100')
+    """
+    step = 10.0 ** (math.floor(math.log10(ratio)) - 2)
+    return f"{math.ceil(ratio / step - 1e-9) * step:.3g}"
+
+
 def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimality:
     """Bound how far the grouping that puts device center s in cluster ``labels[s]`` is from the best."""
     whole, sketches = scatter_factors(batch), scatter_factors(batch, "sketch")
     scatters = [own if own is not None else sketch for own, sketch in zip(whole, sketches, strict=True)]
     n_silent = sum(scatter is None for scatter in scatters)
     if n_silent == len(scatters):
-        raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`")
+        raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`, or kfed.device.with_moments in Python")
     # Of devices without scatter, bound and cost are those of rows whose missing cells are filled by their center's.
     moments = replace(RowMoments.of(batch), cells=None)
     if moments.share_known < 1:

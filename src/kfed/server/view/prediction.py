@@ -11,7 +11,7 @@ import numpy as np
 from kfed._base import checks, geometry, pool
 from kfed._base.array import Array
 from kfed._base.indexed import index_of, with_index
-from kfed._base.text import quoted
+from kfed._base.text import plural, quoted, verb
 from kfed.errors import AggregationWarning, FeatureMismatchError, InvalidInputError
 from kfed.server.notices.of_columns import row_advice
 from kfed.server.notices.of_levels import new_level_advice
@@ -47,6 +47,10 @@ def predict(clusters: HasCenters, X: Any) -> Any:
     Rows of a pandas data frame get a series with its index, others an array.
     """
     points, centers = _comparable(clusters, X, _warn)
+    n_empty = int(_are_empty(points).sum())
+    if n_empty:
+        rows = f"{plural(n_empty, 'row')} without a filled cell {verb(n_empty, 'is', 'are')}"
+        _warn(Notice("no filled cell", f"{rows} in cluster 0, since nothing tells another"))
     if checks.is_sparse(points) or np.isnan(points).any() or np.isnan(centers).any():
         labels = np.concatenate([own.argmin(axis=1) for own in _squares(points, centers, clusters.scale)])
     else:
@@ -65,12 +69,19 @@ def distances(clusters: HasCenters, X: Any, tell: Callable[[Notice], None] = _wa
         In the units of `cluster_centers`. The columns of a data frame are taken by their names, where devices named
         theirs; a category may be one column of text, and flags (yes, no), dates and missing cells (n/a) may be words.
         A level that the clusters do not have counts as `other`, where that is a level, and else as missing. Where cells
-        are missing (NaN), distances are those of the other cells.
+        are missing (NaN), distances are those of the other cells; without any they are NaN, too.
     tell : callable
         Is called with a notice for each column that lies far from that of the devices; by default it warns.
     """
     points, centers = _comparable(clusters, X, tell)
-    return np.concatenate([np.sqrt(own) for own in _squares(points, centers, clusters.scale)])
+    found = np.concatenate([np.sqrt(own) for own in _squares(points, centers, clusters.scale)])
+    found[_are_empty(points)] = np.nan
+    return found
+
+
+def _are_empty(points: Any) -> Array:
+    """Which rows have no filled cell, (n_rows,)."""
+    return np.zeros(points.shape[0], bool) if checks.is_sparse(points) else np.isnan(points).all(axis=1)
 
 
 def _comparable(clusters: HasCenters, X: Any, tell: Callable[[Notice], None]) -> tuple[Any, Array]:
