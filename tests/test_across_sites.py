@@ -112,7 +112,7 @@ def test_a_device_is_not_told_the_names_of_others():
 
 def test_levels_of_a_late_site_are_compared(clusters):
     with pytest.warns(
-        kfed.AggregationWarning, match="of 'late' differ only in case or spaces from 'Innere' of the other devices"
+        kfed.AggregationWarning, match="of 'late' differ only in case or spaces from 'Innere' on the other devices"
     ) as found:
         clusters.assign(message("late", frame(7, wards=("innere", "Kardio"))))
     assert [one.message.code for one in found] == ["spelling"]
@@ -149,10 +149,7 @@ def with_dialysis(seed):
 def test_levels_of_a_late_site_that_no_other_has_are_said_everywhere(clusters, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     late = cluster_file(with_dialysis(7), 2, "late")
-    text = (
-        "20 cells of column 'ward' of 'late' hold a level that the other devices do not have, and count as none of "
-        "theirs"
-    )
+    text = "20 cells of column 'ward' of 'late' hold a level unknown to the other devices, and count as no known level"
     with pytest.warns(kfed.AggregationWarning) as found:
         clusters.assign(late.to_message())
     assert [(one.message.code, str(one.message)) for one in found] == [("unknown level", text)]
@@ -241,7 +238,7 @@ def test_of_two_devices_with_groups_elsewhere_and_of_other_widths_none_is_said(s
 def test_an_estimator_says_that_new_rows_are_on_another_scale():
     fitted = kfed.KFed(3, random_state=0).fit(plain_rows(0))
     fitted.predict(plain_rows(1))
-    with pytest.warns(kfed.AggregationWarning, match="^the new rows lie more than 10 times farther") as found:
+    with pytest.warns(kfed.AggregationWarning, match="^the new rows are more than 10 times as far") as found:
         fitted.predict(plain_rows(1) * 20)
     assert [one.message.code for one in found] == ["other scale"]
 
@@ -250,12 +247,12 @@ def test_an_estimator_says_that_new_rows_are_on_another_scale():
 def test_a_late_device_and_new_rows_on_another_scale_are_said(plain, off):
     rows = plain_rows(9)
     plain.assign(plain_message("late", rows))
-    with pytest.warns(kfed.AggregationWarning, match="^all centers of 'late' lie more than 10 times farther") as found:
+    with pytest.warns(kfed.AggregationWarning, match="^all centers of 'late' are more than 10 times as far") as found:
         plain.assign(plain_message("late", off(rows)))
     assert [one.message.code for one in found] == ["other scale"]
     for model in (plain, ClusterModel.of(plain)):
         model.predict(rows)
-        with pytest.warns(kfed.AggregationWarning, match="^the new rows lie more than 10 times farther") as found:
+        with pytest.warns(kfed.AggregationWarning, match="^the new rows are more than 10 times as far") as found:
             model.predict(off(rows))
         assert [one.message.code for one in found] == ["other scale"]
 

@@ -314,7 +314,7 @@ def test_clusters_that_are_too_near_are_named_with_how_much_is_missing():
     assert certificate.verdict.startswith("not guaranteed: ")
     worst = np.nanmin(certificate.attained.upper)
     r, s = np.argwhere(certificate.attained.upper == worst)[0]
-    assert f"{r} and {s} (at most {worst:.2g} of the distance)" in certificate.verdict
+    assert f"{r} and {s} (at most {worst:.2g} of the required distance)" in certificate.verdict
     assert "wrong" not in certificate.verdict
 
 
@@ -329,8 +329,8 @@ def test_between_yes_and_no_it_says_that_messages_leave_it_open():
     messages = pair(second=(1212.0, 0.0), sums_of_squares=[50, 50], spectral_deviation=8.0)
     certificate = kfed.aggregate(messages, 2).certificate()
     assert certificate.is_guaranteed is None
-    assert (
-        certificate.verdict == "unknown: the messages leave open whether 1 of 1 pairs of clusters are far enough apart"
+    assert certificate.verdict == (
+        "unknown: messages leave open whether distances are large enough for 1 of 1 pairs of clusters"
     )
     assert certificate.attained.lower[0, 1] < 1 <= certificate.attained.upper[0, 1]
 
@@ -383,7 +383,7 @@ def test_a_summary_is_not_advised_to_have_fewer_local_clusters():
     rows = np.random.default_rng(0).normal(loc=np.array([0, 50])[:, None, None], size=(2, 60, 2))
     messages = [kfed.cluster_device(own, random_state=0).to_message(str(i)) for i, own in enumerate(rows)]
     verdict = str(kfed.aggregate(messages, 2).certificate())
-    assert "they send summaries, and the theorem is about devices that give n_local_clusters" in verdict
+    assert "summaries do, but the theorem needs n_local_clusters to be set on each device" in verdict
     assert "smaller" not in verdict
 
 

@@ -255,4 +255,4 @@ def test_text_among_the_numbers_of_a_data_frame_is_called_text_and_not_shown():
 def test_a_title_of_several_cells_is_named_as_lines_above_the_names_of_columns(write):
     table = text_of(lambda row: f"{row},{row % 7}", "age,dose,x,y").replace(",", ";")
     words = said(write("Export;;;\nerstellt am;01.02.2026;;\n" + table))
-    assert "2 of 4 columns have none. Name them, and remove lines above the names of the columns" in words
+    assert "2 of 4 columns have none. Name every column, and remove lines above the names" in words

@@ -17,7 +17,7 @@ from test_compare_k import sites_of_four_groups
 
 SAID = {
     "reliable": "4 clusters: stable when devices are resampled",
-    "stands out": "4 clusters stand out, but are not certain: weakest cluster 0.87 is below 0.9; stable",
+    "stands out": "4 clusters stand out, but not reliably: weakest cluster 0.87, reliable from 0.9; stable",
     "none stands out": "no number of clusters stands out (2 at best): no k is clearly better than one group",
 }
 
@@ -76,7 +76,7 @@ def test_each_level_has_its_words_and_no_other(level):
 def test_a_number_just_below_a_standard_is_not_rounded_to_it():
     compared = clusters_of("stands out").k_choice.comparison
     near = replace(compared, weakest=np.full_like(compared.weakest, 0.8996))
-    assert ComparisonWords(near).doubt.startswith("weakest cluster 0.8996 is below 0.9")
+    assert ComparisonWords(near).doubt.startswith("weakest cluster 0.8996, reliable from 0.9")
 
 
 def said_of(found):
@@ -146,5 +146,5 @@ def test_where_no_number_stands_out_there_is_advice_and_not_every_device_is_name
     assert assessment.conclusion().answer == "unstable"
     assert "standard deviations apart." in assessment.conclusion().meaning[0]
     advice = list(assessment.advice())
-    assert any("not groups that they show" in text for text in advice)
+    assert any("no distinct groups" in text for text in advice)
     assert not any("'g0', 'g1', 'g2'" in text for text in advice)

@@ -106,7 +106,7 @@ def test_all_columns_on_another_agreed_scale_are_named():
         agreed.check_same(other, "north", "south")
     assert str(caught.value) == (
         "column 'dose' must have the same scale on all devices; it is 1.0 at north and 2.0 at south: use the same "
-        "schema at both. 'weight' differs, too"
+        "schema at every site. 'weight' differs, too"
     )
 
 

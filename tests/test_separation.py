@@ -288,7 +288,7 @@ def test_clusters_that_are_too_near_are_named_with_how_much_is_missing():
         "not guaranteed: 6 of 6 pairs of clusters are nearer than the main theorem requires: "
     )
     r, s = np.unravel_index(np.nanargmin(report.attained), (4, 4))
-    assert f"{words[r]} and {words[s]} ({report.attained[r, s]:.2g} of the distance)" in report.verdict
+    assert f"{words[r]} and {words[s]} ({report.attained[r, s]:.2g} of the required distance)" in report.verdict
 
 
 def test_points_that_fail_locally_leave_a_guarantee_for_most():

@@ -134,7 +134,7 @@ def test_of_a_pair_that_is_too_near_for_device_and_server_the_verdict_names_the_
     assert unmet(certificate) == [ACTIVE, START]
     share = f"{certificate.attained.upper[2, 3]:.2g}"
     assert share == "0.053"
-    assert f"2 and 3 (at most {share} of the distance)" in certificate.verdict
+    assert f"2 and 3 (at most {share} of the required distance)" in certificate.verdict
     assert share in certificate.pair_table().rows[0][3]
 
 
@@ -159,7 +159,7 @@ def test_the_report_on_points_checks_the_servers_start_as_well():
     report = kfed.separation_report(points, labels, np.repeat([0, 1, 2, 3], [40_000, 40_000, 1, 1]))
     assert unmet(report) == [START]
     assert report.is_guaranteed is False
-    assert "as small as 1 point: 2 and 3 (0.71 of the distance)" in report.verdict
+    assert "as small as 1 point: 2 and 3 (0.71 of the required distance)" in report.verdict
 
 
 def test_the_papers_bound_on_sizes_gives_eight_where_the_proof_takes_ten():

@@ -33,7 +33,7 @@
     ├── AggregationWarning                 the clusters need a look before anyone relies on them
     ├── DeviceWarning                      the points of a device, or its clusters, need a look
     │   └── NotConvergedWarning            it was cut short; scikit-learn's, too, if that is imported
-    ├── PrivacyWarning                     a private message would promise, or say, less than it seems to
+    ├── PrivacyWarning                     a private message gives weaker privacy, or less information, than set
     ├── TableWarning                       a table of a site, or of new rows, needs a look
     └── adapters.PartitionWarning          rows were moved between partitions, or devices were left out
 
@@ -120,7 +120,7 @@ class DeviceWarning(KFedWarning):
 
 
 class PrivacyWarning(KFedWarning):
-    """A private message would promise, or say, less than it seems to."""
+    """A private message gives weaker privacy, or less information, than its settings suggest."""
 
 
 class TableWarning(KFedWarning):

@@ -281,7 +281,7 @@ def test_what_goes_wrong_is_said_with_what_to_do(visit, caller, tmp_path):
     caller.create("private", n_features=2, max_epsilon=1.0)
     here = visit()
     here.open(f"{caller.http.base_url}/join#federation=clinics&device=north&token=wrong-wrong-wrong-wrong")
-    assert "The coordinator refused (403): unknown federation 'clinics', or the token is neither" in here.problem
+    assert "The coordinator refused (403): no federation 'clinics', or a wrong token: pass" in here.problem
     fields = [here.page.get_by_label(label).input_value() for label in ("Federation", "Name of this site")]
     assert fields == ["clinics", "north"]
     caller.create("over", n_features=2)

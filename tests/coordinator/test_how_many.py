@@ -106,7 +106,7 @@ def test_a_number_that_was_asked_for_is_shown_as_chosen_with_what_was_found_befo
         assert (shown["n_clusters"], shown["n_clusters_asked"], shown["certainty"]) == (None, asked, None)
         doubts = [one["text"] for one in shown["notices"] if one["code"] == "unsure k"]
         assert doubts == [f"{asked} clusters were asked for, but {expected.k_choice}"]
-    assert "chosen: 6 clusters, rule default" in state_text(shown)[1]
+    assert "chosen: 6 clusters, rule: default" in state_text(shown)[1]
     caller.http = run_app(copied)
     assert caller.show()["notices"] == shown["notices"]
     assert caller.remove(sent[0].device_id).status_code == 200
@@ -154,7 +154,7 @@ def test_after_a_restart_it_is_said_again_and_the_last_change_is_no_creation(run
     caller = Caller(run_app(copied))
     after = caller.show()
     assert {name for name in before if before[name] != after[name]} <= {"changed_at"}
-    assert after["last_change"] == "aggregated: 9 clusters of 4 devices"
+    assert after["last_change"] == "aggregated: 9 clusters from 4 devices"
     assert before["created_at"] < after["changed_at"] <= before["changed_at"]
     assert caller.get("comparison").json() == compared
 

@@ -125,7 +125,7 @@ def test_a_site_hears_what_is_wrong_with_its_table_before_it_sends_and_once(url)
     own = ["--federation", "sites", "--token-file", "sites.token", "--data", "north.csv", "-o", "labels.csv"]
     code, _, err = said("join", url, *own, "--timeout", 0)
     assert code == 1
-    warning = "warning: no center may be sent"
+    warning = "warning: nothing can be sent"
     assert err.count(warning) == 1
     assert err.index(warning) < err.index("sent; 1 device joined")
 

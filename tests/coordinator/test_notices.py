@@ -70,7 +70,7 @@ def test_the_administrator_is_told_everything_that_aggregate_says(run_app, tmp_p
     shown = caller.create_aggregated(sent, **terms, n_clusters=n_clusters)
     assert shown["notices"] == expected
     for notice in expected:
-        assert f"federation clinics: {notice['code']}: {notice['text']}" in caplog.text
+        assert f"federation clinics: [{notice['code']}] {notice['text']}" in caplog.text
     caller.http = run_app(str(tmp_path / "kfed.db"))
     assert caller.show()["notices"] == expected
 
@@ -123,7 +123,7 @@ def test_a_device_is_told_how_many_rows_were_left_out_but_not_where(caller):
         next(notice["text"] for notice in notices if notice["code"] == "rows left out")
         for notices in (caller.show()["notices"], caller.identity("a")["notices"])
     )
-    assert shown == f"{told}; by device: 20 of 60 at 'sparse'"
+    assert shown == f"{told}. By device: 20 of 60 at 'sparse'"
 
 
 def test_a_device_is_not_told_the_names_of_others_whose_centers_were_set_aside(caller):
@@ -146,7 +146,7 @@ def test_a_late_device_in_another_unit_is_told_and_shown_until_it_leaves(store_c
     assert notice in caller.put(late).json()["notices"]
     assert notice in caller.identity("late")["notices"]
     assert notice in caller.show()["notices"]
-    assert caplog.text.count(f"federation clinics: other unit: {text}") == 1
+    assert caplog.text.count(f"federation clinics: [other unit] {text}") == 1
     assert "other unit" not in codes_for(caller, "a")
     assert caller.put(table("fine")).json()["notices"] == caller.identity("a")["notices"]
     caller.remove("a")
@@ -158,10 +158,10 @@ def test_a_late_device_in_another_unit_is_told_and_shown_until_it_leaves(store_c
 def test_a_late_device_without_a_center_is_shown_and_logged(caller, caplog):
     caller.create_aggregated([plain("a", 1), plain("b", 2)], **PLAIN_TERMS, n_clusters=2)
     caller.put(SILENT)
-    text = "'silent' sent no center: its rows get labels, but nothing is known of them here"
+    text = "'silent' sent no center: its rows get labels, but could not be checked"
     assert {"code": "no center", "text": text} in caller.identity("silent")["notices"]
     assert {"code": "no center", "text": text} in caller.show()["notices"]
-    assert caplog.text.count(f"federation clinics: no center: {text}") == 1
+    assert caplog.text.count(f"federation clinics: [no center] {text}") == 1
     assert "no center" not in codes_for(caller, "a")
 
 
@@ -178,10 +178,10 @@ def with_ward(device_id, levels):
 def test_a_level_of_a_late_device_that_no_other_has_is_shown_and_logged(caller, caplog):
     caller.create_aggregated([with_ward(name, ("A", "B")) for name in "abc"], **TABLE_TERMS, n_clusters=2)
     notices = caller.put(with_ward("late", ("A", "dialysis"))).json()["notices"]
-    text = "30 cells of column 'ward' of 'late' hold a level that the other devices do not have"
+    text = "30 cells of column 'ward' of 'late' hold a level unknown to the other devices"
     assert [notice["code"] for notice in notices if notice["text"].startswith(text)] == ["unknown level"]
     assert text in str(caller.show()["notices"])
-    assert caplog.text.count(f"federation clinics: unknown level: {text}") == 1
+    assert caplog.text.count(f"federation clinics: [unknown level] {text}") == 1
     assert "unknown level" not in codes_for(caller, "a")
 
 
@@ -234,7 +234,7 @@ def test_a_late_device_without_columns_is_told_that_it_is_on_another_scale(calle
     assert "other scale" not in codes_for(caller, "late")
     caller.put(kfed.DeviceMessage("raw", [[60.0, 120.0]], [9]))
     assert "other scale" in codes_for(caller, "raw")
-    assert "all centers of 'raw' lie" in str(caller.show()["notices"])
+    assert "all centers of 'raw' are more than 10 times as far" in str(caller.show()["notices"])
 
 
 def test_a_late_message_is_compared_once_however_often_its_device_asks(caller, monkeypatch):
@@ -297,9 +297,9 @@ def test_join_and_show_say_it_on_the_terminal_and_in_json(run_server, tmp_path, 
     assert warning in said("label", "east.local", "--clusters", "east.ticket", "-o", "again.csv")[2]
     shown = run("federation", "show", "sites", "--url", url)
     assert "column 'dose' of 'east' lies far" in shown
-    assert "devices see centers that rest on 3 devices or more" in shown
+    assert "devices needed for a cluster: set by the rule; for its center to be shown: 3" in shown
     run("federation", "create", "open", "--n-features", 2, "--min-devices-shown", 1, "--min-devices", 2, "--url", url)
-    of_two = "clusters rest on: 2 devices or more; devices see centers that rest on 1 device or more"
+    of_two = "devices needed for a cluster: 2; for its center to be shown: 1"
     assert of_two in run("federation", "show", "open", "--url", url)
     in_json = json.loads(run("federation", "show", "sites", "--url", url, "--json"))
     assert "other unit" in [notice["code"] for notice in in_json["notices"]]

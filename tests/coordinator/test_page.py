@@ -86,7 +86,7 @@ def test_it_says_what_to_look_at_and_on_how_many_devices_clusters_rest(socket_ca
     said = page.get_by_role("list", name="What to look at")
     said.get_by_text(notice).wait_for()
     assert "other scale" in said.locator("strong").all_inner_texts()
-    page.get_by_text("clusters of 2 devices or more · devices see centers that rest on 3 devices or more").wait_for()
+    page.get_by_text("devices needed for a cluster: 2; for its center to be shown: 3").wait_for()
 
 
 @pytest.mark.slow
@@ -280,8 +280,8 @@ def test_after_aggregating_nobody_is_called_missing_and_the_page_says_what_answe
     of_summaries.wait_for()  # before and after
     assert socket_caller.aggregate().status_code == 200
     page.get_by_text("all of them aggregated").wait_for()
-    page.get_by_text("of 4 devices, by the pooled rule").wait_for()
-    page.get_by_text("default rule (pooled answered)").wait_for()
+    page.get_by_text("from 4 devices (pooled rule)").wait_for()
+    page.get_by_text("rule: default (used: pooled)").wait_for()
     of_summaries.wait_for()
     reason = socket_caller.show()["reason"]
     page.locator("#compare p.good").get_by_text(f"{reason}.", exact=True).wait_for()

@@ -10,7 +10,9 @@ import numpy as np
 
 from kfed._base.array import Array
 
-WHAT_TO_DO = "leave it out, encode it as numbers, or cluster the table with `kfed device`"
+WHAT_TO_DO = (
+    "leave it out, encode it as numbers, or cluster the table with `kfed device` (in Python: kfed.site.cluster_file)"
+)
 
 
 def column_fault(points: Any) -> str | None:

@@ -34,6 +34,7 @@ class Description:
     names: tuple[str, ...] | None = None
     dates: frozenset[str] = frozenset()  # names of features that are days since 1970
     is_told: Array | None = None  # (n_centers, n_features), where the file says nothing of some
+    not_promised: tuple[str, ...] = ()  # what a promise of privacy does not cover
 
 
 @singledispatch
@@ -52,7 +53,7 @@ def _(message: DeviceMessage) -> Description:
     if counts:
         holds.append(f"how many rows each group has: {sum(counts):,} in all, {min(counts):,} in the smallest")
     if message.sums_of_squares is not None:
-        holds.append("how far the rows of each group are from its center: a sum of squares, which small groups share")
+        holds.append("how spread out each group is (sum of squares; small groups send a shared one)")
     if message.spectral_deviation is not None:
         holds.append(f"how far all rows are from their centers: {DEVIATION}")
     holds += _columns_in_words(message)
@@ -60,6 +61,7 @@ def _(message: DeviceMessage) -> Description:
         "any row as such; the mean of a few rows does say something about each of them",
         "ids of rows, or the group of any row",
         "groups that the device withheld as too small",
+        *_hidden(message),
     ]
     found = Description(
         _title(message),
@@ -107,9 +109,18 @@ def _private(found: Description, message: DeviceMessage, promise: Promise) -> De
         *_columns_in_words(message),
         in_a_sentence(promise),
     ]
-    lacks = ["anything else that depends on the rows", *(f"no promise of this: {line}" for line in NOT_PROMISED)]
+    lacks = ["anything else that depends on the rows", *_hidden(message)]
     facts = promise.facts() | cost | {"promise": in_a_sentence(promise), "not_promised": NOT_PROMISED}
-    return replace(found, holds=holds, lacks=lacks, warnings=[], facts=found.facts | {"privacy": facts})
+    told = found.facts | {"privacy": facts}
+    return replace(found, holds=holds, lacks=lacks, warnings=[], facts=told, not_promised=tuple(NOT_PROMISED))
+
+
+def _hidden(message: DeviceMessage) -> Iterator[str]:
+    """Averages that a message does not tell."""
+    details = message.details
+    hidden = 0 if details is None or details.observed is None else int((details.observed == 0).sum())
+    if hidden:
+        yield f"{plural(hidden, 'average')} with too few filled cells behind {'it' if hidden == 1 else 'them'}"
 
 
 def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
@@ -120,9 +131,6 @@ def _columns_in_words(message: DeviceMessage) -> Iterator[str]:
         return
     if details.observed is not None and details.squares is not None:
         yield "of each column and group, how many cells were filled, and how far they are from the center on average"
-        hidden = int((details.observed == 0).sum())
-        if hidden:
-            yield f"nothing about {plural(hidden, 'average')} of too few filled cells"
     if details.scatter is not None:
         yield "how all rows together spread in every direction: their scatter, as --moments asked for"
     if details.sketch is not None:

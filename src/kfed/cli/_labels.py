@@ -32,12 +32,11 @@ def about_hidden(
     if not n_hidden or (rows is None and not kept.n_withheld):
         return []
     few = "too few" if least is None else f"fewer than {least}"
-    is_one = n_hidden == 1
-    which, they = ("center of 1 cluster is", "it") if is_one else (f"centers of {n_hidden:,} clusters are", "them")
+    are, each, them = ("is", "it", "it") if n_hidden == 1 else ("are", "each", "them")
     text = (
-        f"the {which} not shown to sites, as {few} devices are behind {they}: rows there are labelled by this site's "
-        "own centers, or with another cluster if this site sent none of that one, so labels may differ from those of "
-        "`kfed label` with the aggregation"
+        f"{n_hidden:,} of {plural(answer.n_clusters, 'cluster center')} {are} hidden, because {few} devices "
+        f"contributed to {each}. Rows near {them} are labelled by this site's own centers, or with another cluster if "
+        "this site sent none, so labels may differ from `kfed label` with the aggregation"
     )
     return [Notice("hidden centers", text)]
 

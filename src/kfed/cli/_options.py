@@ -74,8 +74,8 @@ Rule = Annotated[
         "|".join(RULES),
         "How centers are grouped: paper is Algorithm 2 of the paper, pooled is for summaries of rows, robust tolerates "
         "stray centers, and regions is for messages of regions (`kfed aggregate --message`), which may have several "
-        "centers of one cluster. By default pooled if a site sent a summary, otherwise paper; numbers of clusters are "
-        "compared by pooled or robust.",
+        "centers of one cluster. Default: pooled if a site sent a summary; otherwise paper, and robust to compare "
+        "numbers of clusters.",
         "--rule",
         show_default=False,
         parser=known_rule,

@@ -14,9 +14,9 @@ from kfed.site import Ledger
 from kfed.wire import DeviceMessage, Promise
 
 NOT_PROMISED = [
-    "that this site took part is visible",
-    "a person with m rows, here or at several sites, is protected with about m times this epsilon",
-    "labels are computed from the rows, and stay at this site",
+    "that this site took part",
+    "several rows of one person, here or at other sites (m rows: about m times epsilon)",
+    "the labels, which are computed from the rows and stay at this site",
 ]
 
 

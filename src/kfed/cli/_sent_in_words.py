@@ -62,7 +62,7 @@ def _details_in_words(said: list[Details]) -> Iterator[str]:
         yield "of devices that sent it (--moments), how all rows together spread"
     untold = [own.n_left_out for own in said if own.n_left_out]
     if untold:
-        yield f"how many rows devices did not speak for: {sum(untold):,} at {plural(len(untold), 'device')}"
+        yield f"how many rows are in none of these groups: {sum(untold):,} at {plural(len(untold), 'device')}"
     promises = [own.promise.epsilon for own in said if own.promise is not None]
     if promises:
         yield f"the promise of privacy of {plural(len(promises), 'device')}, with epsilon up to {max(promises):g}"

@@ -22,7 +22,7 @@ def state_text(state: dict[str, Any]) -> list[Any]:
     lines: list[Any] = [
         f"[bold]{escape(state['name'])}[/]: {state['state']}{', closed' if state['closed'] else ''}; "
         f"{plural(state['n_devices'], 'device')}, {plural(state['n_centers'], 'center')}, {state['n_bytes']:,} bytes",
-        f"  {plural(state['n_features'], _noun(state))}, {_number(state)}, rule {_rule(state)}; "
+        f"  {plural(state['n_features'], _noun(state))}, {_number(state)}, rule: {_rule(state)}; "
         f"aggregates {' or '.join(when) or 'on request'}",
     ]
     if state.get("agreed_schema"):
@@ -53,7 +53,7 @@ def _noun(state: dict[str, Any]) -> str:
 def _rule(state: dict[str, Any]) -> str:
     """The rule that was asked for, and the one that made the clusters."""
     answered, asked = state.get("answered_by"), str(state["rule"])
-    return asked if answered in (None, asked) else f"{asked}: {answered} answered"
+    return asked if answered in (None, asked) else f"{asked} (used: {answered})"
 
 
 def _number(state: dict[str, Any]) -> str:
@@ -65,8 +65,5 @@ def _number(state: dict[str, Any]) -> str:
 
 def _resting(state: dict[str, Any]) -> str:
     """On how many devices clusters rest, and from how many on devices see a center."""
-    resting = "by the rule" if state.get("min_devices") is None else f"{plural(state['min_devices'], 'device')} or more"
-    return (
-        f"clusters rest on: {resting}; devices see centers that rest on "
-        f"{plural(state.get('min_devices_shown', 1), 'device')} or more"
-    )
+    needed = "set by the rule" if state.get("min_devices") is None else f"{state['min_devices']:,}"
+    return f"devices needed for a cluster: {needed}; for its center to be shown: {state.get('min_devices_shown', 1):,}"

@@ -52,6 +52,8 @@ def inspect(
     say(f"[bold]{escape(str(file))}[/] ({facts['bytes']:,} bytes) is {escape(found.title)}")
     say("", "It holds:", *(f"  - {escape(line)}" for line in found.holds))
     say("", "It does not hold:", *(f"  - {escape(line)}" for line in found.lacks))
+    if found.not_promised:
+        say("", "The promise does not cover:", *(f"  - {escape(line)}" for line in found.not_promised))
     say(*(f"\n[bold red]Warning:[/] {escape(line)}" for line in found.warnings))
     if centers:
         say("", _centers_table(found))

@@ -58,7 +58,7 @@ class StoreUnavailableError(ProblemError):
     """
 
     def __init__(self, reason: str, *, may_be_kept: bool = False) -> None:
-        outcome = "this request may have been kept; send it again"
+        outcome = "this request may or may not have been stored; send it again"
         if not may_be_kept:
             outcome = "nothing of this request was stored, so send it again"
         super().__init__(503, f"the store is not available ({reason}); {outcome}", {"Retry-After": "2"})

@@ -85,7 +85,7 @@ def mixture_report(
     'guaranteed with high probability'
     >>> means[4] = means[0] + 100 * np.eye(16)[4]
     >>> mixture_report(means, held).verdict[16:]
-    '1 of 120 pairs of clusters is nearer than the main theorem requires: 0 and 4 (0.62 of the distance)'
+    '1 of 120 pairs of clusters is nearer than the main theorem requires: 0 and 4 (0.62 of the required distance)'
     """
     centers = checks.finite_table(means, "means").astype(np.float64)
     shares = _weights(weights, len(centers))

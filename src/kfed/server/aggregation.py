@@ -110,8 +110,8 @@ class Aggregation(Questions, KfedFile):
     def cluster_centers(self) -> Array:
         """Means mu(tau_r) of the global clusters, (n_clusters, n_features), in the units that devices sent.
 
-        Where devices do not tell an average, the mean of all stands in for it, so that these are not exactly the means
-        over told cells that `profile` shows.
+        An average that a device withheld is replaced by the overall mean, so these can differ from the means over told
+        cells that `profile` shows.
         """
         centers = self.grouping.cluster_centers
         return centers if self.scale is None else readonly(self.scale.undo(centers))
@@ -194,8 +194,8 @@ class Aggregation(Questions, KfedFile):
         """The answer to a late device: the nearest mean mu(tau_r) for each of its centers.
 
         It takes k' k distances; nothing is recomputed and nobody else is affected. An `AggregationWarning` says
-        what lies far from the clusters, or from the columns of the devices that were aggregated; only that looks at
-        what these sent.
+        what lies far from the clusters, or from the columns of the devices that were aggregated. Only this warning
+        reads what those devices sent; the answer does not.
         """
         for notice in late_advice(self, self.messages, message):
             warnings.warn(AggregationWarning(notice.text, notice.code), stacklevel=2)

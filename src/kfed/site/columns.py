@@ -86,8 +86,8 @@ class ColumnChoice:
         chosen_again = _repeated(chosen)
         if "" in chosen_again:
             raise InvalidInputError(
-                f"{self.path}: every column must have a name; {names.count('')} of {plural(len(names), 'column')} have "
-                "none. Name them, and remove lines above the names of the columns"
+                f"{self.path}: every column must have a name; {names.count('')} of {plural(len(names), 'column')} "
+                f"{verb(names.count(''), 'has', 'have')} none. Name every column, and remove lines above the names"
             )
         if chosen_again:
             raise InvalidInputError(

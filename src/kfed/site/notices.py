@@ -20,7 +20,7 @@ from kfed.site.owners import about_ids
 from kfed.site.table import Table
 from kfed.wire import FeatureSchema, Notice, features_by_column
 
-_STILL = "The rows can still be labelled, if centers of the clusters of other sites are shown"
+_STILL = "The rows can still be labelled from the other sites' clusters, if their centers are shown"
 
 
 def about_reading(reader: TableReader, cells: Sequence[Cells]) -> Iterator[Notice]:
@@ -109,8 +109,7 @@ def _about_numbers(reader: TableReader, cells: Cells, numbers: Array, *, is_name
         yield Notice(
             "far cell",
             f"{plural(len(far), 'cell')} of column {cells.name!r} ({reader.places(far)}) {verb(len(far), 'is', 'are')} "
-            "extremely far from all others, which can spoil the clusters of all rows; if that is a mistake, correct or "
-            "clear the cell",
+            "extremely far from all others, which can spoil the clusters of all rows; correct or clear any mistakes",
         )
     if cells.kind == "number" and not is_named and are_compact_dates(numbers):
         yield Notice(
@@ -229,16 +228,16 @@ def _mute(table: Table, clustering: LocalClustering, asked: object, min_cluster_
     if table.schema is None or is_cut_too_fine:
         yield Notice(
             "nothing sent",
-            f"no center may be sent: every cluster has fewer than {min_cluster_size} different {of}, is mostly one "
-            f"row, or its center equals a row{has}. {_STILL}; ask for fewer clusters, or use a smaller "
-            "--min-cluster-size",
+            "nothing can be sent: every cluster is mostly one row, has a center that equals a row, or has fewer than "
+            f"{min_cluster_size} different {of} behind it{has}. {_STILL}. To send any, ask for fewer clusters or "
+            "lower --min-cluster-size",
         )
     else:
-        others = "" if table.schema.scaling == "agreed" else ", or with --scale and a scale that all sites agreed on"
+        others = "" if table.schema.scaling == "agreed" else " or pass --scale with a scale that all sites agreed on"
         yield Notice(
             "nothing sent",
-            f"no center may be sent: the spread of a column needs about {needed} different {of}{has}; their rows must "
-            f"be mostly filled. {_STILL}. Fewer are enough with a smaller --min-cluster-size{others}",
+            f"nothing can be sent: this needs about {needed} different {of}{has}; most cells must be filled. {_STILL}. "
+            f"To send with fewer, lower --min-cluster-size{others}",
         )
 
 

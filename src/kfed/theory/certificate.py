@@ -180,7 +180,7 @@ def _split(batch: MessageBatch, presence: Presence) -> str:
     if not splitting.any():
         return ""
     if batch.is_summary is not None and batch.is_summary[splitting].all():
-        advice = "they send summaries, and the theorem is about devices that give n_local_clusters"
+        advice = "summaries do, but the theorem needs n_local_clusters to be set on each device"
     else:
         advice = "use a smaller n_local_clusters there"
     return f"{_named(batch, splitting)} sent several centers of one cluster; {advice}"

@@ -197,7 +197,9 @@ class Measured:
     def _left_open(self) -> str:
         lower = self.attained.lower
         n_open, n_pairs = (np.count_nonzero(np.triu(chosen, 1)) for chosen in (lower < 1, lower >= 0))
-        doubt = f"the messages leave open whether {n_open:,} of {n_pairs:,} pairs of clusters are far enough apart"
+        doubt = (
+            f"messages leave open whether distances are large enough for {n_open:,} of {n_pairs:,} pairs of clusters"
+        )
         return "; ".join(self.missing) or doubt
 
 

@@ -17,7 +17,7 @@ def pairs_too_near(attained: Array, names: Sequence[object], about: str = "") ->
     Examples
     --------
     >>> pairs_too_near(np.array([[np.nan, 0.25], [0.25, np.nan]]), ["cats", "dogs"])
-    '1 of 1 pairs of clusters is nearer than the main theorem requires: cats and dogs (0.25 of the distance)'
+    '1 of 1 pairs of clusters is nearer than the main theorem requires: cats and dogs (0.25 of the required distance)'
     """
     return _named("pairs of clusters", "nearer than the main theorem requires", attained, names, about)
 
@@ -29,7 +29,7 @@ def pairs_too_near_on_server(attained: Array, names: Sequence[object], about: st
     --------
     >>> pairs_too_near_on_server(np.array([[np.nan, 0.25], [0.25, np.nan]]), ["cats", "dogs"], "at most ", 3)
     '1 of 1 pairs of clusters that share a device is far enough apart for it, but not for the server, with a device \
-or cluster as small as 3 points: cats and dogs (at most 0.25 of the distance)'
+or cluster as small as 3 points: cats and dogs (at most 0.25 of the required distance)'
     """
     points = f"{number(smallest_size)} point{'s' * (smallest_size != 1)}"
     trouble = f"far enough apart for it, but not for the server, with a device or cluster as small as {points}"
@@ -43,7 +43,7 @@ def _named(what: str, trouble: str, attained: Array, names: Sequence[object], ab
         return ""
     n_pairs = np.count_nonzero(np.triu(~np.isnan(attained), 1))
     worst = [
-        f"{names[firsts[i]]} and {names[seconds[i]]} ({about}{shares[i]:.2g} of the distance)"
+        f"{names[firsts[i]]} and {names[seconds[i]]} ({about}{shares[i]:.2g} of the required distance)"
         for i in np.argsort(shares, kind="stable")
     ]
     are = "is" if len(shares) == 1 else "are"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kfed.wire.schema import FeatureSchema
 
 _WRITTEN = {
-    "date": "write its dates as 2026-01-31, or say that it holds dates (--kinds {name}=date)",
-    "flag": "write yes or no in the same way; if it holds something else, say so at both (--kinds {name}=category)",
+    "date": "write its dates as 2026-01-31, or use --kinds {name}=date",
+    "flag": "write yes or no in the same way; if it holds something else, use --kinds {name}=category at every site",
 }
 """What to do where a column holds these on another device."""
 
@@ -42,7 +42,7 @@ def check_columns(own: FeatureSchema, other: FeatureSchema, ours: str, theirs: s
     (name, what), *others = differing.items()
     mine, yours = getattr(our_columns[name], what), getattr(their_columns[name], what)
     remedy = _remedy(name, (mine, ours), (yours, theirs)) if what == "kind" else ""
-    remedy = "use the same schema at both" if what in ("shift", "scale") else remedy
+    remedy = "use the same schema at every site" if what in ("shift", "scale") else remedy
     also = [other for other, _ in others]
     also_text = f". {quoted(also)} {verb(len(also), 'differs', 'differ')}, too" if also else ""
     raise FeatureMismatchError(
@@ -67,7 +67,7 @@ def _remedy(name: str, mine: tuple[str, str], yours: tuple[str, str]) -> str:
         others = [party for found, party in (mine, yours) if found != kind]
         if len(others) == 1:
             return f"at {others[0]}, {write.format(name=name)}"
-    return f"say what it is at both, such as --kinds {name}=category"
+    return f"set its kind at every site, for example --kinds {name}=category"
 
 
 def compare_names(schemas: Mapping[str, FeatureSchema]) -> None:

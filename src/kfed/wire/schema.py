@@ -88,7 +88,7 @@ class FeatureSchema:
         return schema
 
     def facts(self) -> dict[str, Any] | None:
-        """What `restored` makes a schema with columns of; None if it has none."""
+        """JSON facts of the columns, the inverse of `restored`; None if there are no columns."""
         if self.columns is None:
             return None
         return {"columns": [c.facts() for c in self.columns], "scaling": self.scaling, "missing": self.missing}
@@ -104,7 +104,7 @@ class FeatureSchema:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that are the same for equal schemas, and for no others but by accident."""
+        """Sixteen hexadecimal digits: the same for equal schemas; collisions are unlikely."""
         facts = json.dumps(self.facts() or {"n_features": self.n_features, "names": self.names}, sort_keys=True)
         return hashlib.blake2b(facts.encode(), digest_size=8).hexdigest()
 

@@ -45,7 +45,7 @@ export function described(message, least, nRows) {
       ? [`how many rows each group has: ${count.format(total)} in all, ${count.format(Math.min(...counts))} in the smallest`]
       : []),
     ...(message.squares && counts.length
-      ? ["how far the rows of each group are from its center: a sum of squares, shared out by small groups"]
+      ? ["how spread out each group is (sum of squares; small groups send a shared one)"]
       : []),
     ...(message.deviation !== null && counts.length
       ? ["how far all rows are from their centers: one number, the largest singular value or up to 4 % above it"]
@@ -56,13 +56,13 @@ export function described(message, least, nRows) {
         ? [`the names of the columns: ${listed(message.names, 20)}`]
         : []),
     ...(details ? ["of each column and group, how many cells are filled, and how far they are from the center on average"] : []),
-    ...(hidden ? [`nothing about ${plural(hidden, "average")} with too few filled cells behind it`] : []),
     ...(details?.leftOut ? [`how many rows are in none of these groups: ${count.format(details.leftOut)}`] : []),
   ];
   const lacks = [
     "any row as such; the average of a few rows does say something about each of them",
     "ids of rows, or the group of a row",
     `groups of fewer than ${least} different rows or people, or whose average is a row`,
+    ...(hidden ? [`${plural(hidden, "average")} with too few filled cells behind ${hidden === 1 ? "it" : "them"}`] : []),
   ];
   const warnings = [];
   if (!counts.length) warnings.push("No group is large enough to be sent: look for fewer groups, or leave this site out.");

@@ -248,4 +248,4 @@ def in_words(clusters: Clusters | None) -> str:
     """What came of a clustering, in a few words."""
     if clusters is None:
         return "gathering again"
-    return f"{plural(clusters.n_clusters, 'cluster')} of {plural(len(clusters.members), 'device')}"
+    return f"{plural(clusters.n_clusters, 'cluster')} from {plural(len(clusters.members), 'device')}"

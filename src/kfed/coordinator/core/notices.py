@@ -49,7 +49,7 @@ def log_new(live: Live, before: Iterable[Notice]) -> None:
     known = set(before)
     for notice in live.notices:
         if notice not in known:
-            log.warning("federation %s: %s: %s", live.federation.name, notice.code, notice.text)
+            log.warning("federation %s: [%s] %s", live.federation.name, notice.code, notice.text)
 
 
 class Latecomers:

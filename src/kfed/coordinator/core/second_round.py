@@ -78,7 +78,9 @@ def _read(live: Live, clusters: Clusters, device: Device, payload: bytes) -> Dev
     if details is None or details.cluster_ids is None:
         raise InvalidInputError("this is a first message; a second one names the clusters that it is about")
     if told is None or details.refines != clusters_fingerprint(told.cluster_centers):
-        raise ProblemError(409, "this message is about other clusters than there are now; ask for the identity again")
+        raise ProblemError(
+            409, "this message is not about the current clusters; fetch the identity again and make a new message"
+        )
     if (details.cluster_ids >= clusters.n_clusters).any():
         raise InvalidInputError(f"cluster_ids must be from 0 to {clusters.n_clusters - 1}")
     return message

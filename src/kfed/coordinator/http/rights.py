@@ -97,7 +97,7 @@ async def join(request: Request, name: str, device_id: str) -> tuple[Live, str |
     is_worth_a_look = token is not None and device_id.isprintable()
     if is_worth_a_look and await coordinator.is_invited(live, device_id[:MAX_NAME_LENGTH], token) and live is not None:
         return live, token
-    detail = f"unknown federation {name[:63]!r}, or the token is neither its join token nor this device's invitation"
+    detail = f"no federation {name[:63]!r}, or a wrong token: pass its join token or this device's invitation"
     raise _refused(request, f"{detail}; ask its administrator")
 
 

@@ -71,7 +71,7 @@ class Shield:
             await self._app(scope, body.receive, watched_send)
         except Exception as error:
             if begun:
-                log.error("a response broke off: %s", _where(error))
+                log.error("a response could not be sent to its end: %s", _where(error))
                 return
             await _send_problem(as_problem(error), watched_send)
         finally:
@@ -87,7 +87,7 @@ def as_problem(error: Exception) -> ProblemError:
         return ProblemError(error.status_code, ROUTING.get(error.status_code, str(error.detail)), error.headers)
     if isinstance(error, KFedError):
         return ProblemError(422, str(error))
-    log.error("a request failed: %s", _where(error))
+    log.error("internal error while handling a request: %s", _where(error))
     return ProblemError(500, "the coordinator failed; its log says where")
 
 

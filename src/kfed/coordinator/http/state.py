@@ -12,7 +12,7 @@ from kfed.coordinator.http.terms import AgreedSchema, feature_terms
 
 Certainty = Annotated[
     Literal["reliable", "stands out", "none stands out"],
-    Field(description="How sure the number of clusters is; one that just stands out is not certain"),
+    Field(description="How sure the number of clusters is; one that just stands out is not reliable"),
 ]
 
 

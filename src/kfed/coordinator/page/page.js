@@ -186,7 +186,7 @@ function renderState(state) {
   put("n-bytes", bytes(state.n_bytes));
   put("per-device", state.n_devices ? `${bytes(state.n_bytes / state.n_devices)} per device` : "one message per device");
   put("n-centers", count.format(state.n_centers));
-  put("n-points", `of ${plural(Math.round(state.n_points), "point")}, which stay on their devices`);
+  put("n-points", `for ${plural(Math.round(state.n_points), "point")}, which stay on their devices`);
   put("n-clusters", state.n_clusters_found === null ? "–" : count.format(state.n_clusters_found));
   put("version", clustered(state));
   get("last-change").replaceChildren("Last change: ", made("strong", {}, state.last_change), ` (${clock(state.changed_at)})`);
@@ -219,9 +219,9 @@ function nobodyYet(state) {
 
 function clustered(state) {
   if (state.n_clusters_found === null) return "not aggregated yet";
-  const by = state.answered_by ? `, by the ${state.answered_by} rule` : "";
+  const by = state.answered_by ? ` (${state.answered_by} rule)` : "";
   const again = state.version > 1 ? `; made ${count.format(state.version)} times so far` : "";
-  return `of ${plural(state.n_aggregated, "device")}${by}${again}`;
+  return `from ${plural(state.n_aggregated, "device")}${by}${again}`;
 }
 
 function quorum(state) {
@@ -241,13 +241,13 @@ function terms(state) {
   const k = state.n_clusters_asked ? `chosen: ${plural(state.n_clusters_asked, "cluster")}` : state.n_clusters === null ? "the best k" : state.n_clusters === "auto" ? "k if one stands out" : `k = ${state.n_clusters}`;
   const what = plural(state.n_features, state.by_column || state.agreed_schema ? "column" : "feature");
   const who = state.invited_only ? " · by invitation" : "";
-  const resting = state.min_devices ? ` · clusters of ${plural(state.min_devices, "device")} or more` : "";
-  const seen = ` · devices see centers that rest on ${plural(state.min_devices_shown, "device")} or more`;
+  const resting = ` · devices needed for a cluster: ${state.min_devices ? count.format(state.min_devices) : "set by the rule"}`;
+  const seen = `; for its center to be shown: ${count.format(state.min_devices_shown)}`;
   return `${what}${names}${state.agreed_schema ? " by a schema" : ""} · ${k} · ${rule(state)} · aggregates ${when.join(" or ") || "on request"}${who}${resting}${seen}`;
 }
 
 function rule(state) {
-  return state.answered_by && state.answered_by !== state.rule ? `${state.rule} rule (${state.answered_by} answered)` : `${state.rule} rule`;
+  return state.answered_by && state.answered_by !== state.rule ? `rule: ${state.rule} (used: ${state.answered_by})` : `rule: ${state.rule}`;
 }
 
 // At most one picture at a time, and at most one a second.

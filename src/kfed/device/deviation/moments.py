@@ -24,9 +24,7 @@ N_DIRECTIONS = 192
 """How many directions a sketch has."""
 
 
-TOO_FEW = (
-    "moments (--moments) of so few rows would reveal them: too few rows are sent for a sum of squares; drop moments"
-)
+TOO_FEW = "too few rows are sent for moments (--moments), which would reveal single rows; drop moments"
 
 
 class UntoldValuesError(InvalidInputError):
@@ -122,7 +120,7 @@ def _check_told(local: LocalClustering) -> None:
     n_untold = int(np.count_nonzero(columns.withheld[sent].any(axis=1)))
     if n_untold:
         which = f"{n_untold:,} of {plural(about[0], 'center')}"
-        raise UntoldValuesError(f"an average that one cell makes up most of, in {which}", *about)
+        raise UntoldValuesError(f"an average dominated by one cell, in {which}", *about)
     # The product of a flag that one row has with another column is that row's cell.
     if columns.centers is not None and not np.allclose(columns.centers[sent], local.centers[sent], 1e-11, 1e-11):
         raise UntoldValuesError("a category or flag that too few rows of a cluster have", *about)

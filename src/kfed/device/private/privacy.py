@@ -147,13 +147,13 @@ def _look_at(points: Array, n_clusters: int, privacy: Privacy) -> None:
     if share > CLIPPED_SHARE:
         _warn(f"{share:.0%} of the rows are clipped: their norm exceeds the radius; agree on a larger one", "clipped")
     for found in _own_numbers(points, lengths, privacy.radius):
-        _warn(f"{found}, the promise does not hold; agree on numbers that do not depend on them", "own-scale")
+        _warn(f"{found}, which would void the promise; use numbers agreed without these rows", "own-scale")
     needed = privacy.least_points(n_clusters, n_features)
     if n_points < needed:
         _warn(
-            f"{plural(n_points, 'row')} cannot carry epsilon {privacy.epsilon:g} for {plural(n_clusters, 'cluster')} "
-            f"in {plural(n_features, 'column')}: about {needed:,} would; more rows, a larger epsilon, or fewer "
-            "clusters or columns help",
+            f"{plural(n_points, 'row')} cannot support epsilon {privacy.epsilon:g} with "
+            f"{plural(n_clusters, 'cluster')} and {plural(n_features, 'column')}; about {needed:,} are needed. More "
+            "rows, a larger epsilon, or fewer clusters or columns help",
             "too-few-rows",
         )
 
@@ -164,9 +164,9 @@ def _own_numbers(points: Array, lengths: Array, radius: float) -> Iterator[str]:
         return
     means, spreads = points.mean(axis=0, dtype=np.float64), points.std(axis=0, dtype=np.float64)
     if max(abs(means).max(), abs(spreads - 1).max()) < OWN_SCALE:
-        yield "every column has mean 0 and spread 1: if the scale was computed from these rows"
+        yield "the scale seems to be computed from these rows (every column has mean 0 and spread 1)"
     if np.count_nonzero(abs(lengths / radius - 1) < 1e-12) == 1 and lengths.max() <= radius * (1 + 1e-12):
-        yield "radius is the length of the longest row: if it was computed from these rows"
+        yield "radius seems to be computed from these rows (it is the length of the longest one)"
 
 
 def _warn(text: str, code: str) -> None:

@@ -198,8 +198,8 @@ class _Evidence:
         by_drop = self._after_pick()
         if self.spread.is_known and len({self.second, self.by_cost, by_drop}) == 3 and self.second != self.n_clusters:
             yield (
-                f"{self.second} centers lie farther apart than those of one cluster, the Calinski-Harabasz index is "
-                f"largest at {self.by_cost}, and distances drop most after pick {by_drop}"
+                f"{self.second} by the distances between centers, but {self.by_cost} by the Calinski-Harabasz index "
+                f"and, by the largest drop of distances, {by_drop}"
             )
         if self.drop < clear and not (self.second == self.by_cost == self.n_clusters):
             yield f"gaps between farthest-first picks do not fall clearly there (by a factor of {clear:g} or more)"
@@ -219,9 +219,9 @@ class _Evidence:
         is_lone = support.devices_in(labels, self.owners, self.n_clusters) == 1
         is_narrow = np.bincount(labels[~self._are_wide()], minlength=self.n_clusters) > 0
         if (is_lone & ~is_narrow).any():
-            yield "a cluster would rest on one device, whose points there spread as if of several clusters"
+            yield "one cluster would come from one device, and its points look like several clusters"
         elif is_lone.any() and self.drop < CLEAR_RATIO_LONE:
-            yield f"a cluster would rest on one device, but distances drop less than {CLEAR_RATIO_LONE:g} times"
+            yield f"one cluster would come from one device, but distances drop less than {CLEAR_RATIO_LONE:g} times"
 
     def _are_wide(self) -> Array:
         """Tell whose points spread much wider than the median does."""

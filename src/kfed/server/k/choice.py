@@ -94,7 +94,7 @@ class KChoice(InNotebook):
 
     @property
     def certainty(self) -> Literal["reliable", "stands out", "none stands out"]:
-        """How sure the number is: "stands out" is not certain, and the reason says why."""
+        """How sure the number is: "stands out" is not reliable, and the reason says why."""
         if self.is_reliable:
             return "reliable"
         return "stands out" if self.stands_out else "none stands out"
@@ -106,7 +106,7 @@ class KChoice(InNotebook):
 
     @property
     def told(self) -> str:
-        """What devices may be told: the reason names devices if the number was found from their distances."""
+        """The finding without names of devices, safe to show to devices; with its reason if that names none."""
         return self.finding if self.comparison is None else str(self)
 
     def reliable_n_clusters(self) -> int:

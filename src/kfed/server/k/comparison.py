@@ -130,8 +130,8 @@ class KComparison(InNotebook):
     def best(self) -> int:
         """The recommended k, or if no k stands out, the one that comes nearest to it.
 
-        Where clusters could be slices of one cloud at every k, none is nearer than another but by chance: then it is
-        the smallest, which claims least. A k with fewer than two device centers for each cluster is not taken.
+        If no k is clearer than a single group, this is the smallest, which claims least. A k with fewer than two device
+        centers for each cluster is not taken.
         """
         if self.recommended is not None:
             return self.recommended

@@ -52,18 +52,18 @@ def doubt_about_one(batch: MessageBatch, spread: CenterSpread, deviation: float)
         return None
     variance = float(np.median(spread.variances))
     if deviation > ROUND * np.sqrt(variance / batch.n_features):
-        return "all centers coincide, but points spread wider one way, as those of several clusters do"
+        return "all centers coincide, but points are stretched in one direction, which suggests several clusters"
     freedom = batch.n_features * (batch.counts - 1)
     is_said = ~np.isnan(batch.sums_of_squares) & (freedom > 0)
     if is_said.sum() < LEAST_VOTES:
-        return f"all centers coincide, but fewer than {LEAST_VOTES} of them are too few to tell one cluster from many"
+        return f"all centers coincide; with fewer than {LEAST_VOTES} of them, one cluster cannot be told from many"
     variances, freedom = spread.variances[is_said], freedom[is_said]
     relative = variances / np.average(variances, weights=freedom) - 1
     scatter = float((relative**2 * freedom).sum() / 2 / (len(relative) - 1))
     if not LEAST_SCATTER <= scatter <= MOST_SCATTER:
         return (
-            f"all centers coincide, but the spreads of devices vary {scatter:.2f} times as much as those of one "
-            "Gaussian cluster, as those of many clusters in one can"
+            f"all centers coincide, but the spreads of devices vary {scatter:.2f} times as much as in one Gaussian "
+            "cluster, which suggests several clusters"
         )
     return None
 
@@ -135,4 +135,4 @@ def doubts_about_groups(
     if not groups.lie_apart(deviation, may_be_near):
         yield f"some clusters would lie nearer than {APART:g} standard deviations, as parts of one cluster do"
     if groups.share_joined(centers, variances) > JOINED:
-        yield "many devices have two local clusters in one cluster, though these lie apart"
+        yield "on many devices, two well-separated local clusters were put into one cluster"

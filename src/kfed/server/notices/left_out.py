@@ -57,10 +57,10 @@ def left_out_advice(batch: MessageBatch) -> Iterator[Notice]:
         many.sort(key=lambda name: -counts[name])
         said = [f"{counts[name]:,} of {counts[name] + rows_of[name]:,.0f} at {name!r}" for name in many]
         told = (
-            f"{plural(total, 'row')} {verb(total, 'was', 'were')} not used for the clusters: the groups were too small "
-            "to be sent, or too few cells are filled; these rows still get labels"
+            f"{plural(total, 'row')} {verb(total, 'was', 'were')} not used for the clusters, because a group was too "
+            "small to send or too few cells were filled. Such rows still get labels"
         )
-        text = f"{told}; by device: {listed(said, limit=MOST_NAMED)}" if said else told
+        text = f"{told}. By device: {listed(said, limit=MOST_NAMED)}" if said else told
         yield Notice.about_all(CODE, text, told)
 
 
@@ -69,15 +69,15 @@ def late_left_out(message: DeviceMessage) -> Iterator[Notice]:
     n_rows, n_sent = n_left_out(message), float(message.counts.sum())
     if not len(message.centers):
         rows = _rows(n_rows, "gets", "get")
-        text = f"{message.device_id!r} sent no center: its {rows} labels, but nothing is known of them here"
+        text = f"{message.device_id!r} sent no center: its {rows} labels, but could not be checked"
         yield Notice.about([message.device_id], NO_CENTER, text)
     elif _is_much(n_rows, n_sent):
         yield Notice.about(
             [message.device_id],
             CODE,
-            f"{n_rows:,} of {n_rows + n_sent:,.0f} rows of {message.device_id!r} are in no center that it sent: the "
-            "groups were too small to be sent, or too few cells are filled; these rows get labels, but nothing is "
-            "known of them here",
+            f"{n_rows:,} of {n_rows + n_sent:,.0f} rows of {message.device_id!r} did not count for any center that it "
+            "sent, because a group was too small to send or too few cells were filled. Such rows get labels, but could "
+            "not be checked",
         )
 
 

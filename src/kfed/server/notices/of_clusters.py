@@ -54,8 +54,8 @@ def advice(
         yield Notice.about_all(
             "single center",
             f"{len(lone):,} of {n_clusters:,} {rest} on a single device center "
-            f"({which} {text.listed(list(map(str, lone)))}); a single outlier can cause that: "
-            f"check them{'' if rule in ('robust', 'pooled') else ', use the robust rule,'} or ask for fewer clusters",
+            f"({which} {text.listed(list(map(str, lone)))}); a single outlier can cause that: check "
+            f"for one{'' if rule in ('robust', 'pooled') else ', use the robust rule,'} or ask for fewer clusters",
         )
     presence = Presence.of(center_owners, center_labels, n_clusters=n_clusters)
     if not (rule in ("regions", "pooled") or presence.is_heterogeneous):

@@ -59,7 +59,7 @@ def late_level_advice(message: DeviceMessage, others: Iterable[DeviceMessage]) -
                 [message.device_id],
                 "spelling",
                 f"levels of column {name!r} of {message.device_id!r} differ only in case or spaces from "
-                f"{quoted(list(differing.values()), MOST_SPELLINGS)} of the other devices, and do not count; write "
+                f"{quoted(list(differing.values()), MOST_SPELLINGS)} on the other devices, and are ignored; write "
                 "them as the others do",
             )
         elif not (levels & known[name]) - {OTHER}:
@@ -87,8 +87,8 @@ def late_unknown_levels(message: DeviceMessage, known: FeatureSchema) -> Iterato
             yield Notice.about(
                 [message.device_id],
                 "unknown level",
-                f"{plural(n_cells, 'cell')} of column {column.name!r} of {message.device_id!r} {hold} a level that the "
-                f"other devices do not have, and {count} as none of theirs",
+                f"{plural(n_cells, 'cell')} of column {column.name!r} of {message.device_id!r} {hold} a level "
+                f"unknown to the other devices, and {count} as no known level",
             )
 
 

@@ -34,7 +34,7 @@ def off_scale(batch: MessageBatch) -> Iterator[Notice]:
     >>> from kfed import DeviceMessage
     >>> sent = [DeviceMessage(name, [[0.5 * at], [at]], [9, 9]) for name, at in {"a": 1, "b": -2, "c": 170}.items()]
     >>> [found.text for found in off_scale(MessageBatch.of(sent))]
-    ["all centers of 'c' lie more than 10 times farther from the middle than those of most devices: are its rows ...?"]
+    ["all centers of 'c' are more than 10 times as far from the middle as those of most devices: are its rows ...?"]
     """
     present, owners = np.unique(batch.owners, return_inverse=True)
     if len(present) == 2:
@@ -53,8 +53,8 @@ def off_scale(batch: MessageBatch) -> Iterator[Notice]:
         yield Notice.about(
             ids,
             CODE,
-            f"all centers of {text.listed(list(map(repr, ids)))} lie more than {FAR_OUT:g} times farther from the "
-            f"middle than those of most devices: are {'its' if len(far) == 1 else 'their'} rows on the agreed scale?",
+            f"all centers of {text.listed(list(map(repr, ids)))} are more than {FAR_OUT:g} times as far from the "
+            f"middle as those of most devices: are {'its' if len(far) == 1 else 'their'} rows on the agreed scale?",
             TOLD,
         )
 
@@ -105,13 +105,13 @@ def late_off_scale(message: DeviceMessage, cluster_centers: Array) -> Iterator[N
     --------
     >>> late = DeviceMessage("late", [[70.0], [110.0]], [9, 9])
     >>> next(late_off_scale(late, np.array([[-1.0], [1.0]]))).text
-    "all centers of 'late' lie more than 10 times farther from the middle than any cluster: are its rows on ... scale?"
+    "all centers of 'late' are more than 10 times as far from the middle as any cluster: are its rows on ... scale?"
     """
     if _all_far_out(message.centers, cluster_centers):
         yield Notice.about(
             [message.device_id],
             CODE,
-            f"all centers of {message.device_id!r} lie more than {FAR_OUT:g} times farther from the middle than any "
+            f"all centers of {message.device_id!r} are more than {FAR_OUT:g} times as far from the middle as any "
             "cluster: are its rows on the agreed scale?",
         )
 
@@ -138,7 +138,7 @@ def rows_off_scale(rows: Array, cluster_centers: Array) -> Iterator[Notice]:
     if groups and _all_far_out(np.array(means), shown, np.array(errors)):
         yield Notice(
             CODE,
-            f"the new rows lie more than {FAR_OUT:g} times farther from the middle than any cluster: are they on the "
+            f"the new rows are more than {FAR_OUT:g} times as far from the middle as any cluster: are they on the "
             "agreed scale?",
         )
 
