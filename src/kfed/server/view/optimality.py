@@ -87,7 +87,9 @@ def optimality(batch: MessageBatch, labels: Array, n_clusters: int) -> Optimalit
     scatters = [own if own is not None else sketch for own, sketch in zip(whole, sketches, strict=True)]
     n_silent = sum(scatter is None for scatter in scatters)
     if n_silent == len(scatters):
-        raise InvalidInputError("no device sent its scatter; make messages with `kfed device --moments`, or kfed.device.with_moments in Python")
+        raise InvalidInputError(
+            "no device sent its scatter; make messages with `kfed device --moments` (Python: kfed.device.with_moments)"
+        )
     # Of devices without scatter, bound and cost are those of rows whose missing cells are filled by their center's.
     moments = replace(RowMoments.of(batch), cells=None)
     if moments.share_known < 1:
