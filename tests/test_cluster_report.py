@@ -151,6 +151,11 @@ def test_names_stay_as_they_were_given_and_the_rule_and_the_shares_are_explained
     assert "kfed label looks at each row, so its counts can differ" in page
 
 
+def test_a_name_that_begins_like_a_number_stays_whole(result):
+    page = to_html(cluster_report(result, "Clusters", {0: "cluster of the elderly"})).decode()
+    assert "<th class=number>cluster of the elderly</th><th class=number>1</th>" in page
+
+
 def test_images_are_shown_where_features_are_pixels(plain, tmp_path):
     page = to_html(cluster_report(plain, "Digits", image_shape=(4, 4))).decode()
     assert page.count("data:image/png;base64,") == 2
@@ -257,6 +262,8 @@ def test_the_same_report_in_a_terminal_as_json_and_as_markdown(result, tmp_path)
         ('{"7": "x"}', "names must be of clusters 0 to 1"),
         ("[1]", "names must look like"),
         ('{"0": "a", "1": "a"}', "every cluster must have a name of its own; 'a' is there twice"),
+        ('{"0": "cluster 1"}', "every cluster must have a name of its own; 'cluster 1' is what cluster 1 is called"),
+        ('{"0": " "}', "the name of a cluster must not be empty; got '' for cluster 0"),
     ],
 )
 def test_names_of_no_cluster_and_of_two_are_refused(result, tmp_path, content, problem):

@@ -147,7 +147,15 @@ def test_everything_that_the_page_can_do_the_command_line_can(run_server, tmp_pa
     assert "C-H" in table[0]
     assert len(table) == 6
     assert set(table) <= set(compared.splitlines())
-    run("federation", "rename", "clinics", "0=young", "1 = old", *url)
+    for taken in (("0=young", "1=Young"), ("0=cluster 1",)):
+        assert "a name of its own" in run("federation", "rename", "clinics", *taken, *url, code=1)
+    assert "young" in run("federation", "rename", "clinics", "0=young", "1 = old", *url)
+    assert "a name of its own" in run("federation", "rename", "clinics", "2=young", *url, code=1)
+    run("federation", "rename", "clinics", "0=old", "1=young", *url)
+    run("federation", "rename", "clinics", "0=young", "1=old", "2=  ", *url)
+    lines = run("federation", "show", "clinics", *url).splitlines()
+    named = [line.replace("│", " ").split()[:2] for line in lines if "young" in line or "old" in line]
+    assert named == [["0", "young"], ["1", "old"]]
     files = ("--report", "report.html", "--aggregation", "clusters.kfed", "--centers", "centers.csv")
     run("federation", "download", "clinics", *files, *url)
     assert "young" in Path("report.html").read_text()

@@ -41,9 +41,16 @@ def state_text(state: dict[str, Any]) -> list[Any]:
         lines.append(f"  [yellow]{what}:[/] {escape(state['remark'])}")
     lines += [f"  [yellow]warning:[/] {escape(printable(one['text']))}" for one in state.get("notices", [])]
     if state["cluster_sizes"] is not None:
-        rows = [(str(cluster), f"{size:,g}") for cluster, size in enumerate(state["cluster_sizes"])]
-        lines.append(rich_table(None, ["cluster", "points"], rows))
+        lines.append(_clusters(state["cluster_sizes"], state.get("cluster_names") or {}))
     return lines
+
+
+def _clusters(sizes: list[float], names: dict[str, str]) -> Any:
+    """The sizes of clusters, and what they are called if somebody named one."""
+    rows = [(str(cluster), escape(names.get(str(cluster), "")), f"{size:,g}") for cluster, size in enumerate(sizes)]
+    if names:
+        return rich_table(None, ["cluster", "name", "points"], rows, left=2)
+    return rich_table(None, ["cluster", "points"], [(cluster, size) for cluster, _, size in rows])
 
 
 def _noun(state: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from kfed.cli._app import app
 from kfed.cli._report import on_terminal, sections_on_terminal
 from kfed.cli._terminal import Force, Json, about, claim, csv_path, option, print_json, say
 from kfed.errors import InvalidInputError
-from kfed.insight import cluster_report, profile_csv, to_html
+from kfed.insight import check_names, cluster_report, profile_csv, to_html
 from kfed.server import Aggregation, Profile
 from kfed.site import read_scale, unscaled
 from kfed.wire import load
@@ -91,7 +91,7 @@ def _names(path: Path) -> dict[int, str]:
         raise InvalidInputError(f"{path}: names must be JSON; this file is not") from error
     if not isinstance(content, dict) or not all(key.isdecimal() and isinstance(content[key], str) for key in content):
         raise InvalidInputError(f'{path}: names must look like {{"0": "young", "1": "retired"}}')
-    names = {int(key): value for key, value in content.items()}
-    if repeated := [name for name in names.values() if list(names.values()).count(name) > 1]:
-        raise InvalidInputError(f"{path}: every cluster must have a name of its own; {repeated[0]!r} is there twice")
+    names = {int(key): value.strip() for key, value in content.items()}
+    with about(path):
+        check_names(names)
     return names

@@ -14,6 +14,7 @@ from kfed._version import __version__
 from kfed.errors import InvalidInputError
 from kfed.insight.assessment import Assessment
 from kfed.insight.images import ImageLayout
+from kfed.insight.names import default_name
 from kfed.insight.warned import warnings_of
 from kfed.server import Aggregation, Profile
 
@@ -78,12 +79,12 @@ def _names(names: Mapping[int, str], n_clusters: int) -> list[str]:
     unknown = [number for number in names if not 0 <= number < n_clusters]
     if unknown:
         raise InvalidInputError(f"names must be of clusters 0 to {n_clusters - 1}; got one of cluster {unknown[0]}")
-    return [names.get(number, f"cluster {number}") for number in range(n_clusters)]
+    return [names.get(number, default_name(number)) for number in range(n_clusters)]
 
 
 def _heads(called: Sequence[str]) -> list[str]:
     """Names for the head of a narrow column."""
-    return [name.removeprefix("cluster ") for name in called]
+    return [str(cluster) if name == default_name(cluster) else name for cluster, name in enumerate(called)]
 
 
 def _signed(number: float, digits: int) -> str:
@@ -184,7 +185,7 @@ def _cluster(profile: Profile, called: Sequence[str], cluster: int) -> Section:
 
 def _title(called: Sequence[str], cluster: int) -> str:
     """The number of a cluster, and its name, which stays as it was given."""
-    number = f"cluster {cluster}"
+    number = default_name(cluster)
     return number.capitalize() + ("" if called[cluster] == number else f", {called[cluster]}")
 
 

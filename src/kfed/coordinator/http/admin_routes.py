@@ -72,7 +72,7 @@ async def list_federations(request: Request) -> list[FederationState]:
 async def show_federation(request: Request, name: str) -> FederationState:
     """Show a federation."""
     rights.look(request)
-    return state_of(request, rights.known(request, name))
+    return await state_with_names(request, rights.known(request, name))
 
 
 async def close_federation(request: Request, name: str) -> FederationState:
@@ -146,3 +146,9 @@ def _token(admin: str, key: str | None, what: str) -> str:
 def state_of(request: Request, live: Live) -> FederationState:
     """A federation as it is now."""
     return shown(rights.desk(request).coordinator, live)
+
+
+async def state_with_names(request: Request, live: Live) -> FederationState:
+    """The same with the names of clusters, which are read from the store."""
+    names = None if live.clusters is None else await rights.desk(request).results.names(live)
+    return state_of(request, live).model_copy(update={"cluster_names": names})

@@ -9,13 +9,15 @@ from starlette.responses import Response
 
 from kfed.coordinator.core import Live
 from kfed.coordinator.http import rights
-from kfed.coordinator.http.admin_routes import PATH, state_of
+from kfed.coordinator.http.admin_routes import PATH, state_with_names
 from kfed.coordinator.http.refusals import FEDERATION, INVALID, NO_CLUSTERS, STORE, TOKEN, refusals
 from kfed.coordinator.http.responses import ADMIN
 from kfed.coordinator.http.result_schemas import ComparisonAnswer, KRange, NewNames, ResultAnswer, RightsAnswer
 from kfed.coordinator.http.state import FederationState
 from kfed.coordinator.names import BYTES
 from kfed.coordinator.problems import ProblemError
+from kfed.errors import InvalidInputError
+from kfed.insight import check_names
 
 DOWNLOADS = {
     "aggregation": (BYTES, "clusters.kfed", "The bytes of a `kfed.Aggregation`, for `kfed label` and `kfed report`"),
@@ -105,8 +107,14 @@ async def name_clusters(request: Request, name: str, names: NewNames) -> Federat
     if unknown:
         known = f"the last one is {n_clusters - 1}" if n_clusters else "there are no clusters yet"
         raise ProblemError(422, f"there is no cluster {unknown[0]}; {known}")
-    await rights.desk(request).coordinator.administration.name_clusters(live, names.names)
-    return state_of(request, live)
+    desk = rights.desk(request)
+    others = {cluster: name for cluster, name in (await desk.results.names(live)).items() if cluster not in names.names}
+    try:
+        check_names({cluster: name for cluster, name in names.names.items() if name}, others)
+    except InvalidInputError as error:
+        raise ProblemError(422, str(error)) from error
+    await desk.coordinator.administration.name_clusters(live, names.names)
+    return await state_with_names(request, live)
 
 
 def _is_everybody_there(live: Live, n_devices: int) -> bool:

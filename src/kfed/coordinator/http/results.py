@@ -68,8 +68,9 @@ class ClusterResults:
 
     async def names(self, live: Live) -> dict[int, str]:
         """The names of clusters that are there."""
-        n_clusters = 0 if live.clusters is None else live.clusters.n_clusters
-        store = self._coordinator.store
+        if live.clusters is None:
+            return {}
+        n_clusters, store = live.clusters.n_clusters, self._coordinator.store
         found = await self._coordinator.read(store.cluster_names.of, live.federation.id)
         return {cluster: name for cluster, name in found.items() if cluster < n_clusters}
 

@@ -59,6 +59,9 @@ class FederationState(BaseModel):
     n_clusters_found: int | None
     n_clusters_asked: Annotated[int | None, Field(description="What was asked for instead of n_clusters")]
     cluster_sizes: list[float] | None
+    cluster_names: Annotated[
+        dict[int, str] | None, Field(description="Names that people gave clusters; null where they were not looked up")
+    ] = None
     n_aggregated: int
     reason: Annotated[str, Field(description="How k was chosen, if nobody gave it")]
     certainty: Certainty | None
