@@ -312,6 +312,24 @@ def test_tables_of_a_page_fit_a_phone_or_show_that_they_go_on():
     assert "name=viewport" in page.replace('"', "")
 
 
+def test_tables_of_many_clusters_are_cut_into_parts_that_fit_on_paper(tmp_path):
+    places = 30.0 * np.arange(25)[:, None]
+    sent = [kfed.DeviceMessage(f"s{z}", places, [9] * 25, [4.0] * 25, feature_names=["age"]) for z in range(2)]
+    called = {3: "The quite long <name> of a group of people"}
+    page = to_html(cluster_report(kfed.aggregate(sent, 25), "x", called)).decode()
+    tables = re.findall(r"<table>.*?</table>", page, flags=re.DOTALL)
+    assert [table.count("<th class=number>") for table in tables[:6]] == [9, 8, 8, 9, 9, 8]
+    assert all("<td>age</td>" in table for table in tables[:3])
+    heads = re.findall(r"<th class=number>(.*?)</th>", "".join(tables[:3]))
+    assert heads[4:25] == [str(cluster) for cluster in range(4, 25)]
+    assert heads[3] == (
+        '<span title="The quite long &lt;name&gt; of a group of people">The quite long &lt;name&gt; o…</span>'
+    )
+    on_paper = page.partition("@media print")[2].partition("</style>")[0]
+    assert "table { font-size: 8pt; max-width: 100%; }" in on_paper
+    assert "overflow-wrap: anywhere" in on_paper
+
+
 def test_a_mean_that_is_zero_but_for_rounding_has_no_minus():
     sent = [kfed.DeviceMessage("a", [[-4.0], [4.0 - 1e-9]], [10, 10], [5.0, 5.0], feature_names=["z"])]
     profile = kfed.aggregate(sent, 2).profile()

@@ -22,7 +22,7 @@ main { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 1rem; }
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .6rem; }
 h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
-p, ul { margin: .5rem 0; }
+p, ul { margin: .5rem 0; overflow-wrap: anywhere; }
 a { color: var(--link); }
 .soft, figcaption, footer { color: var(--soft); font-size: .9rem; }
 .verdict { border-left: .35rem solid var(--open); background: var(--card); padding: .8rem 1rem; margin: 1rem 0; }
@@ -38,6 +38,7 @@ caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { font-weight: 600; }
 td.number, th.number { text-align: right; white-space: nowrap; padding-left: .5rem; }
+th.number { white-space: normal; vertical-align: bottom; }
 figure { margin: 1rem 0; }
 figure img { display: block; width: 100%; max-width: 54rem; height: auto; border-radius: .3rem; background: #fff; }
 @media (prefers-color-scheme: dark) { figure .scroll { background: none; } figure img { padding: .6rem; } }
@@ -69,6 +70,9 @@ dd { margin: 0; }
 @media print { :root { color-scheme: light; --text: #000; --soft: #444; --page: #fff; --card: #f4f6f8; --line: #bbb; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } body { font-size: 11pt; } main { padding: 0; }
   nav { display: none; } .scroll { overflow: visible; background: none; } tr, figure, .verdict { break-inside: avoid; }
+  table { font-size: 8pt; max-width: 100%; } th, td { padding: .15rem .2rem .15rem 0; overflow-wrap: anywhere; }
+  td.number { padding-left: .25rem; } th.number { padding-left: .25rem; min-width: 2.6rem; }
+  .scroll th:first-child, .scroll td:first-child { position: static; min-width: 6rem; max-width: 12rem; }
   h2, h3 { break-after: avoid; } }
 """.strip()
 
