@@ -115,8 +115,18 @@ def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_i
         caller.put(one)
     caller.wait_for(lambda shown: shown["remark"])
     told = "the administrator has to choose a number: kfed federation aggregate clinics -k N"
+    n_devices = len(blurred_messages())
+    assert caller.show()["remark"].startswith(f"with {n_devices} devices: no number of clusters stands out")
     assert caller.show()["remark"].endswith(told)
+    assert caller.get("comparison").json()["n_devices"] == n_devices
+    caller.put(kfed.DeviceMessage("later", [[0.0, 9.0], [9.0, 0.0]], [50, 50], [90.0, 90.0], 3.0))
+    assert caller.show()["remark"] == (
+        f"no number of clusters stood out when there were {n_devices} devices; it is tried again when there are "
+        f"{2 * n_devices}, or when the administrator asks: kfed federation aggregate clinics"
+    )
+    assert caller.get("comparison").json()["n_devices"] == n_devices + 1
     assert caller.aggregate().status_code == 409
+    assert caller.show()["remark"].startswith(f"with {n_devices + 1} devices: ")
     assert caller.aggregate(n_clusters=3).json()["n_clusters_found"] == 3
     assert caller.show()["remark"] == ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Literal
 
+from kfed._base.text import plural
 from kfed.coordinator.core.aggregator import Aggregator, Job
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters, in_words
@@ -46,7 +47,7 @@ class Clusterings:
         try:
             live.publish(await self._made(live, self._aggregator.cluster(job, n_clusters)), job.version)
         except (NoReliableKError, TooFewCentersError, FeatureMismatchError) as error:
-            live.retry_from, live.remark = 2 * self._store.tally(live.federation.id).n_devices, str(error)
+            _remember(live, self._store.tally(live.federation.id).n_devices, error)
             self._events.changed(live, "could not be aggregated")
             raise ProblemError(409, str(error)) from error
         log_new(live, before)
@@ -113,3 +114,9 @@ class Clusterings:
             live.disable(error.damage, can_be_mended=True)
             self._events.changed(live, "disabled")
             raise
+
+
+def _remember(live: Live, n_devices: int, error: KFedError) -> None:
+    """Show why there are no clusters, and try again without a request when there are twice as many devices."""
+    live.retry_from, live.unsure_with = 2 * n_devices, n_devices if isinstance(error, NoReliableKError) else 0
+    live.remark = f"with {plural(n_devices, 'device')}: {error}" if n_devices else str(error)

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from kfed._base.array import Array
+from kfed._base.text import plural
 from kfed.coordinator.core.clusters import Clusters, labels_if_ready
 from kfed.coordinator.federation import Federation
 from kfed.coordinator.problems import ProblemError
@@ -70,6 +71,8 @@ class Live:
     version: int = 0
     remark: str = ""
     """Why the last attempt to aggregate failed."""
+    unsure_with: int = 0
+    """Number of devices among which no number of clusters stood out, if that is what the remark says."""
     last_change: str = "created"
     changed_at: float = 0.0
     retry_from: int = 0
@@ -93,6 +96,16 @@ class Live:
         if self.damage:
             return "damaged"
         return "gathering" if self.clusters is None else "aggregated"
+
+    def remark_among(self, n_devices: int) -> str:
+        """The remark, without the numbers of clusters that it names if these were compared among fewer devices."""
+        if not self.remark or self.unsure_with in (0, n_devices):
+            return self.remark
+        return (
+            f"no number of clusters stood out when there were {plural(self.unsure_with, 'device')}; it is tried again "
+            f"when there are {self.retry_from:,}, or when the administrator asks: kfed federation aggregate "
+            f"{self.federation.name}"
+        )
 
     @property
     def shown(self) -> ShownClusters | None:

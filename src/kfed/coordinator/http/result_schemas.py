@@ -33,6 +33,7 @@ class ComparisonTable(BaseModel):
 class ComparisonAnswer(BaseModel):
     """Numbers of clusters side by side; lists have an entry for each."""
 
+    n_devices: Annotated[int, Field(description="Devices whose messages were compared; others may have come since")]
     n_clusters: list[int]
     recommended: Annotated[int | None, Field(description="The number that stands out, if one does")]
     best: Annotated[int, Field(description="The recommended number, or the one that comes nearest to it")]

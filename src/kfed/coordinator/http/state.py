@@ -89,7 +89,8 @@ class FederationState(BaseModel):
                 "certainty": None if (choice := clusters.how_many.k_choice) is None else choice.certainty,
                 "answered_by": clusters.rule or None,
             }
-        now = {name: getattr(live, name) for name in ("state", "version", "remark", "last_change", "changed_at")}
+        now = {name: getattr(live, name) for name in ("state", "version", "last_change", "changed_at")}
+        now["remark"] = live.remark_among(tally.n_devices)
         notices = [NoticeAnswer(code=notice.code, text=notice.text) for notice in live.notices]
         return cls(**names, **vars(tally), **found, **now, notices=notices)
 

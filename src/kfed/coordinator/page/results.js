@@ -48,7 +48,7 @@ function show(state, found, tools) {
     tools.querySelector("#compare-last").value = Math.max(found.n_clusters.at(-1), 12);
   }
   const chart = made("div", { class: "chart" }), hadFocus = get("compare").contains(document.activeElement);
-  get("compare").replaceChildren(made("p", { class: found.certainty === "reliable" ? "good" : "open" }, `${concluded(state, found).replace(/^no /, "No ")}.${inUse(state, found)}`),
+  get("compare").replaceChildren(made("p", { class: found.certainty === "reliable" ? "good" : "open" }, `${concluded(state, found).replace(/^no /, "No ")}.${among(state, found)}${inUse(state, found)}`),
     chart, comparisonTable(state, found), made("details", {}, made("summary", {}, "How to read this"), made("ul", {}, ...found.notes.map((text) => made("li", {}, `${text[0].toUpperCase()}${text.slice(1)}.`)))), tools ?? "");
   drawComparison(chart, found, state.n_clusters_found);
   if (hadFocus) get("compare").querySelector("[role=region]").focus();
@@ -59,6 +59,11 @@ const isSaid = (state, text) => state.notices.some((notice) => notice.text === t
 
 function concluded(state, found) {
   return isSaid(state, found.conclusion) ? found.conclusion.split(": ")[0] : found.conclusion;
+}
+
+// Devices may have come or gone since numbers were compared.
+function among(state, found) {
+  return found.n_devices === state.n_devices ? "" : ` This is of the ${plural(found.n_devices, "device")} that had joined by then.`;
 }
 
 // The number in use, where it is another one than the comparison names.
