@@ -11,7 +11,7 @@ from coordinators import ADMIN, KFED, MEANS, SECRET, Caller
 
 import kfed
 from consoles import SITES as TABLES
-from consoles import run, write_sites
+from consoles import run, said, write_sites
 from kfed.coordinator.problems import StoreUnavailableError
 from kfed.coordinator.store import Store
 from kfed.wire import second_message
@@ -183,3 +183,29 @@ def test_sites_that_join_send_a_second_message_while_they_wait(run_server, tmp_p
     again = ["join", url, *own, "--data", "north.csv", "-o", "again.csv"]
     assert "4 clusters (rule: paper, refined by second messages)" in run(*again)  # and nothing is sent twice
     assert Path("again.csv").read_text() == Path("north-labels.csv").read_text()
+
+
+def test_a_site_that_did_not_wait_is_told_how_its_second_message_is_sent_later(run_server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_sites(".", MEANS / 8, ["row", "x", "y"], 1.0)
+    Path("admin.token").write_text(ADMIN)
+    caller = Caller(run_server("kfed.db"))
+    url = str(caller.http.base_url)
+    run("federation", "create", "sites", "--columns", "x,y", "-k", 3, "--quorum", 2, "--rounds", 2, "--url", url)
+    own = ["join", url, "--federation", "sites", "--token-file", "sites.token", "-k", "3", "--id-column", "row"]
+    told = "this site has not sent: when there are clusters, run `kfed join` again with -o FILE, and without --no-wait"
+    for site in ("north", "south"):
+        code, out, err = said(*own, "--data", f"{site}.csv", "--no-wait")
+        assert (code, told in err, "kfed label" in out) == (0, True, False)
+    caller.wait_for(lambda shown: shown["state"] == "aggregated", "sites")
+    code, _, err = said("label", "north.local", "--clusters", "north.ticket", "-o", "early.csv")
+    assert (code, told in err) == (0, True)
+    assert caller.show("sites")["n_second"] == 0
+    for site in ("north", "south"):
+        code, _, err = said(*own, "--data", f"{site}.csv", "-o", f"{site}.labels.csv", "--timeout", 0)
+        assert (code, told in err) == (0, False)
+        if site == "north":
+            code, _, err = said("label", "north.local", "--clusters", "north.ticket", "-o", "sent.csv")
+            assert (code, told in err) == (0, False), "it has sent its second message, and waits for that of another"
+    assert "refined by second messages" in run("federation", "show", "sites", "--url", url)
+    assert told not in said("label", "south.local", "--clusters", "south.ticket", "-o", "late.csv")[2]

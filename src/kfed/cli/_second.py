@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING
 from kfed._base import files
 from kfed.cli._terminal import note
 from kfed.site import LocalFile, Table, refine_file
-from kfed.wire import Identity, load
+from kfed.wire import Identity, Notice, load
 
 if TYPE_CHECKING:
     from kfed.coordinator.client import DeviceClient
 
 SECONDS_BETWEEN = 2.0
+
+
+def not_sent(rounds: int, ticket: Path) -> list[Notice]:
+    """Say that a federation of two rounds waits for the second message of this site, and how it is sent."""
+    if rounds < 2 or ticket.with_suffix(".second").exists():
+        return []
+    text = (
+        "this federation asks for a second message, which this site has not sent: when there are clusters, run "
+        "`kfed join` again with -o FILE, and without --no-wait; it sends the second message, and labels the rows by the "
+        "refined clusters"
+    )
+    return [Notice("second message", text)]
 
 
 def send_second(

@@ -17,7 +17,7 @@ from kfed.cli._agreed import by_columns_of, by_schema_of, check_identifiers
 from kfed.cli._app import app
 from kfed.cli._labels import about_hidden, tell_labels, tell_of
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
-from kfed.cli._second import send_second
+from kfed.cli._second import not_sent, send_second
 from kfed.cli._terminal import Force, Json, claim, csv_path, flag, note, option, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.site import LocalFile, cluster_file, release_file, table_stem
@@ -122,7 +122,8 @@ def join(
         files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
         tell_labels(kept, answer, labels, output, notices, as_json=as_json, found=client.found)
     else:
-        _say_sent(kept, answer, ticket_path, local_path, notices, as_json=as_json)
+        tell_of(missing := not_sent(terms.rounds, ticket_path))
+        _say_sent(kept, answer, ticket_path, local_path, [*notices, *missing], as_json=as_json)
 
 
 @app.command(epilog="`kfed leave north.ticket`")
@@ -211,7 +212,8 @@ def _say_sent(
         return
     later = f"kfed label {quote(str(local))} --clusters {quote(str(ticket))} -o labels.csv"
     words = "there are clusters already" if isinstance(answer, Identity) else answer.in_words
+    is_last = all(notice.code != "second message" for notice in notices)  # else the notice says what to do later
     say(
         f"sent the centers of {escape(repr(kept.device_id))}; {escape(words)}",
-        f"  [yellow]later[/]  {escape(later)}",
+        *([f"  [yellow]later[/]  {escape(later)}"] if is_last else []),
     )

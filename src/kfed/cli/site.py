@@ -16,6 +16,7 @@ from kfed.cli._dialect import appended_as_read
 from kfed.cli._labels import about_hidden, label_facts, tell_labels, tell_of, write_new_labels
 from kfed.cli._options import TABLE_HELP, Sheet, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
+from kfed.cli._second import not_sent
 from kfed.cli._terminal import (
     Force,
     Json,
@@ -177,6 +178,8 @@ def _ask(path: Path) -> Identity:
         client = ticket.client(line)
         answer = client.identity()
     tell_of(client.notices)
+    if client.found.get("rounds", 2) < 2:
+        tell_of(not_sent(client.found["rounds_asked"], path))
     if not isinstance(answer, Identity):
         raise CoordinatorError(f"{answer.in_words}; try again later")
     return answer

@@ -154,8 +154,8 @@ class DeviceClient:
     notices : tuple of Notice
         What the coordinator said to look at, with its last answer.
     found : dict
-        How many clusters there are, which rule made them, how their number was found, and how many rounds are behind
-        them; empty if it did not say.
+        How many clusters there are, which rule made them, how their number was found, how many rounds are behind
+        them, and how many the federation asks for; empty if it did not say.
     """
 
     def __init__(self, line: Line, federation: str, device_id: str, secret: str) -> None:
@@ -218,7 +218,8 @@ def _found(said: str) -> dict[str, Any]:
         told = json.loads(said)
         rule = None if told["answered_by"] is None else without_controls(str(told["answered_by"]))
         found = without_controls(str(told["found"]))
-        return {"n_clusters": int(told["n_clusters"]), "answered_by": rule, "found": found}
+        rounds = int(told.get("rounds_asked", 1))
+        return {"n_clusters": int(told["n_clusters"]), "answered_by": rule, "found": found, "rounds_asked": rounds}
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
 

@@ -157,20 +157,20 @@ async def _answer(request: Request, live: Live, message: DeviceMessage, status: 
     if shown is not None and identity is not None:
         late = await coordinator.latecomers.notices(live, message)
         notices = [*for_device(shown.clusters.notices, message.device_id), *late]
-        return _aggregated(request, shown, identity, notices, status)
+        return _aggregated(request, shown, identity, notices, status, live.federation.rounds)
     tally, now = coordinator.tally(live), coordinator.clock.now()
     return _gathering(live, message.device_id, tally, now, while_gathering)
 
 
 def _aggregated(
-    request: Request, shown: ShownClusters, answer: Identity, notices: Sequence[Notice], status: int
+    request: Request, shown: ShownClusters, answer: Identity, notices: Sequence[Notice], status: int, rounds: int
 ) -> Response:
     """Which of the clusters the centers of a device are in, and what to look at."""
     clusters, said = shown.clusters, [notice._asdict() for notice in notices[:MAX_NOTICES]]
     found = {"n_clusters": clusters.n_clusters, "answered_by": clusters.rule or None, "found": clusters.how_many.found}
     if BYTES in request.headers.get("accept", ""):
         headers = {"Kfed-Clustering": str(clusters.version), ROUND_HEADER: str(clusters.rounds)}
-        headers[FOUND_HEADER] = json.dumps(found)
+        headers[FOUND_HEADER] = json.dumps(found | ({"rounds_asked": rounds} if rounds > 1 else {}))
         while said and len(json.dumps(said)) > MAX_HEADER_BYTES:
             said.pop()
         return Response(
