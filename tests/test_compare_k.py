@@ -122,7 +122,8 @@ def test_centers_of_one_device_are_not_each_a_cluster():
 def test_values_above_the_number_of_centers_are_left_out(world):
     sent = world.messages()[:2]
     assert kfed.compare_k(sent, [2, 6, 7, 50], n_resamplings=2).n_clusters.tolist() == [2, 6]
-    with pytest.raises(kfed.TooFewCentersError, match="at most 6, the number of device centers; got 9"):
+    at_most = "^the numbers of clusters to compare must be at most 6, the number of device centers; got 9$"
+    with pytest.raises(kfed.TooFewCentersError, match=at_most):
         kfed.compare_k(sent, [9])
     with pytest.raises(kfed.InvalidInputError, match="at least one number to compare"):
         kfed.compare_k(sent, [])
@@ -218,13 +219,18 @@ def test_one_number_is_nothing_to_compare(world):
         kfed.compare_k(world.messages(), 3)
 
 
-@pytest.mark.parametrize("text", ["0-3", "5-2", "2-", "-3", "2-x", "many"])
+@pytest.mark.parametrize("text", ["0-3", "5-0", "2-", "-3", "2-x", "many"])
 def test_a_bad_range_is_refused(folder, text):
-    result = run("aggregate", "device-000.kfed", f"-k={text}")
+    result = run("aggregate", "device-000.kfed", f"--n-clusters={text}")
     assert result.exit_code == 2
     assert "must be a number such as 7, numbers such as 2-12, or auto" in " ".join(result.stderr.split()).replace(
         "│ ", ""
     ).replace(" │", "")
+
+
+def test_of_a_range_the_smaller_number_comes_first(folder):
+    said = " ".join(run("aggregate", "device-000.kfed", "-k", "5-2").stderr.replace("│", " ").split())
+    assert "the smaller number comes first, as in 2-5; got 5-2" in said
 
 
 def by_classes(points, classes, rng):

@@ -116,7 +116,9 @@ def test_a_row_without_any_cell_has_no_distance(folder):
     first, second = (line.split(",") for line in out.splitlines()[1:])
     assert float(first[2]) < float(first[3])
     assert second[2:] == ["", ""]
-    assert "1 row has no filled cell" in err
+    assert "1 row has no filled cell: its cluster is arbitrary, and the distance is empty" in err
+    _, _, err = said("label", "new.csv", "--clusters", "clusters.kfed")
+    assert "1 row has no filled cell: its cluster is arbitrary\n" in err
     facts = json.loads(run("label", "new.csv", "--clusters", "clusters.kfed", "--json"))
     assert (facts["n_empty_rows"], facts["distances"][1]) == (1, None)
 

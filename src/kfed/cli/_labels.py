@@ -57,16 +57,19 @@ def tell_labels(
     print_json(facts) if as_json else say(*_label_text(facts))
 
 
-def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, force: bool, as_json: bool) -> None:
+def write_new_labels(
+    rows: LabelledRows, text: str, output: Path | None, *, with_distances: bool, force: bool, as_json: bool
+) -> None:
     """Write the clusters of new rows to a file, or to stdout."""
+    empty = [_empty_text(rows.n_empty, with_distances)] if rows.n_empty else []
     if output is not None:
         files.write(output, text.encode(), overwrite=force)
     if not as_json:
         tell_of(rows.notices)
     if output is None and not as_json:
         typer.echo(text, nl=False)
-        if rows.n_empty:
-            note(_empty_text(rows.n_empty))
+        for line in empty:
+            note(line)
         return
     facts = {
         "n_rows": len(rows.labels),
@@ -84,14 +87,15 @@ def write_new_labels(rows: LabelledRows, text: str, output: Path | None, *, forc
     say(
         f"{plural(facts['n_rows'], 'new row')} of {escape(rows.path)}",
         rich_table(None, ["cluster", "rows"], counts),
-        *([f"  [yellow]note[/]  {_empty_text(rows.n_empty)}"] if rows.n_empty else []),
+        *(f"  [yellow]note[/]  {line}" for line in empty),
         f"  [green]wrote[/]  {escape(str(output))}",
     )
 
 
-def _empty_text(n_rows: int) -> str:
+def _empty_text(n_rows: int, with_distances: bool) -> str:
     has, their = ("has", "its") if n_rows == 1 else ("have", "their")
-    return f"{plural(n_rows, 'row')} {has} no filled cell: {their} cluster is arbitrary, and the distance is empty"
+    distance = ", and the distance is empty" if with_distances else ""
+    return f"{plural(n_rows, 'row')} {has} no filled cell: {their} cluster is arbitrary{distance}"
 
 
 def label_facts(kept: LocalFile, answer: Aggregation | Identity, labels: Array) -> dict[str, Any]:

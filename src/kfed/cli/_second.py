@@ -24,8 +24,8 @@ def not_sent(rounds: int, ticket: Path) -> list[Notice]:
         return []
     text = (
         "this federation asks for a second message, which this site has not sent: when there are clusters, run "
-        "`kfed join` again with -o FILE, and without --no-wait; it sends the second message, and labels the rows by the "
-        "refined clusters"
+        "`kfed join` again with -o FILE, and without --no-wait; it sends the second message, and labels the rows by "
+        "the refined clusters"
     )
     return [Notice("second message", text)]
 

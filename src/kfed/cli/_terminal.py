@@ -49,7 +49,9 @@ def number_or_auto(text: str) -> int | Literal["auto"]:
 def number_range_or_auto(text: str) -> int | range | Literal["auto"]:
     """Read a number of clusters, numbers to compare such as 2-12, or the word auto."""
     first, dash, last = text.partition("-")
-    if dash and all(part.isascii() and part.isdigit() for part in (first, last)) and 0 < int(first) <= int(last):
+    if dash and all(part.isascii() and part.isdigit() and int(part) > 0 for part in (first, last)):
+        if int(first) > int(last):
+            raise typer.BadParameter(f"the smaller number comes first, as in {int(last)}-{int(first)}; got {text}")
         return range(int(first), int(last) + 1)
     try:
         return number_or_auto(text)

@@ -142,7 +142,7 @@ def label(
             if append
             else rows.labels_csv(with_distances=with_distances)
         )
-        write_new_labels(rows, text, output, force=force, as_json=as_json)
+        write_new_labels(rows, text, output, with_distances=with_distances, force=force, as_json=as_json)
         return
     if append or with_distances or id_column or sheet or header is not None:
         raise InvalidInputError(
