@@ -319,7 +319,7 @@ class Federated(RuleBasedStateMachine):
         waits = live.clusters is None and self.quorum is not None
         is_due = waits and self.coordinator.tally(live).n_devices >= max(self.quorum, live.retry_from)
         is_due = is_due and expected(frozenset(self.stored.items())) is not None
-        return not (self.coordinator.store.is_in_doubt or live.is_unsettled or live.is_busy or is_due)
+        return not (self.coordinator.is_behind or live.is_unsettled or live.is_busy or is_due)
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------

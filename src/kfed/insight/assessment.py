@@ -129,7 +129,7 @@ class Assessment:
         """That the nearest clusters are as near as parts of one group; nothing if they are not."""
         if self.nearest is None or self.nearest[2] >= OVERLAPPING:
             return ""
-        return f"{_apart(*self.nearest)}, and two halves of one group without any clusters inside are about 2.65"
+        return f"{_apart(*self.nearest)}; cutting a single group in two gives about 2.65, so they may be one"
 
     @property
     def instability(self) -> str:
@@ -153,8 +153,8 @@ class Assessment:
             apart = [] if self.nearest is None else [text.sentence(f"the nearest {_apart(*self.nearest)}")]
             return Conclusion(self.instability, False, (*apart, *meaning))
         if self.nearest is None:
-            known = "stable, but" if self.without else "not known whether they are stable, and"
-            return Conclusion(f"{known} how far apart is not known", None, meaning)
+            known = "stable; separation is not" if self.without else "neither stability nor separation is"
+            return Conclusion(f"{known} known", None, meaning)
         return Conclusion(*self._by_distance(*self.nearest), meaning)
 
     def _by_distance(self, first: int, second: int, gap: float) -> tuple[str, bool | None]:
@@ -172,7 +172,7 @@ class Assessment:
 
     def _explains(self) -> Iterator[str]:
         of_what = "the rows" if self.has_squares else "the device centers"
-        yield f"Which cluster a row is in explains {self.about}{self.explained:.0%} of the variance of {of_what}."
+        yield f"The clustering explains {self.about}{self.explained:.0%} of the variance of {of_what}."
         if self.optimality is not None:
             yield text.sentence(self.optimality.conclusion().text)
 
@@ -212,8 +212,8 @@ class Assessment:
             yield f"rows between clusters {near[0]} and {near[1]} could be in either; {fewer}{compare}"
         if was_compared and is_cut:
             yield (
-                "the clusters are a way to cut the rows, and not groups that they show: use them only if any cut will "
-                "do, give the number that you need (-k N), or add columns that could tell groups apart"
+                "the data show no distinct groups; this is one of many possible divisions. Use it only if any division "
+                "will do, give the number that you need (-k N), or add columns that could tell groups apart"
             )
         bad = self._bad_devices()
         if bad:

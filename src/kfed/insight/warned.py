@@ -19,4 +19,4 @@ def on_average(said: str, choice: KChoice | None, assessment: Assessment) -> str
     if choice is None or not (choice.stands_out and assessment.instability):
         return said
     doubt = "" if choice.comparison is None else ComparisonWords(choice.comparison).doubt
-    return f"over many samples of the devices, though, {f'{choice.finding}: {doubt}' if doubt else said}"
+    return f"when devices are resampled, {f'{choice.finding}: {doubt}' if doubt else said}"

@@ -97,6 +97,11 @@ class Coordinator:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether federations may be shown as they were before a write whose end is not known."""
+        return self._writer.is_behind()
+
     # Federations -----------------------------------------------------------------------------------------------------
 
     def all(self) -> list[Live]:

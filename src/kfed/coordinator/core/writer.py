@@ -54,13 +54,14 @@ class Writer:
 
     async def catch_up(self) -> None:
         """Read the store back if what is shown may not be what it holds."""
-        if self._is_behind():
+        if self.is_behind():
             await self._turns.take("read back", self._read_back)
 
     async def _read_back(self) -> None:
-        if self._is_behind():
+        if self.is_behind():
             self._registry.show(await self._committer.change(self._store.read_back))
             self.epoch = self._store.epoch
 
-    def _is_behind(self) -> bool:
+    def is_behind(self) -> bool:
+        """Whether what is shown may not be what the store holds."""
         return self._store.is_in_doubt or self.epoch != self._store.epoch

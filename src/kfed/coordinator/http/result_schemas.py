@@ -8,9 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints
 
 from kfed.coordinator.http.state import Certainty, NoticeAnswer
 
-ClusterName = Annotated[
-    str, StringConstraints(strip_whitespace=True, max_length=60, pattern=r"^[^\x00-\x1f\x7f]*$")
-]
+ClusterName = Annotated[str, StringConstraints(strip_whitespace=True, max_length=60, pattern=r"^[^\x00-\x1f\x7f]*$")]
 ClusterNumber = Annotated[int, Field(ge=0, lt=100_000)]
 
 
