@@ -122,7 +122,7 @@ def test_centers_of_one_device_are_not_each_a_cluster():
 def test_values_above_the_number_of_centers_are_left_out(world):
     sent = world.messages()[:2]
     assert kfed.compare_k(sent, [2, 6, 7, 50], n_resamplings=2).n_clusters.tolist() == [2, 6]
-    at_most = "^the numbers of clusters to compare must be at most 6, the number of device centers; got 9$"
+    at_most = "^k must be at most 6, the number of device centers; got 9$"
     with pytest.raises(kfed.TooFewCentersError, match=at_most):
         kfed.compare_k(sent, [9])
     with pytest.raises(kfed.InvalidInputError, match="at least one number to compare"):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import singledispatch
 from html import escape
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from kfed._base import figures
 from kfed._base.png import grey_png
@@ -34,12 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_ALPHA = 0.65
-
-MOST_ACROSS = 12
-"""Numbers beside each other that fit on a page of paper."""
-
-MOST_OF_HEAD = 24
-"""Characters of the heading of a column of numbers; all of it shows when one points at it."""
 _KINDS = {True: "good", False: "bad", None: "open"}
 
 
@@ -98,25 +89,9 @@ def _(block: TextTable) -> str:
 
 @html_of.register
 def _(block: HeatTable) -> str:
+    styles = [[""] * block.n_words + list(map(_heat, heats)) for heats in block.heats]
     caption = paragraph(block.caption, "soft") if block.caption else ""
-    return "".join(map(_part, _parts(block))) + caption
-
-
-def _parts(block: HeatTable) -> Iterator[HeatTable]:
-    """A table that fits on paper: several of about the same width, each with the words, if it has many numbers."""
-    numbers = list(range(block.n_words, len(block.headings)))
-    for own in np.array_split(numbers, max(1, -(-len(numbers) // MOST_ACROSS))):
-        columns = [*range(block.n_words), *own.tolist()]
-        yield replace(
-            block,
-            headings=tuple(block.headings[at] for at in columns),
-            rows=tuple(tuple(row[at] for at in columns) for row in block.rows),
-            heats=tuple(tuple(row[at - block.n_words] for at in own) for row in block.heats),
-        )
-
-
-def _part(block: HeatTable) -> str:
-    return _table(block, [[""] * block.n_words + list(map(_heat, heats)) for heats in block.heats])
+    return _table(block, styles) + caption
 
 
 def _heat(heat: float) -> str:
@@ -129,8 +104,7 @@ def _table(block: TextTable, styles: list[list[str]]) -> str:
     def row(tag: str, cells: tuple[str, ...], own: list[str]) -> str:
         classes = (" class=number" * block.is_number(column) for column in range(len(cells)))
         inner = (
-            f"<{tag}{kind}{style}>{_shortened(cell) if tag == 'th' and kind else escape(cell)}</{tag}>"
-            for kind, style, cell in zip(classes, own, cells, strict=True)
+            f"<{tag}{kind}{style}>{escape(cell)}</{tag}>" for kind, style, cell in zip(classes, own, cells, strict=True)
         )
         return f"<tr>{''.join(inner)}</tr>"
 
@@ -139,13 +113,6 @@ def _table(block: TextTable, styles: list[list[str]]) -> str:
     head = f"<thead>{row('th', block.headings, plain)}</thead>\n" if block.has_headings else ""
     body = "".join(row("td", cells, own) for cells, own in zip(block.rows, styles, strict=True))
     return f"<div class=scroll><table>{caption}{head}<tbody>{body}</tbody></table></div>"
-
-
-def _shortened(heading: str) -> str:
-    """A heading that takes little room."""
-    if len(heading) <= MOST_OF_HEAD:
-        return escape(heading)
-    return f'<span title="{escape(heading)}">{escape(heading[: MOST_OF_HEAD - 1].rstrip())}…</span>'
 
 
 @html_of.register

@@ -10,6 +10,7 @@ from html import escape
 
 from kfed._base.html import html_of, paragraph
 from kfed._base.report import Report, Section
+from kfed.insight.on_paper import on_paper
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c2733; --soft: #5b6875; --page: #ffffff; --card: #f4f6f8; --line: #d9dfe5;
@@ -126,6 +127,7 @@ def _section(section: Section) -> Iterator[str]:
         yield paragraph(section.source, "soft")
     if section.lead:
         yield paragraph(section.lead)
-    yield from map(html_of, section.blocks)
+    for block in section.blocks:
+        yield from map(html_of, on_paper(block))
     if section.name:
         yield "</section>"

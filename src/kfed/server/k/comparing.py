@@ -87,8 +87,7 @@ def compare_k(
     values = [k for k in wanted if k <= len(batch.centers)]
     if not values:
         raise TooFewCentersError(
-            f"the numbers of clusters to compare must be at most {len(batch.centers)}, the number of device centers; "
-            f"got {wanted[0]}"
+            f"k must be at most {len(batch.centers)}, the number of device centers; got {wanted[0]}"
         )
     checks.positive_integer(n_resamplings, "n_resamplings")
     moments, on_scale = RowMoments.of(batch), batch.rescaled

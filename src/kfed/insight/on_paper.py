@@ -1,0 +1,53 @@
+"""Tables of a page that fit on paper: long headings are shortened, and wide tables cut into parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from kfed._base.report import Block, HeatTable, TextTable
+
+MOST_ACROSS = 12
+"""Numbers beside each other that fit on a page of paper."""
+
+MOST_OF_HEADING = 24
+"""Characters of the heading of a column of numbers."""
+
+
+def on_paper(block: Block) -> Iterator[Block]:
+    """A block, or a table cut into several of about the same width, each with the words of its rows.
+
+    Examples
+    --------
+    >>> names = tuple(map(str, range(20)))
+    >>> parts = on_paper(HeatTable("ages", ("column", *names), (("age", *names),), heats=((0.0,) * 20,)))
+    >>> [part.rows[0][:2] for part in parts]
+    [('age', '0'), ('age', '10')]
+    """
+    if isinstance(block, TextTable):
+        words, numbers = block.headings[: block.n_words], block.headings[block.n_words :]
+        block = replace(block, headings=(*words, *map(_shortened, numbers)))
+    if isinstance(block, HeatTable):
+        yield from _parts(block)
+    else:
+        yield block
+
+
+def _parts(block: HeatTable) -> Iterator[HeatTable]:
+    numbers = np.arange(block.n_words, len(block.headings))
+    parts = np.array_split(numbers, max(1, -(-len(numbers) // MOST_ACROSS)))
+    for part in parts:
+        columns = [*range(block.n_words), *part.tolist()]
+        yield replace(
+            block,
+            headings=tuple(block.headings[at] for at in columns),
+            rows=tuple(tuple(row[at] for at in columns) for row in block.rows),
+            heats=tuple(tuple(row[at - block.n_words] for at in part) for row in block.heats),
+            caption=block.caption if part is parts[-1] else "",
+        )
+
+
+def _shortened(heading: str) -> str:
+    return heading if len(heading) <= MOST_OF_HEADING else f"{heading[: MOST_OF_HEADING - 1].rstrip()}…"
