@@ -76,6 +76,18 @@ def folder_after_the_walkthrough(tmp_path_factory, request):
     return here
 
 
+@pytest.mark.slow
+def test_what_the_walkthrough_shows_is_what_its_commands_print(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## For a consortium, without a server\n")[2]
+    text = text.partition("\n## ")[0]
+    shown = "".join(re.findall(r"```text\n(.+?)```", text, flags=re.DOTALL)).splitlines()
+    shutil.copytree(ROOT / "examples/hospitals", tmp_path / "hospitals")
+    printed = "".join(run_in(tmp_path / "hospitals", own) for own in commands_in(text) if own[0] != "cd").splitlines()
+    assert len(shown) == 6
+    assert [line for line in shown if not any(one.startswith(line) for one in printed)] == []
+
+
 def kind_of(patient: dict[str, str]) -> str | None:
     """What is wrong with a patient, by the cells that are filled; None if they do not say."""
     known = {}
