@@ -29,6 +29,12 @@ def test_files_of_the_same_name_are_all_used(folder):
     assert age["shift"] == pytest.approx(50, abs=1)
 
 
+def test_what_becomes_of_missing_cells_can_be_agreed_on(folder):
+    run("agree", "n/p.summary", "s/p.summary", "--missing", "drop")
+    assert json.loads((folder / "schema.json").read_text())["missing"] == "drop"
+    run("device", "n/p.csv", "--schema", "schema.json", "--missing", "drop")
+
+
 def test_a_summary_that_is_given_twice_is_refused(folder):
     shutil.copy("n/p.summary", "q.summary")
     assert "given twice" in run("agree", "n/p.summary", "n/../n/p.summary", code=1)

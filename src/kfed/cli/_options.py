@@ -104,13 +104,16 @@ Kinds = Annotated[
         parser=column_kinds,
     ),
 ]
-
-
 Exclude = Annotated[Any, option("A,B,...", "Columns to leave out, instead of --columns.", parser=split_names)]
 
-
-def _missing(text: str) -> str:
-    return checks.one_of(text, ["observed", "drop", "mean"], "--missing")
+Missing = Annotated[
+    Any,
+    option(
+        "observed|drop|mean",
+        "What to do about missing cells: cluster by the observed ones, drop the row, or fill in the mean.",
+        parser=lambda text: checks.one_of(text, ["observed", "drop", "mean"], "--missing"),
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -149,14 +152,7 @@ class SiteOptions:
         flag("--as-is/--by-column", "Use numbers unchanged (--as-is), or scale each column (--by-column)."),
     ] = None
     kinds: Kinds = None
-    missing: Annotated[
-        Any,
-        option(
-            "observed|drop|mean",
-            "What to do about missing cells: cluster by the observed ones, drop the row, or fill in the mean.",
-            parser=_missing,
-        ),
-    ] = "observed"
+    missing: Missing = "observed"
     min_cluster_size: Annotated[
         int,
         option(

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from kfed.cli._app import app
-from kfed.cli._options import TABLE_HELP, Exclude, Kinds, Sheet, split_names
+from kfed.cli._options import TABLE_HELP, Exclude, Kinds, Missing, Sheet, split_names
 from kfed.cli._terminal import Force, Json, claim, flag, option, plural, print_json, say
 from kfed.device import POOLED
 from kfed.errors import InvalidInputError
@@ -82,13 +82,14 @@ def _told(n_told: int, n_columns: int, least: int) -> str:
 def agree_on_schema(
     files: Annotated[list[Path], typer.Argument(metavar="SUMMARY", help="The .summary files of all sites.")],
     output: Annotated[Path, option("FILE", "The schema.", "-o", "--output")] = Path("schema.json"),
+    missing: Missing = "observed",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Combine site summaries into one schema: the columns, all levels, and one scale."""
     claim([output], inputs=files, force=force)
     summaries = {name: TableSummary.load(path) for name, path in _sites(files).items()}
-    schema, notices = agree(summaries), [*units_that_differ(summaries), *levels_that_differ(summaries)]
+    schema, notices = agree(summaries, missing), [*units_that_differ(summaries), *levels_that_differ(summaries)]
     write_schema(output, schema, from_rows=True, overwrite=force)
     facts: dict[str, Any] = {"schema": str(output), "fingerprint": schema.fingerprint, "n_features": schema.n_features}
     facts["warnings"] = [notice._asdict() for notice in notices]
