@@ -205,9 +205,10 @@ def choose_n_clusters(
     """Find the number of global clusters, k, that the device centers show, and say how clearly they do.
 
     If clusters are as far apart as the paper asks, farthest-first distances of the centers drop after the k-th pick.
-    Centers of few points, and those of several clusters in one, are set aside before. The number is reliable if the
-    drop is clear, if as many centers lie farther apart than centers of one cluster can, and if the clusters lie four
-    standard deviations apart, which parts of one cluster do not; or if all centers lie as near as those of one cluster.
+    Centers of few points, and those of several clusters in one, are set aside before. Beside the drop, two rules name
+    a number: how many centers lie farther apart than centers of one cluster can, and where the Calinski-Harabasz index
+    of all points is largest. The number is reliable if two of the three agree, and no cluster could be part of another;
+    or if all centers lie as near as those of one cluster. Otherwise the reason says what is in doubt.
 
     Parameters
     ----------
