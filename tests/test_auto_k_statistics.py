@@ -131,28 +131,17 @@ def test_on_public_sets_no_wrong_number_is_called_reliable(n_local_clusters, lea
 
 
 @pytest.mark.slow
-def test_on_public_sets_no_wrong_number_of_summaries_is_called_reliable():
-    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, None, compared)
-    assert n_runs == 36
-    assert n_wrong == 0
-    assert n_right >= 17
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_local_clusters", ["auto", "sqrt(k)"])
-def test_on_public_sets_no_wrong_number_is_called_reliable_where_values_of_k_are_compared(n_local_clusters):
-    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, n_local_clusters, compared)
-    assert n_runs == 36
-    assert n_wrong == 0
-    assert n_right >= 8
-
-
-@pytest.mark.slow
-def test_on_public_sets_no_wrong_number_is_called_reliable_where_some_devices_sent_summaries():
-    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, "sqrt(k)", compared, half_in_summaries)
-    assert n_runs == 36
-    assert n_wrong == 0
-    assert n_right >= 10
+@pytest.mark.parametrize(
+    ("n_local_clusters", "send", "least"),
+    [(None, sent_by, 17), ("auto", sent_by, 8), ("sqrt(k)", sent_by, 8), ("sqrt(k)", half_in_summaries, 10)],
+    ids=["summaries", "auto", "sqrt(k)", "some summaries"],
+)
+def test_on_public_sets_no_wrong_number_is_called_reliable_where_values_of_k_are_compared(
+    n_local_clusters, send, least
+):
+    n_right, n_wrong, n_runs = tally(benchmark_set, BENCHMARK_SETS, 2, n_local_clusters, compared, send)
+    assert (n_wrong, n_runs) == (0, 36)
+    assert n_right >= least
 
 
 @pytest.mark.slow

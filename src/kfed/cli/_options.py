@@ -104,6 +104,8 @@ Kinds = Annotated[
         parser=column_kinds,
     ),
 ]
+Clusters = Annotated[Path, typer.Argument(metavar="CLUSTERS", help="An aggregation, from `kfed aggregate`.")]
+
 Exclude = Annotated[Any, option("A,B,...", "Columns to leave out, instead of --columns.", parser=split_names)]
 
 Missing = Annotated[

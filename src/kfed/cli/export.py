@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.markup import escape
 
 from kfed._base.files import write
 from kfed.cli._app import app
+from kfed.cli._options import Clusters
 from kfed.cli._terminal import Force, Json, claim, option, plural, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
@@ -24,7 +24,7 @@ SKLEARN_SUFFIXES = (".joblib", ".pkl")
     "joblib.load(...).predict(X), where X is a data frame with the columns of the tables"
 )
 def export(
-    clusters: Annotated[Path, typer.Argument(metavar="CLUSTERS", help="An aggregation, from `kfed aggregate`.")],
+    clusters: Clusters,
     output: Annotated[
         Path, option("FILE", "A name ending in .kfed, or in .joblib for scikit-learn.", "-o", "--output")
     ] = Path("model.kfed"),

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from kfed._base import files
 from kfed.cli._app import app
+from kfed.cli._options import Clusters
 from kfed.cli._report import on_terminal, sections_on_terminal
 from kfed.cli._terminal import Force, Json, about, claim, csv_path, option, print_json, say
 from kfed.errors import InvalidInputError
@@ -37,7 +38,7 @@ def image_shape(text: str) -> tuple[int, int]:
     "`kfed report clusters.kfed --html digits.html --image 28x28`   if the features are pixels"
 )
 def report(
-    clusters: Annotated[Path, typer.Argument(metavar="CLUSTERS", help="An aggregation, from `kfed aggregate`.")],
+    clusters: Clusters,
     page: Annotated[
         Path | None, option("FILE", "Also write a page: one file that loads nothing else.", "--html")
     ] = None,
