@@ -83,6 +83,18 @@ def test_who_knows_all_rows_but_one_does_not_find_it_from_the_summary():
     assert np.median(np.abs(off)) > 10
 
 
+@pytest.mark.parametrize("weight", [None, 1000.0])
+def test_two_rows_far_from_all_others_are_not_found_by_subtraction_either(weight):
+    off = []
+    for seed in range(40):
+        incomes = np.append(np.random.default_rng(seed).normal(50, 1, 2000), [9000.0, 11_000.0])
+        frame = pd.DataFrame({"income": incomes, "age": np.random.default_rng(seed).normal(50, 10, 2002)})
+        frame, options = (frame, {}) if weight is None else (frame.assign(w=weight), {"weight_column": "w"})
+        told = summary_of(frame, "income", **options)
+        off.append(told.count * told.means[0] / (weight or 1) - incomes[:-2].sum() - 20_000)
+    assert np.median(np.abs(off)) > 0.1 * 20_000
+
+
 def test_what_is_withheld_is_said(write, monkeypatch):
     frame = BASE.round(1).assign(viral=np.nan)
     frame.loc[:3, "viral"] = 7.5

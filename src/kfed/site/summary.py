@@ -6,9 +6,9 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -34,24 +34,6 @@ class ColumnSummary:
     means: tuple[float, ...]
     variances: tuple[float, ...]
 
-    def rounded(self, floor: int) -> Self:
-        """Round so coarsely that a sum over all cells tells nothing of fewer cells than the floor.
-
-        A message has exact sums over the rows behind its centers. If the sum of all cells were known as exactly, the
-        difference would be that of the rows that were not sent. So the mean is rounded to a multiple of at least
-        floor / count standard deviations, which puts the sum off by up to half the floor of them, and the variance
-        likewise.
-
-        Examples
-        --------
-        >>> ColumnSummary(Column("age"), 100, (41.37,), (100.0,)).rounded(5)
-        ColumnSummary(column=..., count=100, means=(41.5,), variances=(96.0,))
-        """
-        variances = np.array(self.variances)
-        share = floor / max(self.count, floor)
-        means = _to_multiples(np.array(self.means), np.sqrt(variances) * share)
-        return replace(self, means=means, variances=_to_multiples(variances, variances * share))
-
 
 @dataclass(frozen=True)
 class TableSummary:
@@ -65,7 +47,7 @@ class TableSummary:
 
         Only the name is told of columns with fewer filled cells than three times the floor, and of those that the
         message of a device would say nothing of: cells of too few different rows or ids, or mostly of one (decision
-        0001). Means and variances are rounded, see `ColumnSummary.rounded`.
+        0001). Means and variances are rounded, see `_Farthest`.
 
         Examples
         --------
@@ -76,11 +58,12 @@ class TableSummary:
         if table.schema is None or table.schema.columns is None:
             raise InvalidInputError("a summary needs a table with a schema; read it with `read_columns`")
         weights = np.ones(len(table)) if table.weights is None else table.weights
-        told, hidden = told_columns(table.values, table.schema, weights, owners_of(table), min_cluster_size)
+        owners = owners_of(table)
+        told, hidden = told_columns(table.values, table.schema, weights, owners, min_cluster_size)
         parts = zip(table.schema.columns, features_by_column(table.schema), strict=True)
+        farthest = _Farthest(np.arange(len(table)) if owners is None else np.asarray(owners), min_cluster_size)
         summaries = (
-            _summary(column, told[:, own], weights, is_told=not hidden[own].any()).rounded(min_cluster_size)
-            for column, own in parts
+            _summary(column, told[:, own], weights, None if hidden[own].any() else farthest) for column, own in parts
         )
         return cls(tuple(summaries))
 
@@ -176,22 +159,51 @@ def _at(part: ColumnSummary, what: str, features: Sequence[str]) -> list[float]:
     return [known.get(feature, 0.0) for feature in features]
 
 
-def _summary(column: Column, values: Any, weights: Any, *, is_told: bool) -> ColumnSummary:
+class _Farthest(NamedTuple):
+    """What the farthest cells of a column add to a sum, as many as the floor has, or those of as many people.
+
+    A message has exact sums over the rows behind its centers. If the sum of all cells were known as exactly, the
+    difference would be that of the rows that were not sent. So a mean is told as a multiple of what these cells add to
+    it: then nobody learns the sum of fewer cells but to within half of what the farthest ones amount to.
+    """
+
+    owners: Array  # of each row
+    floor: int
+
+    def of(self, parts: Array, is_there: Array) -> Array:
+        """The sum of the largest parts of all owners, (n_features,), where each filled cell has its part."""
+        _, names = np.unique(self.owners[is_there], return_inverse=True)
+        sums = np.array([np.bincount(names, part) for part in parts.T])
+        return np.asarray(np.sort(sums)[:, -self.floor :].sum(axis=1))
+
+
+def _summary(column: Column, values: Array, weights: Array, farthest: _Farthest | None) -> ColumnSummary:
+    """What is told of a column; nothing but its name if `farthest` is None."""
     is_there = ~np.isnan(values).any(axis=1) & (weights > 0)
-    if not is_told or not is_there.any():
+    if farthest is None or not is_there.any():
         nothing = (0.0,) * values.shape[1]
         return ColumnSummary(column, 0.0, nothing, nothing)
     known, own = values[is_there], weights[is_there]
-    means = own @ known / own.sum()
-    variances = own @ (known - means) ** 2 / own.sum()
-    return ColumnSummary(column, float(own.sum()), tuple(means.tolist()), tuple(variances.tolist()))
+    total = own.sum()
+    means = own @ known / total
+    parts = own[:, None] * np.abs(known - means)
+    squares = parts * np.abs(known - means)
+    means = _to_multiples(means, farthest.of(parts, is_there) / total)
+    variances = _to_multiples(squares.sum(axis=0) / total, farthest.of(squares, is_there) / total, least=1)
+    return ColumnSummary(column, float(total), means, variances)
 
 
-def _to_multiples(values: Array, steps: Array) -> tuple[float, ...]:
-    """Round to multiples of the powers of two that are no smaller than the steps; with a step of zero, not at all."""
+def _to_multiples(values: Array, steps: Array, least: float = -np.inf) -> tuple[float, ...]:
+    """Round to multiples of the powers of two that are no smaller than the steps; with a step of zero, not at all.
+
+    Examples
+    --------
+    >>> _to_multiples(np.array([41.37, 7.0]), np.array([0.4, 0.0]))
+    (41.5, 7.0)
+    """
     is_coarse = steps > 0
     steps = 2.0 ** np.ceil(np.log2(np.where(is_coarse, steps, 1.0)))
-    return tuple(np.where(is_coarse, np.rint(values / steps) * steps, values).tolist())
+    return tuple(np.where(is_coarse, np.maximum(np.rint(values / steps), least) * steps, values).tolist())
 
 
 def _restored(facts: Any) -> ColumnSummary:
