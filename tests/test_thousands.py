@@ -137,3 +137,17 @@ def test_cells_are_read_alike_and_notices_are_the_same_wherever_in_the_file_they
     np.testing.assert_array_equal(far[0], near[0][::-1])
     assert far[1] == near[1]
     assert not np.isnan(far[0][-1])
+
+
+def test_points_that_arrow_takes_for_decimals_are_read_again_where_another_column_has_decimal_commas_far_below(write):
+    salaries = [f"{20 + i * i % 71}.000" for i in range(9_003)]
+    table = read_columns(table_of(write, [""] * 9_000 + ["5,13", "4,9", "-0,25"], ages=salaries))
+    ages = table.values[:, table.columns.index("age")]
+    assert ages.min() >= 20_000
+
+
+def test_a_word_that_comes_late_in_an_empty_column_is_said(write):
+    words = [""] * 9_000 + ["none"] * 50
+    path = table_of(write, words, ages=[20 + i * i % 71 for i in range(len(words))])
+    notices = {notice.code: notice.text for notice in read_columns(path).notices}
+    assert "'none'" in notices["taken as missing"]

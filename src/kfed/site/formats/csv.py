@@ -14,9 +14,10 @@ from typing import IO, Any, TextIO
 import numpy as np
 
 from kfed._base.arrow import arrow
-from kfed._base.cell_words import MISSING_WORDS, number_in
+from kfed._base.cell_words import number_in
 from kfed._base.text import plural
 from kfed.errors import InvalidInputError, MissingExtraError
+from kfed.site.formats import csv_signs
 from kfed.site.formats.arrow_cells import cells_of_each
 from kfed.site.formats.csv_bytes import arrow_stream, opened_bytes
 from kfed.site.formats.csv_dialect import (
@@ -31,10 +32,9 @@ from kfed.site.formats.csv_dialect import (
     without_trailing,
 )
 from kfed.site.formats.csv_quotes import line_of_open_quote, occurrences
-from kfed.site.formats.csv_signs import as_float, has_hexadecimal, must_be_seen, signed_words, whole, with_fractions
-from kfed.site.formats.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader, dated, n_titles
+from kfed.site.formats.reader import TableReader, dated, n_titles
 from kfed.site.kinds.cells import Cells, from_text, has_leading_zero
-from kfed.site.kinds.thousands import DECIMAL, POINTS, is_grouped, signs_in, signs_of
+from kfed.site.kinds.thousands import POINTS, signs_in, signs_of
 
 LARGE = 2**24
 """Bytes from which on a file is read block by block."""
@@ -87,7 +87,9 @@ class CsvReader(TableReader):
         try:
             found = self._by_arrow(names, as_text)
             numbers = [name for name in names if name not in as_text]
-            as_written = [name for name in numbers if must_be_seen(found[name], self._first(name), self.signs)]
+            as_written = [
+                name for name in numbers if csv_signs.must_be_seen(found[name], self._first(name), self.signs)
+            ]
             if as_written:
                 found |= self._by_arrow(as_written, (), as_written)
         except MissingExtraError:
@@ -116,16 +118,7 @@ class CsvReader(TableReader):
         """What is wrong with a cell of a column of numbers, in words that do not show the cell."""
         position = self._positions[name]
         cell = next(cells for at, (_, cells) in enumerate(self._lines()) if at == row)[position].strip()
-        if not cell:
-            return "is empty"
-        if is_grouped([cell], ",") and self.signs.decimal == ".":
-            return EITHER_COMMA
-        if DECIMAL[","].fullmatch(cell):
-            return DECIMAL_COMMA
-        number = as_float(cell)
-        if number is None:
-            return "has a missing value" if cell.lower() in MISSING_WORDS else "holds text"
-        return "is too large" if np.isfinite(number) else "is NaN or infinite"
+        return csv_signs.fault_in(cell, self.signs)
 
     def _by_arrow(
         self, names: Sequence[str], as_text: Sequence[str], as_written: Sequence[str] = ()
@@ -134,13 +127,16 @@ class CsvReader(TableReader):
         columns = self._arrow_columns(names, (*as_text, *as_written))
         if columns is None:
             return self._by_line(names, as_text)
-        if (codes := whole(columns)) and self._has_hexadecimal():
-            columns |= self._arrow_columns(codes, codes) or {}
+        if (codes := csv_signs.whole(columns)) and self._has_hexadecimal():
+            columns |= self._arrow_texts(codes)
         if not self._is_settled:
-            if unseen := with_fractions(columns):
-                columns |= self._arrow_columns(unseen, unseen) or {}
-            self._settle(signed_words(columns))
+            columns |= self._arrow_texts(csv_signs.with_fractions(columns))
+            self._settle(csv_signs.signed_words(columns))
+            columns |= self._arrow_texts(csv_signs.floating(columns) if self.signs.decimal == "," else [])
         return cells_of_each(columns, as_text, self.signs)
+
+    def _arrow_texts(self, names: Sequence[str]) -> dict[str, Any]:
+        return (self._arrow_columns(names, names) or {}) if names else {}
 
     def _settle(self, words: Mapping[str, int]) -> None:
         """Find the signs of the table from all of its cells, where its first lines do not show them."""
@@ -240,7 +236,7 @@ class CsvReader(TableReader):
 
     def _has_hexadecimal(self) -> bool:
         with self._raw() as file:
-            return has_hexadecimal(file)
+            return csv_signs.has_hexadecimal(file)
 
     def _raw(self) -> AbstractContextManager[IO[Any]]:
         """The file as bytes, or as text where a character takes several of them."""

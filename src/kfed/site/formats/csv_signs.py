@@ -9,9 +9,10 @@ from typing import IO, Any
 import numpy as np
 
 from kfed._base.arrow import arrow
-from kfed._base.cell_words import ABSENT_WORDS, is_missing_word
+from kfed._base.cell_words import ABSENT_WORDS, MISSING_WORDS, is_missing_word
+from kfed.site.formats.reader import DECIMAL_COMMA, EITHER_COMMA
 from kfed.site.kinds.cells import Cells
-from kfed.site.kinds.thousands import Signs, is_grouped, is_open
+from kfed.site.kinds.thousands import DECIMAL, Signs, is_grouped, is_open
 
 _BLOCK = 2**22
 
@@ -20,8 +21,12 @@ _WITH_A_SIGN = r"^\s*[-+\x{2212}]?\d*[.,][\d.,]*\d\s*$"
 
 def with_fractions(columns: Mapping[str, Any]) -> list[str]:
     """Columns of Arrow in which it found decimals: it does not tell how these were written."""
-    floats = (name for name, column in columns.items() if arrow().types.is_floating(column.type))
-    return [name for name in floats if _has_fractions(columns[name].to_numpy())]
+    return [name for name in floating(columns) if _has_fractions(columns[name].to_numpy())]
+
+
+def floating(columns: Mapping[str, Any]) -> list[str]:
+    """Columns that Arrow took for decimals, also if all of them are whole: 69.000 may be a thousand times as much."""
+    return [name for name, column in columns.items() if arrow().types.is_floating(column.type)]
 
 
 def _has_fractions(numbers: Any) -> bool:
@@ -77,7 +82,7 @@ def must_be_seen(cells: Cells, first: Sequence[str], signs: Signs) -> bool:
     if not is_open(words, signs.decimal):
         return False
     if cells.is_missing.all():
-        return not ABSENT_WORDS.issuperset(map(str.lower, first))
+        return len(first) < len(cells) or not ABSENT_WORDS.issuperset(map(str.lower, first))
     known = np.abs(cells.numbers[~np.isnan(cells.numbers)])
     is_whole = known == np.rint(known)
     has_groups = is_grouped(words, signs.decimal) or not is_whole.all()
@@ -90,3 +95,23 @@ def as_float(cell: str) -> float | None:
         return None if "_" in cell else float(cell)
     except ValueError:
         return None
+
+
+def fault_in(cell: str, signs: Signs) -> str:
+    """What is wrong with a cell of a column of numbers, in words that do not show it.
+
+    Examples
+    --------
+    >>> fault_in("", Signs()), fault_in("n/a", Signs()), fault_in("tall", Signs())
+    ('is empty', 'has a missing value', 'holds text')
+    """
+    if not cell:
+        return "is empty"
+    if is_grouped([cell], ",") and signs.decimal == ".":
+        return EITHER_COMMA
+    if DECIMAL[","].fullmatch(cell):
+        return DECIMAL_COMMA
+    number = as_float(cell)
+    if number is None:
+        return "has a missing value" if cell.lower() in MISSING_WORDS else "holds text"
+    return "is too large" if np.isfinite(number) else "is NaN or infinite"
