@@ -173,8 +173,7 @@ class _Farthest(NamedTuple):
     def of(self, parts: Array, is_there: Array) -> Array:
         """The sum of the largest parts of all owners, (n_features,), where each filled cell has its part."""
         _, names = np.unique(self.owners[is_there], return_inverse=True)
-        sums = np.array([np.bincount(names, part) for part in parts.T])
-        return np.asarray(np.sort(sums)[:, -self.floor :].sum(axis=1))
+        return np.array([np.sort(np.bincount(names, part))[-self.floor :].sum() for part in parts.T])
 
 
 def _summary(column: Column, values: Array, weights: Array, farthest: _Farthest | None) -> ColumnSummary:

@@ -45,7 +45,7 @@ def _doubts(
     if counted.may_lack_a_cluster:
         yield LACKING
     if found.best <= _most_looked_for(batch, batch.is_summary):
-        yield "a device looked for as many clusters itself, so that each of its clusters may be several in one"
+        yield "a device looked for as many clusters itself, or more, so that each of its clusters may be several in one"
 
 
 def _most_looked_for(batch: MessageBatch, is_summary: Array) -> int:
