@@ -198,7 +198,8 @@ def test_private_messages_are_on_the_scale_of_the_schema_that_was_fetched(url):
         refused = " ".join(join(url, "south", "-k", 2, *promise, "--no-wait", code=1).split())
         assert "takes differentially private messages alone; add --epsilon 5, or less" in refused
     assert not Path("south.ticket").exists()
-    join(url, "north", "-k", 2, "--epsilon", 5, "--no-wait")
+    said = json.loads(join(url, "north", "-k", 2, "--epsilon", 5, "--no-wait", "--json"))
+    assert "scale from rows" in [notice["code"] for notice in said["warnings"]], "the site cannot know where it is from"
     join(url, "north", "-k", 2, "--epsilon", 5, "--no-wait")  # the same release again, and no second one
     shown = json.loads(run("federation", "show", "clinics", "--url", url, "--json"))
     assert shown["n_devices"] == 1

@@ -121,7 +121,7 @@ def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_i
     assert caller.get("comparison").json()["n_devices"] == n_devices
     caller.put(kfed.DeviceMessage("later", [[0.0, 9.0], [9.0, 0.0]], [50, 50], [90.0, 90.0], 3.0))
     assert caller.show()["remark"] == (
-        f"no number of clusters stood out when there were {n_devices} devices; it is tried again when there are "
+        f"with {n_devices} devices, no number of clusters stood out; it is tried again when there are "
         f"{2 * n_devices}, or when the administrator asks: kfed federation aggregate clinics"
     )
     assert caller.get("comparison").json()["n_devices"] == n_devices + 1
@@ -129,6 +129,26 @@ def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_i
     assert caller.show()["remark"].startswith(f"with {n_devices + 1} devices: ")
     assert caller.aggregate(n_clusters=3).json()["n_clusters_found"] == 3
     assert caller.show()["remark"] == ""
+
+
+def test_where_nobody_waits_for_a_quorum_the_administrator_alone_has_it_tried_again_and_other_failures_are_as_they_were(
+    caller, few_compared
+):
+    caller.create(n_clusters="auto")
+    for one in blurred_messages():
+        caller.put(one)
+    assert caller.aggregate().status_code == 409
+    more = [kfed.DeviceMessage(f"later {i}", [[0.0, 9.0], [9.0, 0.0]], [50, 50], [90.0, 90.0], 3.0) for i in range(2)]
+    caller.put(more[0])
+    assert caller.show()["remark"] == (
+        f"with {len(blurred_messages())} devices, no number of clusters stood out; it is tried again when the "
+        "administrator asks: kfed federation aggregate clinics"
+    )
+    assert caller.aggregate(n_clusters=1000).status_code == 409
+    remark = caller.show()["remark"]
+    caller.put(more[1])
+    assert "got 1000" in remark
+    assert caller.show()["remark"] == remark
 
 
 def test_by_hand_it_takes_enough_centers(caller):

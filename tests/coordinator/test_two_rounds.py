@@ -205,6 +205,10 @@ def test_a_site_that_did_not_wait_is_told_how_its_second_message_is_sent_later(r
         code, _, err = said(*own, "--data", f"{site}.csv", "-o", f"{site}.labels.csv", "--timeout", 0)
         assert (code, told in err) == (0, False)
         if site == "north":
+            for late in (["--no-wait"], ["-o", "east.labels.csv"]):
+                code, _, err = said(*own, "--data", "east.csv", *late)
+                assert (code, "second message" in err) == (0, False), "clusters are not made of what comes late"
+            assert not Path("east.second").exists()
             code, _, err = said("label", "north.local", "--clusters", "north.ticket", "-o", "sent.csv")
             assert (code, told in err) == (0, False), "it has sent its second message, and waits for that of another"
     assert "refined by second messages" in run("federation", "show", "sites", "--url", url)

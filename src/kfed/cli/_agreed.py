@@ -11,7 +11,7 @@ from kfed.cli._options import SiteOptions
 from kfed.cli._terminal import note, plural
 from kfed.errors import InvalidInputError
 from kfed.site import LocalFile, check_agreed, open_table, read_schema
-from kfed.wire import FeatureSchema, respelled
+from kfed.wire import FeatureSchema, Notice, respelled
 
 MOST_NAMED = 20
 
@@ -24,6 +24,17 @@ def by_schema_of(federation: str, agreed: FeatureSchema, site: SiteOptions) -> S
     scale = "on an agreed scale" if agreed.scaling == "agreed" else "each with its spread"
     note(f"by the schema of {federation}: {plural(len(names), 'column')} {scale}: {quoted(names, MOST_NAMED)}")
     return replace(site, schema=agreed, scale=None, columns=None, as_is=None)
+
+
+def about_fetched_scale(federation: str, agreed: FeatureSchema | None, site: SiteOptions) -> list[Notice]:
+    """Say of a private release that whoever made the schema of its federation knows where its scale is from."""
+    if agreed is None or site.epsilon is None:
+        return []
+    text = (
+        f"the scale is that of federation {federation}: if `kfed agree` computed it from rows, the promise is about the "
+        "message alone, and not about what this scale tells of the rows; ask whoever created the federation"
+    )
+    return [Notice("scale from rows", text)]
 
 
 def by_columns_of(federation: str, names: Sequence[str], site: SiteOptions, data: Path, *, as_is: bool) -> SiteOptions:

@@ -18,9 +18,17 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN = 2.0
 
 
-def not_sent(rounds: int, ticket: Path) -> list[Notice]:
+def is_asked_for_second(client: DeviceClient, rounds: int = 1) -> bool:
+    """Whether the clusters wait for a second message of this site: by what was found, or the terms if nothing was.
+
+    A site that came late is not asked, as the clusters are not made of its message.
+    """
+    return bool(client.found.get("rounds_asked", rounds) > 1 and client.found.get("rounds", 1) < 2)
+
+
+def not_sent(client: DeviceClient, ticket: Path, rounds: int = 1) -> list[Notice]:
     """Say that a federation of two rounds waits for the second message of this site, and how it is sent."""
-    if rounds < 2 or ticket.with_suffix(".second").exists():
+    if not is_asked_for_second(client, rounds) or ticket.with_suffix(".second").exists():
         return []
     text = (
         "this federation asks for a second message, which this site has not sent: when there are clusters, run "

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
-from kfed.cli._agreed import by_columns_of, by_schema_of, check_identifiers
+from kfed.cli._agreed import about_fetched_scale, by_columns_of, by_schema_of, check_identifiers
 from kfed.cli._app import app
 from kfed.cli._labels import about_hidden, tell_labels, tell_of
 from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOptions, with_option_groups
@@ -88,6 +88,7 @@ def join(
         device = DeviceClient(line, federation, site.name(data), "")
         terms = device.terms(join_token)
         _check_promise(terms, site.epsilon)
+        tell_of(fetched := about_fetched_scale(federation, terms.schema, site))
         if terms.schema is not None:
             site = by_schema_of(federation, terms.schema, site)
         elif terms.names is not None:
@@ -108,10 +109,10 @@ def join(
         elif not isinstance(answer, Identity):
             answer = _wait(client, answer, timeout)
         again = None
-        if terms.rounds > 1 and wait and isinstance(answer, Identity):
+        if wait and isinstance(answer, Identity) and client.found.get("rounds_asked", terms.rounds) > 1:
             answer, again = send_second(client, kept, ticket_path, data, site.scale, timeout)
     tell_of(client.notices)
-    notices = [*kept.notices, *client.notices]
+    notices = [*fetched, *kept.notices, *client.notices]
     if isinstance(answer, Identity) and output is not None:
         rows = None if again is None else again.values
         if kept.clustering.is_summary and rows is None:
@@ -122,7 +123,7 @@ def join(
         files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
         tell_labels(kept, answer, labels, output, notices, as_json=as_json, found=client.found)
     else:
-        tell_of(missing := not_sent(terms.rounds, ticket_path))
+        tell_of(missing := not_sent(client, ticket_path, terms.rounds))
         _say_sent(kept, answer, ticket_path, local_path, [*notices, *missing], as_json=as_json)
 
 

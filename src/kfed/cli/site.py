@@ -178,8 +178,7 @@ def _ask(path: Path) -> Identity:
         client = ticket.client(line)
         answer = client.identity()
     tell_of(client.notices)
-    if client.found.get("rounds", 2) < 2:
-        tell_of(not_sent(client.found["rounds_asked"], path))
+    tell_of(not_sent(client, path))
     if not isinstance(answer, Identity):
         raise CoordinatorError(f"{answer.in_words}; try again later")
     return answer

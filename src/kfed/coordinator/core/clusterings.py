@@ -44,10 +44,11 @@ class Clusterings:
 
     async def _aggregate_now(self, live: Live, n_clusters: int | Literal["auto"] | None) -> None:
         job, before = self._job(live), live.notices
+        n_devices = self._store.tally(live.federation.id).n_devices
         try:
             live.publish(await self._made(live, self._aggregator.cluster(job, n_clusters)), job.version)
         except (NoReliableKError, TooFewCentersError, FeatureMismatchError) as error:
-            _remember(live, self._store.tally(live.federation.id).n_devices, error)
+            _remember(live, n_devices, error)
             self._events.changed(live, "could not be aggregated")
             raise ProblemError(409, str(error)) from error
         log_new(live, before)

@@ -98,13 +98,16 @@ class Live:
         return "gathering" if self.clusters is None else "aggregated"
 
     def remark_among(self, n_devices: int) -> str:
-        """The remark, without the numbers of clusters that it names if these were compared among fewer devices."""
+        """The remark; without the numbers of clusters that it names if these were compared among other devices."""
         if not self.remark or self.unsure_with in (0, n_devices):
             return self.remark
+        federation, again = self.federation, ""
+        if federation.deadline is not None or federation.quorum is not None:
+            least = self.retry_from if federation.quorum is None else max(federation.quorum, self.retry_from)
+            again = f"there are {least:,}, or when "
         return (
-            f"no number of clusters stood out when there were {plural(self.unsure_with, 'device')}; it is tried again "
-            f"when there are {self.retry_from:,}, or when the administrator asks: kfed federation aggregate "
-            f"{self.federation.name}"
+            f"with {plural(self.unsure_with, 'device')}, no number of clusters stood out; it is tried again when "
+            f"{again}the administrator asks: kfed federation aggregate {federation.name}"
         )
 
     @property
@@ -131,7 +134,7 @@ class Live:
 
     def publish(self, clusters: Clusters | None, version: int, remark: str = "") -> None:
         """Answer devices from these clusters from now on."""
-        self.clusters, self.version, self.remark = clusters, version, remark
+        self.clusters, self.version, self.remark, self.unsure_with = clusters, version, remark, 0
         said = self.late_notices.items()
         self.late_notices = {} if clusters is None else {one: own for one, own in said if clusters.is_late(one)}
         self.damage, self.can_be_mended = "", False
@@ -139,7 +142,8 @@ class Live:
     def disable(self, damage: str, *, can_be_mended: bool = False) -> None:
         """Stop serving it, and say why."""
         log.error("federation %s is damaged and disabled: %s", self.federation.name, damage)
-        self.clusters, self.damage, self.remark, self.can_be_mended = None, damage, damage, can_be_mended
+        self.clusters, self.damage, self.can_be_mended = None, damage, can_be_mended
+        self.remark, self.unsure_with = damage, 0
 
 
 def unreadable(damaged: Damaged) -> Live:

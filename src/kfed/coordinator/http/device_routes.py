@@ -157,7 +157,8 @@ async def _answer(request: Request, live: Live, message: DeviceMessage, status: 
     if shown is not None and identity is not None:
         late = await coordinator.latecomers.notices(live, message)
         notices = [*for_device(shown.clusters.notices, message.device_id), *late]
-        return _aggregated(request, shown, identity, notices, status, live.federation.rounds)
+        rounds = 1 if shown.clusters.is_late(message.device_id) else live.federation.rounds
+        return _aggregated(request, shown, identity, notices, status, rounds)
     tally, now = coordinator.tally(live), coordinator.clock.now()
     return _gathering(live, message.device_id, tally, now, while_gathering)
 
