@@ -261,8 +261,8 @@ def test_the_same_report_in_a_terminal_as_json_and_as_markdown(result, tmp_path)
     [
         ('{"7": "x"}', "names must be of clusters 0 to 1"),
         ("[1]", "names must look like"),
-        ('{"0": "a", "1": "a"}', "every cluster must have a name of its own; 'a' is there twice"),
-        ('{"0": "cluster 1"}', "every cluster must have a name of its own; 'cluster 1' is what cluster 1 is called"),
+        ('{"0": "a", "1": "a"}', "'a' of cluster 0 is the same as 'a' of cluster 1"),
+        ('{"0": "cluster 1"}', "'cluster 1' of cluster 0 means cluster 1"),
         ('{"0": " "}', "the name of a cluster must not be empty; got '' for cluster 0"),
     ],
 )

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,23 @@ def test_clusters_keep_their_names_while_they_keep_their_numbers(run_app, tmp_pa
         assert caller.http.put(path, json={"names": wrong}, headers=caller.admin).status_code == 422
     refused = caller.http.put(path, json={"names": {"4": "none"}}, headers=caller.admin)
     assert "there is no cluster 4; the last one is 3" in refused.text
+
+
+def test_of_two_that_give_the_same_name_at_once_one_is_refused_and_a_cluster_that_has_gone_keeps_none(caller):
+    caller.create_aggregated(messages(8))
+    path = "/v1/federations/clinics/cluster-names"
+
+    def give(names):
+        return caller.http.put(path, json={"names": names}, headers=caller.admin).status_code
+
+    with ThreadPoolExecutor(8) as people:
+        told = list(people.map(give, [{str(cluster % 4): "Young"} for cluster in range(8)]))
+    assert sorted(set(told)) == [200, 422]
+    names = caller.get("result").json()["names"]
+    assert list(names.values()) == ["Young"]
+    assert give({"0": "", "1": "", "2": "", "3": "old"}) == 200
+    assert caller.aggregate(n_clusters=2).status_code == 200
+    assert give({"0": "Old"}) == 200
 
 
 @pytest.mark.slow

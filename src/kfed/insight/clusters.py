@@ -14,7 +14,7 @@ from kfed._version import __version__
 from kfed.errors import InvalidInputError
 from kfed.insight.assessment import Assessment
 from kfed.insight.images import ImageLayout
-from kfed.insight.names import default_name
+from kfed.insight.names import check_names, default_name
 from kfed.insight.warned import warnings_of
 from kfed.server import Aggregation, Profile
 
@@ -79,6 +79,7 @@ def _names(names: Mapping[int, str], n_clusters: int) -> list[str]:
     unknown = [number for number in names if not 0 <= number < n_clusters]
     if unknown:
         raise InvalidInputError(f"names must be of clusters 0 to {n_clusters - 1}; got one of cluster {unknown[0]}")
+    check_names(names)
     return [names.get(number, default_name(number)) for number in range(n_clusters)]
 
 

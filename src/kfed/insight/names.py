@@ -30,17 +30,22 @@ def check_names(names: Mapping[int, str], known: Mapping[int, str] | None = None
     >>> check_names({0: "young", 1: "cluster 0"})
     Traceback (most recent call last):
     ...
-    kfed.errors.InvalidInputError: every cluster must have a name of its own; 'cluster 0' is what cluster 0 is called
+    kfed.errors.InvalidInputError: every cluster must have a name of its own; 'cluster 0' of cluster 1 means cluster 0
     """
-    all_names = {cluster: folded(name) for cluster, name in {**(known or {}), **names}.items()}
+    called = {**(known or {}), **names}
     for cluster, name in names.items():
-        said = all_names[cluster]
-        if not said:
+        own = folded(name)
+        if not own:
             raise InvalidInputError(f"the name of a cluster must not be empty; got {name!r} for cluster {cluster}")
-        number = _BY_NUMBER.fullmatch(said)
+        number = _BY_NUMBER.fullmatch(own)
         if number and int(number[1]) != cluster:
             raise InvalidInputError(
-                f"every cluster must have a name of its own; {name!r} is what cluster {int(number[1])} is called"
+                f"every cluster must have a name of its own; {name!r} of cluster {cluster} means cluster "
+                f"{int(number[1])}"
             )
-        if any(other != cluster and said == theirs for other, theirs in all_names.items()):
-            raise InvalidInputError(f"every cluster must have a name of its own; {name!r} is there twice")
+        for other, theirs in called.items():
+            if other != cluster and folded(theirs) == own:
+                raise InvalidInputError(
+                    f"every cluster must have a name of its own; {name!r} of cluster {cluster} is the same as "
+                    f"{theirs!r} of cluster {other}"
+                )

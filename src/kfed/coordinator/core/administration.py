@@ -16,7 +16,7 @@ from kfed.coordinator.core.writer import Writer
 from kfed.coordinator.federation import Federation, Invitation, have_same_terms
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.security import hashed
-from kfed.coordinator.store import Store
+from kfed.coordinator.store import NamesCheck, Store
 from kfed.errors import InvalidInputError
 
 MAX_FEDERATIONS = 1_000
@@ -77,10 +77,10 @@ class Administration:
         await self._writer.change(self._store.invitations.add, live.federation.id, invitation)
         return invitation
 
-    async def name_clusters(self, live: Live, names: Mapping[int, str]) -> None:
+    async def name_clusters(self, live: Live, names: Mapping[int, str], check: NamesCheck) -> None:
         """Name clusters by their numbers; an empty name takes the name away."""
         live.check()
-        await self._writer.change(self._store.cluster_names.set, live.federation.id, names)
+        await self._writer.change(self._store.cluster_names.set, live.federation.id, names, check)
         self._events.changed(live, f"{plural(len(names), 'cluster')} renamed")
 
     async def revoke(self, live: Live, device_id: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Request
@@ -107,14 +109,15 @@ async def name_clusters(request: Request, name: str, names: NewNames) -> Federat
     if unknown:
         known = f"the last one is {n_clusters - 1}" if n_clusters else "there are no clusters yet"
         raise ProblemError(422, f"there is no cluster {unknown[0]}; {known}")
-    desk = rights.desk(request)
-    others = {cluster: name for cluster, name in (await desk.results.names(live)).items() if cluster not in names.names}
+    await rights.desk(request).coordinator.administration.name_clusters(live, names.names, partial(_check_names, n_clusters))
+    return await state_with_names(request, live)
+
+
+def _check_names(n_clusters: int, names: Mapping[int, str], known: Mapping[int, str]) -> None:
     try:
-        check_names({cluster: name for cluster, name in names.names.items() if name}, others)
+        check_names(names, {cluster: name for cluster, name in known.items() if cluster < n_clusters})
     except InvalidInputError as error:
         raise ProblemError(422, str(error)) from error
-    await desk.coordinator.administration.name_clusters(live, names.names)
-    return await state_with_names(request, live)
 
 
 def _is_everybody_there(live: Live, n_devices: int) -> bool:

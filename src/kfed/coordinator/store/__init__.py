@@ -1,6 +1,7 @@
 """What a coordinator keeps, in SQLite or PostgreSQL. This is the only room that knows SQL."""
 
 from kfed.coordinator.store.backups import backup, restore
+from kfed.coordinator.store.cluster_names import NamesCheck
 from kfed.coordinator.store.database import Contents, SavedClustering, Store
 from kfed.coordinator.store.devices import Arrival, Departure, Device, Reading, Receipt, Secret
 from kfed.coordinator.store.federations import Damaged
@@ -12,6 +13,7 @@ __all__ = [
     "Damaged",
     "Departure",
     "Device",
+    "NamesCheck",
     "Reading",
     "Receipt",
     "SavedClustering",
