@@ -267,8 +267,9 @@ def test_append_keeps_every_cell_and_adds_cluster_and_distances(folder):
     assert (frame["distance"] < frame["next_distance"]).all()
 
 
-def test_append_writes_the_separator_and_the_decimal_sign_of_the_table(folder):
-    lines = ["who;age;sex;income", "a;59,5;m;40000,5", '"b;c";33,25;f;39000,25']
+@pytest.mark.parametrize("n_whole", [0, 8_000], ids=["at the top", "far below"])
+def test_append_writes_the_separator_and_the_decimal_sign_of_the_table(folder, n_whole):
+    lines = ["who;age;sex;income", *n_whole * ["w;60;m;40000"], "a;59,5;m;40000,5", '"b;c";33,25;f;39000,25']
     (folder / "new.csv").write_text("\n".join(lines) + "\n")
     shown = run("label", "new.csv", "--clusters", "tables.kfed", "--append", "--distances").stdout.splitlines()
     assert shown[0] == "who;age;sex;income;cluster;distance;next_distance"

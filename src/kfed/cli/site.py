@@ -12,7 +12,6 @@ from rich.markup import escape
 from kfed._base.files import write
 from kfed._base.text import listed
 from kfed.cli._app import app
-from kfed.cli._dialect import appended_as_read
 from kfed.cli._labels import about_hidden, label_facts, tell_labels, tell_of, write_new_labels
 from kfed.cli._options import TABLE_HELP, Sheet, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
@@ -138,7 +137,7 @@ def label(
         found = load(clusters, Aggregation, ClusterModel, Identity)
         rows = label_rows(local, found, id_column=id_column, scale=scale, header=header, sheet=sheet)
         text = (
-            appended_as_read(rows, header, with_distances=with_distances)
+            rows.appended_csv(header=header, with_distances=with_distances)
             if append
             else rows.labels_csv(with_distances=with_distances)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -67,7 +69,7 @@ class LabelledRows:
         return text.as_csv([name, *heads], ([row, *own] for row, own in zip(self.row_names, cells, strict=True)))
 
     def appended_csv(self, *, header: bool | None = None, with_distances: bool = False) -> str:
-        """The table as it is, with the cluster of each row as a further column."""
+        """The table as it is, with the cluster of each row as a further column; separated as the file is, if it is CSV."""
         reader = open_table(self.path, header, self.sheet)
         heads, cells = self._cells(with_distances)
         taken = [head for head in heads if head in reader.names]
@@ -76,8 +78,15 @@ class LabelledRows:
             raise OutputExistsError(f"{where}: the table has a column {taken[0]!r} already; rename it first")
         columns = reader.cells(reader.names, as_text=reader.names)
         rows = zip(*(columns[name].as_texts() for name in reader.names), strict=True)
-        lines = ([*row, *own] for row, own in zip(rows, cells, strict=True))
-        return text.as_csv([*reader.names, *heads] if reader.has_header else None, lines)
+        signs = reader.signs  # found for certain when all cells are read
+        file = io.StringIO()
+        writer = csv.writer(file, delimiter=reader.delimiter, lineterminator="\n")
+        writer.writerows([[*reader.names, *heads]] if reader.has_header else [])
+        writer.writerows(
+            [*row, *(str(cell).replace(".", signs.decimal) for cell in own)]
+            for row, own in zip(rows, cells, strict=True)
+        )
+        return file.getvalue()
 
     def _cells(self, with_distances: bool) -> tuple[list[str], Iterator[list[Any]]]:
         if not with_distances:

@@ -50,20 +50,20 @@ class CsvReader(TableReader):
     def __init__(self, path: str | os.PathLike[str], header: bool | None) -> None:
         self._path = os.fspath(path)
         self._encoding = self._find_encoding()
-        self._delimiter = ","
+        self.delimiter = ","
         self.has_header, self.may_lack_header = header is not False, header is None
         with self._opened() as file:
             sample = file.read(_SAMPLE_BYTES)
         lines = list(filter(str.strip, sample.splitlines(keepends=True)))
         if len(sample) == _SAMPLE_BYTES and len(lines) > 1:
             lines.pop()  # it may be cut short
-        self._delimiter = delimiter_of(lines) if lines else ","
-        every = list(filter(is_filled, csv.reader(lines, delimiter=self._delimiter)))
+        self.delimiter = delimiter_of(lines) if lines else ","
+        every = list(filter(is_filled, csv.reader(lines, delimiter=self.delimiter)))
         if not every:
             raise InvalidInputError(f"{self._path}: a table must have at least one row; this file is empty")
         self.n_titles = n_titles(every) if self.has_header else 0
         first, *rows = every[self.n_titles :]
-        self.signs = POINTS if self._delimiter == "," else signs_of(rows or [first])
+        self.signs = POINTS if self.delimiter == "," else signs_of(rows or [first])
         self._is_settled = self.signs.is_certain or len(sample) < _SAMPLE_BYTES
         holds = "numbers" if any(map(self._is_number, map(str.strip, first))) else "dates" if dated(first, rows) else ""
         if header is None and holds:
@@ -173,7 +173,7 @@ class CsvReader(TableReader):
     def _arrow_table(self, arrow_csv: Any, every: list[str], convert: dict[str, Any]) -> Any:
         encoding = "utf-8" if self._encoding == "utf-8-sig" else self._encoding
         read = arrow_csv.ReadOptions(column_names=every, skip_rows=self._lines_before(), encoding=encoding)
-        parse = arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
+        parse = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         if os.path.getsize(self._path) >= LARGE:
             try:
                 return self._in_blocks(arrow_csv, (read, parse), convert)
@@ -223,7 +223,7 @@ class CsvReader(TableReader):
         n_quotes = self._occurrences('"')
         if n_quotes and (n_quotes % 2 or self._occurrences("\n") > n_rows + self._lines_before()):
             with self._opened() as text:
-                line = line_of_open_quote(text, self._delimiter)
+                line = line_of_open_quote(text, self.delimiter)
             if line is not None:
                 raise InvalidInputError(
                     f"{self._path}: every quote must be closed; the one in line {line} is not, so the lines after it "
@@ -281,7 +281,7 @@ class CsvReader(TableReader):
                     blank.append(line)
 
     def _reader(self, file: TextIO) -> Any:
-        return csv.reader(file, delimiter=self._delimiter)
+        return csv.reader(file, delimiter=self.delimiter)
 
     def _find_encoding(self) -> str:
         with opened_bytes(self._path) as file:

@@ -52,6 +52,8 @@ class TableReader:
     """Of a file with several sheets, the one that is read."""
     other_sheets: tuple[str, ...] = ()
     """Those with cells in them that are not read."""
+    delimiter = ","
+    """What separates the cells of a line, also where the format has no lines."""
     separators = ""
     """What may separate the cells of a line, in words, where that is found by looking."""
     signs = POINTS
