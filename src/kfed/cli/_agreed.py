@@ -31,8 +31,8 @@ def about_fetched_scale(federation: str, agreed: FeatureSchema | None, site: Sit
     if agreed is None or site.epsilon is None:
         return []
     text = (
-        f"the scale is that of federation {federation}: if `kfed agree` computed it from rows, the promise is about the "
-        "message alone, and not about what this scale tells of the rows; ask whoever created the federation"
+        f"the scale is that of federation {federation}: if `kfed agree` computed it from rows, the promise is about "
+        "the message alone, and not about what this scale tells of the rows; ask whoever created the federation"
     )
     return [Notice("scale from rows", text)]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +29,7 @@ def on_paper(block: Block) -> Iterator[Block]:
     """
     if isinstance(block, TextTable):
         words, numbers = block.headings[: block.n_words], block.headings[block.n_words :]
-        block = replace(block, headings=(*words, *map(_shortened, numbers)))
+        block = replace(block, headings=(*words, *_shortened(numbers)))
     if isinstance(block, HeatTable):
         yield from _parts(block)
     else:
@@ -49,5 +50,14 @@ def _parts(block: HeatTable) -> Iterator[HeatTable]:
         )
 
 
-def _shortened(heading: str) -> str:
-    return heading if len(heading) <= MOST_OF_HEADING else f"{heading[: MOST_OF_HEADING - 1].rstrip()}…"
+def _shortened(headings: Sequence[str]) -> list[str]:
+    """The headings, shortened where they still differ from each other then.
+
+    Examples
+    --------
+    >>> _shortened(["a long name of a first cluster", "a very long name of cluster 1", "a very long name of cluster 2"])
+    ['a long name of a first…', 'a very long name of cluster 1', 'a very long name of cluster 2']
+    """
+    short = [text if len(text) <= MOST_OF_HEADING else f"{text[: MOST_OF_HEADING - 1].rstrip()}…" for text in headings]
+    counts = Counter(short)
+    return [one if counts[one] == 1 else text for one, text in zip(short, headings, strict=True)]

@@ -69,7 +69,7 @@ class LabelledRows:
         return text.as_csv([name, *heads], ([row, *own] for row, own in zip(self.row_names, cells, strict=True)))
 
     def appended_csv(self, *, header: bool | None = None, with_distances: bool = False) -> str:
-        """The table as it is, with the cluster of each row as a further column; separated as the file is, if it is CSV."""
+        """The table with the cluster of each row as a further column; a CSV file with the separator that it has."""
         reader = open_table(self.path, header, self.sheet)
         heads, cells = self._cells(with_distances)
         taken = [head for head in heads if head in reader.names]

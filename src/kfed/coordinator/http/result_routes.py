@@ -109,7 +109,8 @@ async def name_clusters(request: Request, name: str, names: NewNames) -> Federat
     if unknown:
         known = f"the last one is {n_clusters - 1}" if n_clusters else "there are no clusters yet"
         raise ProblemError(422, f"there is no cluster {unknown[0]}; {known}")
-    await rights.desk(request).coordinator.administration.name_clusters(live, names.names, partial(_check_names, n_clusters))
+    administration = rights.desk(request).coordinator.administration
+    await administration.name_clusters(live, names.names, partial(_check_names, n_clusters))
     return await state_with_names(request, live)
 
 
