@@ -3,11 +3,13 @@
 import time
 from importlib import metadata
 
+import httpx
 import numpy as np
 import pytest
 from coordinators import ADMIN, SECRET, Caller, InProcess, made_settings, message, messages
 
 import kfed
+from kfed.coordinator.http.serve import GRACE_SECONDS
 from kfed.coordinator.security import hashed
 from kfed.coordinator.store import Store
 from kfed.server import RULES
@@ -358,6 +360,20 @@ def test_events_tell_what_changed(socket_caller):
     assert '"n_devices": 0' in first
     assert '"n_devices": 1' in second
     assert "newcomer joined" in second
+
+
+@pytest.mark.slow
+def test_a_coordinator_that_ends_lets_those_who_watch_go_at_once_and_without_a_word(serve):
+    server = serve("--open-on-loopback")
+    with httpx.stream("GET", f"{server.url}/v1/events", timeout=60) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "retry: 1000"
+        began = time.monotonic()
+        server.process.terminate()
+        assert not [line for line in lines if line.startswith("data:")]
+        server.process.wait(30)
+    assert time.monotonic() - began < GRACE_SECONDS
+    assert "ERROR" not in (server.folder / "serve.log").read_text()
 
 
 def test_the_openapi_document_describes_every_route_and_its_rights(caller):

@@ -303,3 +303,36 @@ def test_join_and_show_say_it_on_the_terminal_and_in_json(run_server, tmp_path, 
     assert of_two in run("federation", "show", "open", "--url", url)
     in_json = json.loads(run("federation", "show", "sites", "--url", url, "--json"))
     assert "other unit" in [notice["code"] for notice in in_json["notices"]]
+
+
+def sites_of_four(gap, stray, n_rows, n_sites=40):
+    """Devices that hold two of four groups; one of them has a center that nobody else has."""
+    rng = np.random.default_rng(0)
+    means = gap * np.array([[0, 0], [1, 0], [0, 1], [1, 1]], float)
+    for site in range(n_sites):
+        own = means[rng.choice(4, 2, replace=False)] + rng.normal(0, 0.12, (2, 2))
+        counts, squares = [70, 70], [140.0, 140.0]
+        if site == 7:
+            own, counts, squares = np.vstack([own, [stray, stray]]), [70, 70, n_rows], [140.0, 140.0, 2.0 * n_rows]
+        yield kfed.DeviceMessage(f"hospital-{site:02d}", own, counts, squares)
+
+
+@pytest.mark.parametrize(("gap", "stray", "n_rows"), [(3.0, 12, 8), (20.0, 60, 2000)], ids=["made", "none stands out"])
+def test_no_device_is_told_the_name_of_another_and_the_administrator_is(caller, gap, stray, n_rows):
+    sent = list(sites_of_four(gap, stray, n_rows))
+    caller.create(n_clusters=None if gap == 3.0 else "auto")
+    for one in sent:
+        caller.put(one)
+    made = caller.aggregate()
+    name, other = "hospital-07", "hospital-03"
+    assert name in json.dumps(caller.show())
+    if gap == 3.0:
+        assert made.status_code == 200
+    else:
+        assert name in made.json()["detail"]
+        waiting = caller.http.get(f"{caller.path(other)}/identity", headers={"Kfed-Device-Secret": SECRET})
+        assert "40 devices: no number of clusters stands out; the administrator has to" in waiting.json()["remark"]
+    for how in ("application/json", "application/octet-stream"):
+        headers = {"Kfed-Device-Secret": SECRET, "Accept": how}
+        answer = caller.http.get(f"{caller.path(other)}/identity", headers=headers)
+        assert name not in answer.text + str(answer.headers)

@@ -29,13 +29,18 @@ TITLES = {
 
 
 class ProblemError(KFedError):
-    """A request fails, with this status and detail."""
+    """A request fails, with this status and detail; `told` is the detail for devices, if it names some of them."""
 
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, *, told: str = "") -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.headers = dict(headers or {})
+        self._told = told
+
+    def for_device(self) -> ProblemError:
+        """The same without names of devices."""
+        return ProblemError(self.status, self._told, self.headers) if self._told else self
 
     def to_bytes(self) -> bytes:
         """The body of the response.
@@ -70,7 +75,8 @@ class DamagedMessagesError(ProblemError):
     """Messages in the store cannot be read, so no clusters can be made of them; `damage` says whose they are."""
 
     def __init__(self, damage: str) -> None:
-        super().__init__(503, damage, {"Retry-After": "60"})
+        told = "stored messages cannot be read; the administrator sees whose, and how to mend that"
+        super().__init__(503, damage, {"Retry-After": "60"}, told=told)
         self.damage = damage
 
     @classmethod

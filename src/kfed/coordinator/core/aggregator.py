@@ -194,10 +194,12 @@ class Aggregator:
 def _check_sure(found: Aggregation, federation: Federation) -> None:
     """Raise if no number of clusters stands out, as `kfed aggregate -k auto` does: people choose one instead."""
     if found.k_choice is not None and not found.k_choice.stands_out:
-        raise NoReliableKError(
-            f"{found.k_choice}; the administrator has to choose a number: kfed federation aggregate "
-            f"{federation.name} -k N"
-        )
+        raise NoReliableKError(f"{found.k_choice}; {to_choose(federation)}")
+
+
+def to_choose(federation: Federation) -> str:
+    """Who chooses a number of clusters, and how."""
+    return f"the administrator has to choose a number: kfed federation aggregate {federation.name} -k N"
 
 
 def _check_each(reading: Reading, wanted: set[int], places: dict[str, int]) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Coroutine
 from typing import Any, Literal
 
 from kfed._base.text import plural
-from kfed.coordinator.core.aggregator import Aggregator, Job
+from kfed.coordinator.core.aggregator import Aggregator, Job, to_choose
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.clusters import Clusters, in_words
 from kfed.coordinator.core.events import Events
-from kfed.coordinator.core.live import Live
+from kfed.coordinator.core.live import NOT_MADE, Live
 from kfed.coordinator.core.notices import log_new
 from kfed.coordinator.core.turns import Turns
 from kfed.coordinator.core.writer import Writer
@@ -50,7 +50,7 @@ class Clusterings:
         except (NoReliableKError, TooFewCentersError, FeatureMismatchError) as error:
             _remember(live, n_devices, error)
             self._events.changed(live, "could not be aggregated")
-            raise ProblemError(409, str(error)) from error
+            raise ProblemError(409, str(error), told=NOT_MADE) from error
         log_new(live, before)
         self._events.changed(live, f"aggregated: {in_words(live.clusters)}")
 
@@ -77,7 +77,7 @@ class Clusterings:
         try:
             clusters = await self._made(live, self._aggregator.settle(job))
         except (TooFewCentersError, FeatureMismatchError) as error:
-            live.publish(None, job.version, str(error))
+            live.publish(None, job.version, str(error), _told(error))
         except BaseException:
             live.is_unsettled = True
             raise
@@ -101,7 +101,7 @@ class Clusterings:
         except ProblemError:
             raise
         except KFedError as error:
-            raise ProblemError(409, str(error)) from error
+            raise ProblemError(409, str(error), told=NOT_MADE) from error
         self._events.changed(live, "refined by second messages")
 
     def _job(self, live: Live) -> Job:
@@ -119,5 +119,15 @@ class Clusterings:
 
 def _remember(live: Live, n_devices: int, error: KFedError) -> None:
     """Show why there are no clusters, and try again without a request when there are twice as many devices."""
-    live.retry_from, live.unsure_with = 2 * n_devices, n_devices if isinstance(error, NoReliableKError) else 0
-    live.remark = f"with {plural(n_devices, 'device')}: {error}" if n_devices else str(error)
+    live.retry_from = 2 * n_devices
+    among = f"with {plural(n_devices, 'device')}: " if n_devices else ""
+    if isinstance(error, NoReliableKError):
+        told = f"no number of clusters stands out; {to_choose(live.federation)}"
+        live.say(f"{among}{error}", f"{among}{told}", unsure_with=n_devices)
+    else:
+        live.say(f"{among}{error}", _told(error) and f"{among}{_told(error)}")
+
+
+def _told(error: KFedError) -> str:
+    """The words for devices, if they name none of them."""
+    return str(error) if isinstance(error, TooFewCentersError) else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 
 from kfed.coordinator.core.clock import Clock
 from kfed.coordinator.core.live import Live
@@ -18,6 +19,13 @@ class Events:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._watchers: set[_Watcher] = set()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Let everybody who watches go."""
+        self._is_closed = True
+        for watcher in self._watchers:
+            watcher.wake.set()
 
     def changed(self, live: Live, what: str) -> None:
         """Record a change of a federation, and tell all watchers."""
@@ -30,23 +38,27 @@ class Events:
             watcher.changed.add(name)
             watcher.wake.set()
 
-    async def watch(self) -> AsyncIterator[set[str]]:
-        """Names of the federations that changed since the last time; an empty set now and then as a sign of life."""
+    @contextmanager
+    def watch(self) -> Iterator[AsyncIterator[set[str]]]:
+        """Names of the federations that change from now on; an empty set now and then as a sign of life."""
         watcher = _Watcher()
         self._watchers.add(watcher)
         try:
-            while True:
-                try:
-                    await asyncio.wait_for(watcher.wake.wait(), SILENCE_SECONDS)
-                except TimeoutError:
-                    yield set()
-                    continue
-                watcher.wake.clear()
-                changed, watcher.changed = watcher.changed, set()
-                yield changed
-                await asyncio.sleep(PACE_SECONDS)
+            yield self._changes(watcher)
         finally:
             self._watchers.discard(watcher)
+
+    async def _changes(self, watcher: _Watcher) -> AsyncIterator[set[str]]:
+        while not self._is_closed:
+            try:
+                await asyncio.wait_for(watcher.wake.wait(), SILENCE_SECONDS)
+            except TimeoutError:
+                yield set()
+                continue
+            watcher.wake.clear()
+            changed, watcher.changed = watcher.changed, set()
+            yield changed
+            await asyncio.sleep(PACE_SECONDS)
 
 
 class _Watcher:

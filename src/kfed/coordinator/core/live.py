@@ -21,6 +21,8 @@ from kfed.wire import DeviceMessage, FeatureSchema, Identity, Notice, shares_of
 
 log = logging.getLogger("kfed.coordinator")
 
+NOT_MADE = "the clusters could not be made; the administrator sees why"
+
 
 @dataclass(frozen=True, eq=False)
 class ShownClusters:
@@ -70,7 +72,9 @@ class Live:
     clusters: Clusters | None = None
     version: int = 0
     remark: str = ""
-    """Why the last attempt to aggregate failed."""
+    """Why the last attempt to aggregate failed; it may name devices."""
+    told: str = ""
+    """The same as devices are told, who learn no names of others."""
     unsure_with: int = 0
     """Number of devices among which no number of clusters stood out, if that is what the remark says."""
     last_change: str = "created"
@@ -97,10 +101,10 @@ class Live:
             return "damaged"
         return "gathering" if self.clusters is None else "aggregated"
 
-    def remark_among(self, n_devices: int) -> str:
+    def remark_among(self, n_devices: int, *, to_device: bool = False) -> str:
         """The remark; without the numbers of clusters that it names if these were compared among other devices."""
         if not self.remark or self.unsure_with in (0, n_devices):
-            return self.remark
+            return self.told if to_device else self.remark
         federation, again = self.federation, ""
         if federation.deadline is not None or federation.quorum is not None:
             least = self.retry_from if federation.quorum is None else max(federation.quorum, self.retry_from)
@@ -128,13 +132,15 @@ class Live:
     def check(self, *, mends: bool = False) -> None:
         """Raise if this federation is damaged, unless what is to be done may mend it."""
         if self.damage and not (mends and self.can_be_mended):
+            told = f"federation {self.federation.name!r} is damaged"
             raise ProblemError(
-                503, f"federation {self.federation.name!r} is damaged: {self.damage}", {"Retry-After": "60"}
+                503, f"{told}: {self.damage}", {"Retry-After": "60"}, told=f"{told}; the administrator sees how"
             )
 
-    def publish(self, clusters: Clusters | None, version: int, remark: str = "") -> None:
+    def publish(self, clusters: Clusters | None, version: int, remark: str = "", told: str = "") -> None:
         """Answer devices from these clusters from now on."""
-        self.clusters, self.version, self.remark, self.unsure_with = clusters, version, remark, 0
+        self.clusters, self.version = clusters, version
+        self.say(remark, told)
         said = self.late_notices.items()
         self.late_notices = {} if clusters is None else {one: own for one, own in said if clusters.is_late(one)}
         self.damage, self.can_be_mended = "", False
@@ -143,7 +149,12 @@ class Live:
         """Stop serving it, and say why."""
         log.error("federation %s is damaged and disabled: %s", self.federation.name, damage)
         self.clusters, self.damage, self.can_be_mended = None, damage, can_be_mended
-        self.remark, self.unsure_with = damage, 0
+        self.say(damage)
+
+    def say(self, remark: str, told: str = "", unsure_with: int = 0) -> None:
+        """Remark on what failed; if nothing else is `told`, devices learn that the administrator sees it."""
+        self.remark, self.unsure_with = remark, unsure_with
+        self.told = told or (NOT_MADE if remark else "")
 
 
 def unreadable(damaged: Damaged) -> Live:

@@ -26,7 +26,7 @@ from kfed.coordinator.http.readiness import Readiness
 from kfed.coordinator.http.refusals import as_answered
 from kfed.coordinator.http.responses import SECURITY_SCHEMES
 from kfed.coordinator.http.results import ClusterResults
-from kfed.coordinator.http.rights import Desk, GuardedRoute
+from kfed.coordinator.http.rights import Desk, GuardedRoute, is_admin
 from kfed.coordinator.http.shield import Shield, as_problem
 from kfed.coordinator.problems import ProblemError
 from kfed.coordinator.store import Store
@@ -109,8 +109,9 @@ def _routes() -> list[BaseRoute]:
     return app.routes
 
 
-async def _refuse(_: Request, error: Exception) -> Response:
-    return _response(as_problem(error))
+async def _refuse(request: Request, error: Exception) -> Response:
+    problem = as_problem(error)
+    return _response(problem if is_admin(request) else problem.for_device())
 
 
 async def _refuse_invalid(_: Request, error: Exception) -> Response:

@@ -202,7 +202,7 @@ def _gathering(live: Live, device_id: str, tally: Tally, now: float, status: int
         "n_devices": tally.n_devices,
         "quorum": federation.quorum,
         "deadline": federation.deadline,
-        "remark": live.remark_among(tally.n_devices),
+        "remark": live.remark_among(tally.n_devices, to_device=True),
     }
     headers = {"Retry-After": str(seconds_to_wait(federation, tally, now))}
     return Response(json.dumps(facts).encode(), status, headers, "application/json")

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
-from kfed.coordinator.core import METRICS_MEDIA_TYPE
+from kfed.coordinator.core import METRICS_MEDIA_TYPE, Coordinator
 from kfed.coordinator.http import assets, rights
 from kfed.coordinator.http.admin_routes import PATH
 from kfed.coordinator.http.picture import FederationPicture
@@ -116,16 +116,19 @@ async def events(request: Request) -> Response:
 
 async def _stream(request: Request) -> AsyncIterator[str]:
     coordinator = rights.desk(request).coordinator
-    names = {live.federation.name for live in coordinator.all()}
-    watching = coordinator.events.watch()
-    yield "retry: 1000\n\n"
-    while True:
-        for name in sorted(names):
-            live = coordinator.find(name)
-            if live is None:
-                yield f"event: gone\ndata: {json.dumps({'name': name})}\n\n"
-            else:
-                yield f"event: federation\ndata: {json.dumps(shown(coordinator, live).model_dump())}\n\n"
-        if not names:
-            yield ": still here\n\n"
-        names = await anext(watching)
+    with coordinator.events.watch() as changes:
+        yield "retry: 1000\n\n"
+        yield _told(coordinator, {live.federation.name for live in coordinator.all()})
+        async for names in changes:
+            yield _told(coordinator, names)
+
+
+def _told(coordinator: Coordinator, names: set[str]) -> str:
+    """The events of these federations as they are now, or a sign of life if there are none."""
+    events = []
+    for name in sorted(names):
+        live = coordinator.find(name)
+        kind = "gone" if live is None else "federation"
+        state = {"name": name} if live is None else shown(coordinator, live).model_dump()
+        events.append(f"event: {kind}\ndata: {json.dumps(state)}\n\n")
+    return "".join(events) or ": still here\n\n"

@@ -74,9 +74,14 @@ def desk(request: Request) -> Desk:
 def require_admin(request: Request) -> str:
     """The admin token. Raises unless the request has it."""
     token = _bearer(request)
-    if token is None or not matches(token, desk(request).admin_token_hash):
+    if token is None or not is_admin(request):
         raise _refused(request, "this requires the admin token of the coordinator")
     return token
+
+
+def is_admin(request: Request) -> bool:
+    """Whether the request has the admin token."""
+    return matches(_bearer(request), desk(request).admin_token_hash)
 
 
 def administer(request: Request, name: str) -> Live:
@@ -123,10 +128,9 @@ async def own(request: Request, name: str, device_id: str, *, join_is_enough: bo
 def _owned(request: Request, name: str, secret_hash: bytes | None, join_is_enough: bool, detail: str) -> Live:
     """The federation, after the same comparisons whatever there is to compare with."""
     live = desk(request).coordinator.find(name)
-    is_admin = matches(_bearer(request), desk(request).admin_token_hash)
     is_device = matches(request.headers.get(SECRET_HEADER), secret_hash)
     may_join = matches(_bearer(request), live.federation.join_token_hash if live else None)
-    if is_admin:
+    if is_admin(request):
         return known(request, name)
     if live is not None and (is_device or (join_is_enough and secret_hash is None and may_join)):
         return live

@@ -167,16 +167,18 @@ def make_server(
         timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    return _Server(config, limits, ready)
+    return _Server(config, limits, ready, app.state.desk.coordinator.events.close)
 
 
 class _Server(uvicorn.Server):
-    """Accepts connections through a `Gate`, and calls back when it is ready."""
+    """Accepts connections through a `Gate`, and calls back when it is ready, and when it ends."""
 
-    def __init__(self, config: uvicorn.Config, limits: Limits, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, limits: Limits, ready: Callable[[], None], ending: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._connections = Connections(limits)
-        self._ready = ready
+        self._ready, self._ending = ready, ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
@@ -188,6 +190,10 @@ class _Server(uvicorn.Server):
         self.servers = self._gates  # type: ignore[assignment]
         self.started = True
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending()  # else whoever watches would be waited for
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         now = time.monotonic()
