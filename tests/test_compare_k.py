@@ -290,6 +290,17 @@ def test_no_number_is_called_clear_where_one_site_has_nearly_all_rows():
     assert compared.reason == "one device has 96% of the rows, so resampling the others says little"
 
 
+@pytest.mark.parametrize("seed", [1, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (4, 5))])
+def test_of_one_large_site_the_best_number_is_the_clearest_of_the_stable_ones(seed):
+    """Not the smallest of those that are as stable as can be."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(5, 6)) * 4 / np.sqrt(2)
+    rows = [means[rng.integers(5, size=n_rows)] + rng.normal(size=(n_rows, 6)) for n_rows in (4000, 300)]
+    sent = [own.to_message(f"{i}") for i, own in enumerate(kfed.cluster_fleet(rows, random_state=0))]
+    compared = kfed.compare_k(sent, range(2, 9), n_resamplings=8)
+    assert (compared.recommended, compared.best) == (None, 5)
+
+
 def test_a_number_whose_clusters_do_not_nearly_always_come_back_stands_out_but_is_not_reliable(
     four_groups, monkeypatch
 ):

@@ -14,9 +14,9 @@ from consoles import said as command
 from kfed._base.heavy_column import some_rows
 
 
-def said(X, *, seed=0, n_clusters=3):
+def said(X, *, seed=0, n_clusters=3, n_devices=5):
     """Warnings with the code of a dominant column."""
-    groups = np.random.default_rng(seed).integers(5, size=len(X))
+    groups = np.random.default_rng(seed).integers(n_devices, size=len(X)) if n_devices else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         kfed.KFed(n_clusters=n_clusters, random_state=0).fit(X, groups=groups)
@@ -29,6 +29,12 @@ def test_wine_as_it_is_warns_in_every_split_of_arrays_and_frames(seed):
     (of_array,), (of_frame,) = said(frame.to_numpy(), seed=seed), said(frame, seed=seed)
     assert of_array.startswith("column 12 (counted from 0) makes up 99.9 % of all squared distances")
     assert "column 'proline' makes up" in of_frame
+
+
+def test_rows_of_no_device_are_looked_at_too():
+    frame = load_wine(as_frame=True).data
+    assert "column 'proline' makes up" in said(frame, n_devices=0)[0]
+    assert said(StandardScaler().fit_transform(frame), n_devices=0) == []
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_digits])

@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable
 
 from kfed._base.checks import MAX_VALUE
 
-ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "<na>", ".", "-", "--", "?", "missing"])
+_NO_ANSWER = {"k.a.", "k. a.", "keine angabe"}
+
+ABSENT_WORDS = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "<na>", ".", "-", "--", "?", "missing", *_NO_ANSWER])
 """A cell that holds one of these, in any case, is missing, whatever its column holds; but see `absent_among`."""
 
 MISSING_WORDS = ABSENT_WORDS | {"none", "nil", "nat"}

@@ -212,8 +212,8 @@ class LocalClustering(KfedFile):
     def _of_shape(self, points: Any) -> Any:
         if points.shape != (self.n_points, self.n_features):
             raise InvalidInputError(
-                f"refine must be the points that were clustered, of shape ({self.n_points}, {self.n_features}); "
-                f"got shape {points.shape}"
+                f"the rows must be those that were clustered, of shape ({self.n_points}, {self.n_features}); got shape "
+                f"{points.shape}"
             )
         return points
 

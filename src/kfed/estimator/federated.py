@@ -217,6 +217,8 @@ class KFed(NearestCenter):
         self.device_ids_ = ["0"]
         alone = {"0": replace(local, feature_names=self._feature_names)}
         self.aggregation_ = aggregated_alone(alone, found, rule=self.rule, n_jobs=self._n_threads)
+        if CODE not in {notice.code for notice in self.aggregation_.notices}:
+            warn_of_heavy_column(Devices.by_position([X]), self.labels_, self._feature_names)
         return self
 
     def _meant_for_devices(self) -> list[str]:

@@ -4,7 +4,7 @@ import { zeros } from "./points.js";
 
 /** @typedef {{ name: string, kind: "number" | "flag" | "date" | "text", numbers: Float64Array | null, codes: Int32Array, texts: string[], badRow: number, missing: number }} Cells */
 
-const ABSENT = /^(|na|#?n\/a|nan|null|\.|--?|\?|missing)$/i;
+const ABSENT = /^(|na|#?n\/a|nan|null|\.|--?|\?|missing|k\. ?a\.|keine angabe)$/i;
 const UNTOLD = /^(none|nil|[<>≤≥]=?\s*[\d.,]+)$/i;
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 const FLAGS = [

@@ -102,7 +102,6 @@ class Clusters(KfedFile):
             old, new = (_comparable(own, aggregation) for own in (previous, aggregation))
             aggregation = aggregation.renumbered(stable_ids(old, new))
         edges = np.arange(aggregation.messages.n_devices + 1)
-        how_many = HowMany.of(aggregation.k_choice)
         return cls(
             version=version,
             made_at=made_at,
@@ -113,8 +112,8 @@ class Clusters(KfedFile):
             cluster_sizes=aggregation.cluster_sizes,
             devices_in_cluster=aggregation.devices_in_cluster,
             traversal=aggregation.grouping.traversal,
-            how_many=how_many,
-            notices=tuple(map(how_many.without_reason, aggregation.notices[:MAX_NOTICES])),
+            how_many=HowMany.of(aggregation.k_choice),
+            notices=aggregation.notices[:MAX_NOTICES],
             scale=aggregation.scale,
             columns=aggregation.schema if aggregation.schema.columns else None,
             rule=aggregation.rule,

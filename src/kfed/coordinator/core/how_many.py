@@ -8,7 +8,6 @@ from typing import Any
 
 from kfed._base.array import Array
 from kfed.server import KChoice
-from kfed.wire import Notice
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +38,8 @@ class HowMany:
 
     @property
     def found(self) -> str:
-        """How it was found, as devices are told: without the reason where that is a doubt, which may name others."""
-        if self.k_choice is None:
-            return ""
-        return self.k_choice.told if self.k_choice.is_reliable else self.k_choice.finding
-
-    def without_reason(self, notice: Notice) -> Notice:
-        """The notice; if it is about how the number was found, devices are told `found` instead."""
-        return Notice.about_all(*notice, told=self.found) if notice.text == self.reason else notice
+        """How it was found, as devices are told: without what may name others of them."""
+        return "" if self.k_choice is None else self.k_choice.told
 
     def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The arrays and the facts that `restored` makes the same of."""

@@ -106,8 +106,8 @@ class KChoice(InNotebook):
 
     @property
     def told(self) -> str:
-        """The finding without names of devices, safe to show to devices; with its reason if that names none."""
-        return self.finding if self.comparison is None else str(self)
+        """The finding as devices may see it: with its reason if that names none of them, as a doubt may."""
+        return str(self) if self.comparison is not None and self.is_reliable else self.finding
 
     def reliable_n_clusters(self) -> int:
         """The number that was found. Raises `NoReliableKError` if it is only a guess."""

@@ -17,6 +17,7 @@ from kfed.server.k.standards import (
     ABOVE_ONE_CLOUD,
     STABLE,
     above_one_cloud,
+    are_clear_and_stable,
     are_clearer,
     comes_back,
     coming_back,
@@ -110,9 +111,11 @@ class KComparison(InNotebook):
         these: a larger k that stands out and explains much more by Calinski and Harabasz is taken instead, or one that
         explains more, and whose clusters come back as well.
         """
-        stand_out, back, index = standing_out(self), coming_back(self), self.calinski_harabasz
-        if not stand_out.any():
-            return None
+        stand_out = standing_out(self)
+        return self._clearest(stand_out) if stand_out.any() else None
+
+    def _clearest(self, stand_out: Array) -> int:
+        back, index = coming_back(self), self.calinski_harabasz
         above = np.where(stand_out, above_one_cloud(self), -np.inf)
         are_clear = above >= above.max() - AS_CLEAR
         are_stable = are_clear & (back >= back[are_clear].max() - AS_STABLE)
@@ -130,11 +133,12 @@ class KComparison(InNotebook):
     def best(self) -> int:
         """The recommended k, or if no k stands out, the one that comes nearest to it.
 
-        If no k is clearer than a single group, this is the smallest, which claims least. A k with fewer than two device
-        centers for each cluster is not taken.
+        If one device has nearly all rows, so that the resamplings say little, it is the one that would stand out
+        otherwise. If no k is clearer than a single group, this is the smallest, which claims least. A k with fewer than
+        two device centers for each cluster is not taken.
         """
-        if self.recommended is not None:
-            return self.recommended
+        if (would_stand_out := are_clear_and_stable(self)).any():
+            return self._clearest(would_stand_out)
         may_be = have_centers(self)
         if not (are_clearer(self) & may_be).any():
             return int(self.n_clusters[0])

@@ -27,10 +27,14 @@ MOST_HELD = 0.9
 
 
 def standing_out(found: KComparison) -> Array:
-    """Whether each k stands out, as a mask."""
+    """Whether each k stands out, as a mask; none if one device has nearly all rows: resamplings say little then."""
+    return are_clear_and_stable(found) & (found.largest_share <= MOST_HELD)
+
+
+def are_clear_and_stable(found: KComparison) -> Array:
+    """Whether the clusters of each k are stable and clearer than one cloud, as a mask."""
     are_stable = (found.stability[:, 0] >= STABLE) & (found.weakest >= STABLE)
     are_groups = (found.n_clusters > 1) & (found.n_clusters < found.n_device_centers)
-    are_groups &= found.largest_share <= MOST_HELD
     return np.asarray(are_stable & are_clearer(found) & are_groups)
 
 

@@ -259,7 +259,7 @@ def _are(kinds: tuple[str, ...], schema: FeatureSchema) -> Array:
 
 def _share(value: float) -> str:
     """A share of rows, of which the last few are not known."""
-    rounded = f"{value:.0%}"
+    rounded = f"{min(max(value, 0.0), 1.0):.0%}"  # noise of private messages may lead beyond
     return {"0%": "hardly any", "100%": "nearly all"}.get(rounded, rounded)
 
 
