@@ -146,16 +146,15 @@ def take_many(browser: Browser, coordinator: Coordinator) -> None:
     """Two hundred sites in twelve clusters, of which one is on another scale."""
     rng = np.random.default_rng(3)
     means = np.array([(20 + 20 * (place % 4), 95 + 30 * (place // 4)) for place in range(12)], float)
-    terms = ("--features", "age,systolic", "-k", 12, "--quorum", 200)
+    terms = ("--features", "age,systolic", "-k", 12, "--quorum", 200, "--min-devices", 2)
     coordinator.federation("create", "wards", *terms)
     token = (coordinator.folder / "wards.token").read_text().strip()
     with Line(coordinator.url) as line:
         for site in range(200):
-            centers = means[rng.choice(12, 2, replace=False)] + rng.normal(size=(2, 2))
-            far = 30.0 if site == 70 else 1.0
-            message = kfed.DeviceMessage(
-                f"ward-{site:03d}", far * centers, rng.integers(20, 40, 2), [900.0, 900.0], 9.0
-            )
+            own = rng.choice(12, 1 if site == 70 else 2, replace=False)
+            centers = (means[own] + rng.normal(size=(len(own), 2))) * (30 if site == 70 else 1)
+            counts, squares = rng.integers(20, 40, len(own)), np.full(len(own), 900.0)
+            message = kfed.DeviceMessage(f"ward-{site:03d}", centers, counts, squares, 9.0)
             DeviceClient(line, "wards", message.device_id, "a-secret-of-no-real-device").send(message, token)
     page = signed_in(browser, f"{coordinator.url}/#/wards", (1180, 1330))
     page.get_by_text("aggregated", exact=True).first.wait_for()
@@ -226,6 +225,7 @@ def opened(browser: Browser, url: str, size: tuple[int, int], colors: str = "lig
 def take(page: Page, name: str, part: Locator | None = None, *, stay: bool = False, whole: bool = False) -> None:
     """Write a picture of a page, or of a part of it."""
     path = HERE / f"{name}.png"
+    page.evaluate("window.scrollTo(0, 0)")
     page.wait_for_timeout(500)  # until what moves has come to rest
     if part is None:
         page.screenshot(path=path, full_page=whole)

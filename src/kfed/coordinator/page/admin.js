@@ -153,7 +153,7 @@ const invitationLink = (name, device, token) =>
 const quoted = (text) => (/^[\w.,:\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 export const joinCommand = (state, device, file) =>
-  `kfed join ${location.origin} --federation ${state.name} --token-file ${file} --id ${quoted(device)} --data ${quoted(`${device}.csv`)} -k auto -o labels.csv`;
+  `kfed join ${location.origin} --federation ${state.name} --token-file ${file} --id ${quoted(device)} --data ${quoted(`${device}.csv`)} -o labels.csv`;
 
 function showJoinToken(state, token) {
   showOnce("The join token", [

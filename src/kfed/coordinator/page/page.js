@@ -289,6 +289,6 @@ function row(device, state) {
 addEventListener("gone", ({ detail: name }) => { federations.delete(name); location.hash = "#/"; render(); });
 addEventListener("hashchange", () => { drawn = 0; creating = false; render(); get("main").focus(); });
 get("welcome-commands").append(
-  copyable(`kfed federation create clinics --columns age,bmi,systolic,glucose -k auto --quorum 3 --url ${location.origin}`, "the first command"),
+  copyable(`kfed federation create clinics --columns age,bmi,systolic,glucose --quorum 3 --url ${location.origin}`, "the first command"),
   copyable(joinCommand({ name: "clinics" }, "north", "clinics.token"), "the second command"));
 followLink().then((problem) => { get("sign-in-problem").textContent = problem; }).catch(() => {}).then(listen);
