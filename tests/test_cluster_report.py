@@ -263,6 +263,7 @@ def test_the_same_report_in_a_terminal_as_json_and_as_markdown(result, tmp_path)
         ("[1]", "names must look like"),
         ('{"0": "a", "1": "a"}', "'a' of cluster 0 is the same as 'a' of cluster 1"),
         ('{"0": "cluster 1"}', "'cluster 1' of cluster 0 means cluster 1"),
+        ('{"0": "1"}', "'1' of cluster 0 means cluster 1"),
         ('{"0": " "}', "the name of a cluster must not be empty; got '' for cluster 0"),
     ],
 )

@@ -133,17 +133,18 @@ def test_where_no_number_of_clusters_shows_the_administrator_is_told_and_gives_i
     assert caller.show()["remark"] == ""
 
 
-def test_where_nobody_waits_for_a_quorum_the_administrator_alone_has_it_tried_again_and_other_failures_are_as_they_were(
-    caller, few_compared
+@pytest.mark.parametrize(("hours", "again"), [(None, ""), (1, "there are 10 after the deadline, or when ")])
+def test_where_nobody_waits_for_a_quorum_it_is_said_when_it_is_tried_again_and_other_failures_are_as_they_were(
+    caller, few_compared, hours, again
 ):
-    caller.create(n_clusters="auto")
+    caller.create(n_clusters="auto", deadline=None if hours is None else time.time() + 3600 * hours)
     for one in blurred_messages():
         caller.put(one)
     assert caller.aggregate().status_code == 409
     more = [kfed.DeviceMessage(f"later {i}", [[0.0, 9.0], [9.0, 0.0]], [50, 50], [90.0, 90.0], 3.0) for i in range(2)]
     caller.put(more[0])
     assert caller.show()["remark"] == (
-        f"with {len(blurred_messages())} devices, no number of clusters stood out; it is tried again when the "
+        f"with {len(blurred_messages())} devices, no number of clusters stood out; it is tried again when {again}the "
         "administrator asks: kfed federation aggregate clinics"
     )
     assert caller.aggregate(n_clusters=1000).status_code == 409

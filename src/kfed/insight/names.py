@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kfed._base.text import folded
 from kfed.errors import InvalidInputError
 
-_BY_NUMBER = re.compile(r"cluster ?(\d+)")
+_BY_NUMBER = re.compile(r"(?:cluster ?)?(\d+)")
 
 
 def default_name(cluster: int) -> str:

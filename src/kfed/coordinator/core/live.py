@@ -108,7 +108,8 @@ class Live:
         federation, again = self.federation, ""
         if federation.deadline is not None or federation.quorum is not None:
             least = self.retry_from if federation.quorum is None else max(federation.quorum, self.retry_from)
-            again = f"there are {least:,}, or when "
+            after = " after the deadline" if federation.quorum is None else ""
+            again = f"there are {least:,}{after}, or when "
         return (
             f"with {plural(self.unsure_with, 'device')}, no number of clusters stood out; it is tried again when "
             f"{again}the administrator asks: kfed federation aggregate {federation.name}"
