@@ -86,16 +86,16 @@ class CsvReader(TableReader):
         """The cells of these columns; those of columns in `as_text` as they are written."""
         try:
             found = self._by_arrow(names, as_text)
-            numbers = [name for name in names if name not in as_text]
-            as_written = [
-                name for name in numbers if csv_signs.must_be_seen(found[name], self._first(name), self.signs)
-            ]
+            as_written = [name for name in names if name not in as_text and self._must_be_seen(found[name])]
             if as_written:
                 found |= self._by_arrow(as_written, (), as_written)
         except MissingExtraError:
             found = self._by_line(names, as_text)
         self._check_quotes(len(next(iter(found.values()))))
         return {name: self._with_zeros(own) for name, own in found.items()}
+
+    def _must_be_seen(self, cells: Cells) -> bool:
+        return not cells.in_doubt and csv_signs.must_be_seen(cells, self._first(cells.name), self.signs, self._has_whole_decimals)
 
     def _with_zeros(self, cells: Cells) -> Cells:
         """Numbers that Arrow read have lost their leading zeros: the first lines tell whether they had any."""
@@ -130,9 +130,9 @@ class CsvReader(TableReader):
         if (codes := csv_signs.whole(columns)) and self._has_hexadecimal():
             columns |= self._arrow_texts(codes)
         if not self._is_settled:
-            columns |= self._arrow_texts(csv_signs.with_fractions(columns))
+            decimals = csv_signs.floating(columns) if self._occurrences(self.signs.decimal) else []
+            columns |= csv_signs.with_a_sign(self._arrow_texts(decimals))
             self._settle(csv_signs.signed_words(columns))
-            columns |= self._arrow_texts(csv_signs.floating(columns) if self.signs.decimal == "," else [])
         return cells_of_each(columns, as_text, self.signs)
 
     def _arrow_texts(self, names: Sequence[str]) -> dict[str, Any]:
@@ -237,6 +237,10 @@ class CsvReader(TableReader):
     def _has_hexadecimal(self) -> bool:
         with self._raw() as file:
             return csv_signs.has_hexadecimal(file)
+
+    def _has_whole_decimals(self) -> bool:
+        with self._raw() as file:
+            return csv_signs.has_whole_decimals(file, self.signs.decimal)
 
     def _raw(self) -> AbstractContextManager[IO[Any]]:
         """The file as bytes, or as text where a character takes several of them."""
