@@ -26,7 +26,8 @@ def without_identifiers(
     why_kept : str
         Why they are.
     """
-    found = {name: _looks(cells[name], choice) for name in choice.features}
+    sound = [name for name in choice.features if not cells[name].bad_rows]  # others are refused later
+    found = {name: _looks(cells[name], choice) for name in sound}
     gone = {name: notice for name, notice in found.items() if notice is not None and name not in known}
     kept = [name for name in choice.features if name not in gone]
     if not kept:
@@ -36,7 +37,7 @@ def without_identifiers(
             f"{verb(len(gone), 'it is none, name it', 'they are none, name them')} with --columns"
         )
     notices = list(gone.values())
-    for name in kept:
+    for name in filter(found.__contains__, kept):
         notices += about_numbers(cells[name]) if found[name] is None else [_kept(name, why_kept)]
     return replace(choice, features=tuple(kept)), notices
 

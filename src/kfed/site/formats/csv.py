@@ -95,7 +95,7 @@ class CsvReader(TableReader):
         return {name: self._with_zeros(own) for name, own in found.items()}
 
     def _must_be_seen(self, cells: Cells) -> bool:
-        return not cells.in_doubt and csv_signs.must_be_seen(cells, self._first(cells.name), self.signs, self._has_whole_decimals)
+        return csv_signs.must_be_seen(cells, self._first(cells.name), self.signs, self._has_whole_decimals)
 
     def _with_zeros(self, cells: Cells) -> Cells:
         """Numbers that Arrow read have lost their leading zeros: the first lines tell whether they had any."""

@@ -71,9 +71,7 @@ def signed_words(columns: Mapping[str, Any]) -> Counter[str]:
     return counts
 
 
-def must_be_seen(
-    cells: Cells, first: Sequence[str], signs: Signs, has_whole_decimals: Callable[[], bool]
-) -> bool:
+def must_be_seen(cells: Cells, first: Sequence[str], signs: Signs, has_whole_decimals: Callable[[], bool]) -> bool:
     """Whether the text of a column that Arrow took for numbers must be looked at.
 
     That is so if it may hold thousands, or nothing but a word that counts as missing.
@@ -87,7 +85,7 @@ def must_be_seen(
     has_whole_decimals : callable
         Whether the file holds numbers such as 85.000; asked where nothing else tells that a column has none.
     """
-    if cells.kind != "number" or cells.numbers is None or cells.only_word:
+    if cells.kind != "number" or cells.numbers is None or cells.only_word or cells.in_doubt:
         return False
     words = [word for word in first if not is_missing_word(word)]
     if not is_open(words, signs.decimal):
