@@ -7,6 +7,7 @@ labels the rows when the answer is there. `label_rows` labels rows that were nev
 from kfed.site.agreed_options import about_scale, check_agreed
 from kfed.site.formats.text_column import read_column
 from kfed.site.kept import LocalFile, cluster_file, cluster_table
+from kfed.site.kinds.kind_option import kind_option
 from kfed.site.kinds.level_spelling import levels_that_differ
 from kfed.site.ledger import Ledger, release_file
 from kfed.site.new_rows import LabelledRows, label_rows, on_agreed_scale
@@ -32,6 +33,7 @@ __all__ = [
     "cluster_file",
     "cluster_table",
     "is_table_name",
+    "kind_option",
     "label_rows",
     "levels_that_differ",
     "on_agreed_scale",

@@ -10,6 +10,7 @@ from kfed.errors import InvalidInputError
 from kfed.site.columns import ColumnChoice
 from kfed.site.kinds.cells import Cells
 from kfed.site.kinds.identifiers import about_identifier, about_numbers
+from kfed.site.kinds.kind_option import kind_option
 from kfed.wire import Notice
 
 
@@ -45,7 +46,7 @@ def without_identifiers(
 def _looks(cells: Cells, choice: ColumnChoice) -> Notice | None:
     keep = "name it with --columns to keep it"
     if cells.kind == "text":
-        keep = f"--by-column with --kinds {cells.name}=category keeps it"
+        keep = f"--by-column with {kind_option(cells.name, 'category')} keeps it"
     return about_identifier(cells, has_ids=choice.id_column is not None, keep=keep)
 
 
