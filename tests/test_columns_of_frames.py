@@ -69,6 +69,11 @@ def test_what_is_no_data_frame_is_refused_with_what_to_do(rows):
         read_columns(rows)
 
 
+def test_a_lazy_frame_is_refused_without_a_warning_of_its_own():
+    with pytest.raises(kfed.InvalidInputError, match="A lazy frame must be collected"):
+        cluster_file(FRAME.lazy(), None, "north")
+
+
 def dated(*days):
     return pl.DataFrame({"x": np.arange(5.0 * len(days)) % 7, "seen": [*days] * 5})
 
