@@ -187,7 +187,8 @@ def test_a_table_without_names_is_read_again_without_names(tmp_path, as_is):
 
 
 def test_what_is_shown_of_a_table_and_its_files_holds_no_id_and_no_row():
-    rows = pd.DataFrame({"patient": [f"mrn{i:05d}" for i in range(40)], "age": np.arange(40) % 13 + np.arange(40) // 20 * 50.0})
+    ages = np.arange(40) % 13 + np.arange(40) // 20 * 50.0
+    rows = pd.DataFrame({"patient": [f"mrn{i:05d}" for i in range(40)], "age": ages})
     kept = cluster_file(rows, 2, "north", id_column="patient", warn=False)
     clusters = kfed.aggregate([kept.to_message()], 2)
     labelled = label_rows(rows, clusters, id_column="patient")

@@ -68,6 +68,11 @@ def cluster_file(
     path, reading = held_table(path), {name: options.pop(name) for name in _READING if name in options}
     said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}
     agreed = agreed_schema(schema, scale=scale, as_is=as_is)
+    if agreed is None and scale is not None and as_is is False:
+        raise InvalidInputError(
+            "--scale is for numbers that are taken as they are; leave out --by-column (as_is=False in Python), or pass "
+            "the file with --schema"
+        )
     is_open = as_is is None and scale is None and agreed is None
     is_plain, wide = taken_as_is(path, **reading) if is_open else (agreed is None, [])
     as_is = is_plain if as_is is None else as_is
