@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import IO, Any, TextIO
 
 import numpy as np
@@ -95,7 +96,7 @@ class CsvReader(TableReader):
         return {name: self._with_zeros(own) for name, own in found.items()}
 
     def _must_be_seen(self, cells: Cells) -> bool:
-        return csv_signs.must_be_seen(cells, self._first(cells.name), self.signs, self._has_whole_decimals)
+        return csv_signs.must_be_seen(cells, self._first(cells.name), self.signs, lambda: self._has_whole_decimals)
 
     def _with_zeros(self, cells: Cells) -> Cells:
         """Numbers that Arrow read have lost their leading zeros: the first lines tell whether they had any."""
@@ -109,15 +110,12 @@ class CsvReader(TableReader):
 
     def where(self, row: int) -> str:
         """The place of a row, counted from 0, in words."""
-        for position, (line, _) in enumerate(self._lines()):
-            if position == row:
-                return f"line {line}"
-        return f"row {row} (counted from 0)"
+        line = next((line for at, (line, _) in enumerate(self._lines()) if at == row), None)
+        return super().where(row) if line is None else f"line {line}"
 
     def fault_at(self, name: str, row: int) -> str:
         """What is wrong with a cell of a column of numbers, in words that do not show the cell."""
-        position = self._positions[name]
-        cell = next(cells for at, (_, cells) in enumerate(self._lines()) if at == row)[position].strip()
+        cell = next(cells for at, (_, cells) in enumerate(self._lines()) if at == row)[self._positions[name]].strip()
         return csv_signs.fault_in(cell, self.signs)
 
     def _by_arrow(
@@ -238,6 +236,7 @@ class CsvReader(TableReader):
         with self._raw() as file:
             return csv_signs.has_hexadecimal(file)
 
+    @cached_property
     def _has_whole_decimals(self) -> bool:
         with self._raw() as file:
             return csv_signs.has_whole_decimals(file, self.signs.decimal)

@@ -49,12 +49,12 @@ def has_hexadecimal(file: IO[Any]) -> bool:
 
 def has_whole_decimals(file: IO[Any], sign: str) -> bool:
     """Whether a number such as 85.000 occurs in a file of text or bytes: Arrow takes it for 85."""
-    form, last = rf"\d{re.escape(sign)}000(?!\d)", file.read(0)
+    form, last = rf"{re.escape(sign)}000(?!\d)", file.read(0)  # a plain beginning is found fast
     found = re.compile(form if isinstance(last, str) else form.encode())
     while block := file.read(_BLOCK):
         if found.search(last + block):
             return True
-        last = (last + block)[-5:]
+        last = (last + block)[-4:]
     return False
 
 
