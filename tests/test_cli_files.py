@@ -189,3 +189,38 @@ def test_labels_of_a_summary_are_the_same_whatever_was_written_beside_its_table(
     assert said(*label) == (0, by_row, "")
     Path("north.csv.gz").unlink()
     assert "north.tsv was not used to label each row" in said(*label)[2]
+
+
+def test_labels_by_group_are_a_warning_that_says_why_and_names_the_option(folder):
+    run("device", "north.csv", "--id-column", "person")
+    run("aggregate", "north.kfed", "-k", 3)
+    label = ["label", "north.local", "--clusters", "clusters.kfed"]
+    by_row = run(*label)
+    Path("north.csv").rename("moved.csv")
+    assert said(*label, "--refine", "moved.csv") == (0, by_row, "")
+    err = said(*label)[2]
+    assert "warning: no table lies beside the local file of 'north' under the same name" in err
+    (warning,) = json.loads(run(*label, "--json"))["warnings"]
+    assert warning["code"] == "by group"
+    assert "some may get another label than by their own cells" in warning["text"]
+    assert "--refine TABLE" in warning["text"]
+    Path("north.csv").write_text("a,b\n1,2\n")
+    (warning,) = json.loads(run(*label, "-o", "labels.csv", "--json"))["warnings"]
+    assert (warning["code"], "was not used to label each row" in warning["text"]) == ("by group", True)
+
+
+def test_of_a_site_that_sent_no_center_one_label_for_all_rows_is_called_wrong(folder):
+    lines = Path("north.csv").read_text().splitlines()
+    Path("tiny.csv").write_text("\n".join(lines[:11]) + "\n")
+    for name in ("north", "tiny"):
+        run("device", f"{name}.csv", "--id-column", "person")
+    run("aggregate", "north.kfed", "-k", 3)
+    Path("tiny.csv").unlink()
+    assert "one label for all of them is likely wrong" in said("label", "tiny.local", "--clusters", "clusters.kfed")[2]
+
+
+def test_rows_of_known_clusters_are_labelled_without_a_word_of_their_table(folder):
+    run("device", "north.csv", "-k", 2, "--id-column", "person")
+    run("aggregate", "north.kfed", "-k", 2)
+    Path("north.csv").unlink()
+    assert json.loads(run("label", "north.local", "--clusters", "clusters.kfed", "--json"))["warnings"] == []

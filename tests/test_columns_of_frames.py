@@ -1,5 +1,7 @@
 """Columns of data frames, whatever type the library that made them chose: they are read, or named with what to do."""
 
+import datetime
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,11 @@ def test_intervals_are_refused_by_the_name_of_their_column(kinds):
 def test_what_is_no_data_frame_is_refused_with_what_to_do(rows):
     with pytest.raises(kfed.InvalidInputError, match=r"must be a path, or a data frame .* pandas\.DataFrame\(rows"):
         read_columns(rows)
+
+
+def test_a_lazy_frame_is_refused_without_a_warning_of_its_own():
+    with pytest.raises(kfed.InvalidInputError, match="A lazy frame must be collected"):
+        cluster_file(FRAME.lazy(), None, "north")
 
 
 def dated(*days):
@@ -145,6 +152,15 @@ def test_rows_of_a_data_frame_are_labelled():
     assert rows.appended_csv().splitlines()[0] == "age,ward,cluster"
     with pytest.raises(kfed.InvalidInputError, match=r"the data frame: .*it lacks 'ward'"):
         label_rows(frame[["age"]], clusters)
+
+
+def test_days_are_appended_without_a_time_unless_one_has_one():
+    start = datetime.datetime(2024, 3, 2)
+    for step, first in ((datetime.timedelta(days=1), "2024-03-02"), (datetime.timedelta(hours=5), "2024-03-02 00:00")):
+        frame = FRAME.select("age", seen=pl.Series([start + i % 20 * step for i in range(60)]))
+        clusters = kfed.aggregate([cluster_file(frame, 2, "a").to_message()], 2)
+        cell = label_rows(frame, clusters).appended_csv().splitlines()[1].split(",")[1]
+        assert (cell == first, cell.startswith(first)) == (step.days == 1, True)
 
 
 class Once:

@@ -74,3 +74,10 @@ def test_columns_that_are_not_used_do_not_make_a_table_wide(tmp_path, monkeypatc
     assert "257 columns to cluster by, more than 256" in " ".join(
         run("device", "wide.csv", "--force", "--id-column", "c0").split()
     )
+
+
+def test_a_scale_that_would_not_be_used_is_refused(table):
+    said = " ".join(run("device", "site.csv", "--scale", "schema.json", "--by-column", code=1).split())
+    assert "--scale is for numbers that are taken as they are; leave out --by-column" in said
+    with pytest.raises(InvalidInputError, match="pass the file with --schema"):
+        cluster_file(table, 2, "a", scale="schema.json", as_is=False)

@@ -1,6 +1,7 @@
 """What columns are: kinds that a user names, kinds that differ between sites, and files with more than a table."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pyarrow import csv as arrow_csv
 
 import kfed
 from consoles import invoked, run
+from kfed.cli._options import column_kinds
 from kfed.site import TableSummary, agree, cluster_file, label_rows, read_columns, read_schema
 from kfed.site.formats import csv as csv_reading
 from kfed.wire import Column, FeatureSchema
@@ -317,3 +319,12 @@ def test_a_table_without_a_line_of_names_is_summarised_as_it_is_clustered(write,
     assert "--no-header" in run("summarize", "site.csv", code=1)
     run("summarize", "site.csv", "--no-header")
     assert [one.column.name for one in TableSummary.load("site.summary").columns] == ["0", "1"]
+
+
+@pytest.mark.parametrize("name", ["Alter (Jahre)", "a,b", 'what\'s "it"', "k=1", "Größe"])
+def test_a_kind_that_is_advised_can_be_typed_as_it_is_written(name, write):
+    heading = name.replace(chr(34), 2 * chr(34))
+    path = write(f'"{heading}",age\n' + "".join(f"00{i % 7},{i * i % 31}\n" for i in range(30)))
+    (notice,) = [one for one in read_columns(path).notices if one.code == "leading zeros"]
+    _, option, *rest = shlex.split(notice.text[notice.text.index("use --kinds") :])
+    assert (option, column_kinds(rest[0])) == ("--kinds", {name: "category"})

@@ -233,3 +233,20 @@ def test_a_private_message_has_the_columns_that_look_like_identifiers_and_says_s
     with pytest.warns(kfed.TableWarning, match="must not depend on the rows"):
         kept = cluster_file(path, 1, "north", as_is=True, privacy=privacy)
     assert kept.to_message().feature_names == ("mrn", "c0", "c1")
+
+
+@pytest.mark.parametrize("code", [np.arange(400), np.arange(400) % 7])
+def test_whether_a_private_release_is_refused_for_its_scale_does_not_depend_on_the_rows(tmp_path, code):
+    path, agreed = tmp_path / "site.csv", tmp_path / "scale.json"
+    pd.DataFrame({"code": code, "c0": np.random.default_rng(1).normal(size=400)}).to_csv(path, index=False)
+    agreed.write_text(json.dumps({"c0": {"shift": 0, "scale": 1}}))
+    with pytest.raises(kfed.InvalidInputError, match="no entry for 'code'"):
+        cluster_file(path, 1, "north", scale=agreed, privacy=kfed.Privacy(epsilon=1.0, radius=4.0))
+
+
+@pytest.mark.parametrize("bad", [(np.inf, np.inf), (1e308, -1e308)])
+def test_a_cell_that_is_no_finite_number_is_named_before_identifiers_are_looked_for(tmp_path, bad):
+    path, measured = tmp_path / "site.parquet", np.random.default_rng(1).normal(size=60)
+    pd.DataFrame({"a": measured, "b": [*bad, *measured[2:]]}).to_parquet(path)
+    with pytest.raises(kfed.InvalidInputError, match=r"column 'b' is NaN or infinite in row 0"):
+        cluster_file(path, 1, "north", as_is=True)

@@ -133,3 +133,15 @@ def test_a_site_hears_what_is_wrong_with_its_table_before_it_sends_and_once(url)
 def test_a_coordinator_that_names_no_columns_has_terms_without_them():
     assert Terms.restored({"by_column": True}).names is None
     assert Terms.restored({"by_column": True, "feature_names": ["b", "a"]}).names == ("b", "a")
+
+
+def test_an_identifier_of_a_table_taken_as_it_is_stops_a_site_before_it_sends(url):
+    create(url, "--columns", "age,dose,code")
+    write("north", ("age", "dose", "code"))
+    code, _, err = join(url, "north", "--as-is")
+    assert code == 1
+    assert "clusters by 'code', which looks like an identifier at this site; nothing was sent" in " ".join(err.split())
+    assert "state its kind, for example --by-column --kinds code=number" in " ".join(err.split())
+    assert n_joined(url) == 0
+    code, _, err = join(url, "north", "--by-column", "--kinds", "code=number")
+    assert code == 0, err

@@ -10,7 +10,7 @@ from kfed._base.text import quoted, verb
 from kfed.cli._options import SiteOptions
 from kfed.cli._terminal import note, plural
 from kfed.errors import InvalidInputError
-from kfed.site import LocalFile, check_agreed, open_table, read_schema
+from kfed.site import LocalFile, check_agreed, kind_option, open_table, read_schema
 from kfed.wire import FeatureSchema, Notice, respelled
 
 MOST_NAMED = 20
@@ -76,16 +76,23 @@ def _check_not_taken(federation: str, names: Sequence[str], site: SiteOptions) -
 
 def check_identifiers(federation: str, names: Collection[str], kept: LocalFile) -> None:
     """Raise if a column of the federation was left out at this site, since it looks like an identifier."""
-    columns = kept.clustering.columns
-    held = names if columns is None else {column.name for column in columns.schema.columns or ()}
-    gone = [name for name in names if name not in held]
+    schema, features = _schema_of(kept), kept.clustering.feature_names
+    own = [] if schema is None else [column.name for column in schema.columns or ()]
+    gone = [] if features is None else [name for name in names if name not in {*own, *features}]
     if gone:
+        by_column = "--by-column " if schema is None else ""
         raise InvalidInputError(
             f"federation {federation} clusters by {quoted(gone)}, which {verb(len(gone), 'looks', 'look')} like "
             f"{verb(len(gone), 'an identifier', 'identifiers')} at this site; nothing was sent. If "
             f"{verb(len(gone), 'it is not, state its kind', 'they are not, state their kinds')}, for example "
-            f"--kinds {gone[0]}=number"
+            f"{by_column}{kind_option(gone[0], 'number')}"
         )
+
+
+def _schema_of(kept: LocalFile) -> FeatureSchema | None:
+    """What the columns are, if numbers were not taken as they are."""
+    columns, private = kept.clustering.columns, kept.clustering.private
+    return columns.schema if columns is not None else None if private is None else private.schema
 
 
 def _check_held(federation: str, names: Sequence[str], own: Sequence[str], data: Path) -> None:

@@ -20,7 +20,7 @@ from kfed.cli._options import TABLE_HELP, CaFile, Insecure, Patience, SiteOption
 from kfed.cli._second import not_sent, send_second
 from kfed.cli._terminal import Force, Json, claim, csv_path, flag, note, option, print_json, say
 from kfed.errors import InvalidInputError
-from kfed.site import LocalFile, cluster_file, release_file, table_stem
+from kfed.site import LocalFile, cluster_file, release_file, rows_if_there, table_stem
 from kfed.wire import Identity, Notice
 
 if TYPE_CHECKING:
@@ -114,12 +114,10 @@ def join(
     tell_of(client.notices)
     notices = [*fetched, *kept.notices, *client.notices]
     if isinstance(answer, Identity) and output is not None:
-        rows = None if again is None else again.values
-        if kept.clustering.is_summary and rows is None:
-            rows = kept.rows_again([data], site.scale, note)
+        rows, by_group = rows_if_there(kept, [data], site.scale) if again is None else (again.values, [])
         labels = kept.labels(answer, rows)
-        tell_of(hidden := about_hidden(kept, answer, rows, terms.min_devices_shown))
-        notices += hidden
+        tell_of(late := [*by_group, *about_hidden(kept, answer, rows, terms.min_devices_shown)])
+        notices += late
         files.write(output, kept.labels_csv(labels).encode(), overwrite=force, private=True)
         tell_labels(kept, answer, labels, output, notices, as_json=as_json, found=client.found)
     else:

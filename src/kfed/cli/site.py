@@ -32,7 +32,18 @@ from kfed.cli._terminal import (
 )
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel, late_advice
-from kfed.site import Ledger, LocalFile, cluster_file, is_table_name, label_rows, release_file, table_stem
+from kfed.site import (
+    Ledger,
+    LocalFile,
+    cluster_file,
+    clustered_rows,
+    is_table_name,
+    label_rows,
+    release_file,
+    rows_if_there,
+    table_stem,
+    tables_beside,
+)
 from kfed.wire import Identity, load
 
 RefineScale = Annotated[
@@ -105,7 +116,8 @@ def label(
         Path | None,
         option(
             "TABLE",
-            "The table that was clustered: each row may then move to a better cluster among those of this site.",
+            "The table that was clustered: each row may then move to a better cluster among those of this site. If "
+            "`kfed device` had no -k, a table beside LOCAL with the same name (site7.csv for site7.local) is taken.",
         ),
     ] = None,
     scale: RefineScale = None,
@@ -148,14 +160,17 @@ def label(
             "--append, --distances, --id-column, --header and --sheet are for a table of new rows; got a .local file"
         )
     kept: LocalFile = load(local, LocalFile)
-    tables = kept.tables_beside(local) if refine is None else [refine]
-    again = kept.rows_again(tables, scale, note, must_be_same=refine is not None)
+    again, by_group = (
+        rows_if_there(kept, tables_beside(local), scale)
+        if refine is None
+        else (clustered_rows(kept, refine, scale), [])
+    )
     answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)
-    notices = about_hidden(kept, answer, again, None)
+    notices = [*by_group, *about_hidden(kept, answer, again, None)]
     if isinstance(answer, Aggregation) and kept.device_id not in answer:
-        notices = late_advice(answer, answer.messages, kept.to_message())
+        notices += late_advice(answer, answer.messages, kept.to_message())
     if not as_json:
         tell_of(notices)
     if output is not None:

@@ -37,6 +37,7 @@ class ColumnChoice:
         By default every column is clustered that is neither id nor weight, is not excluded, and does not hold names of
         rows.
         """
+        _check_lists(columns=columns, exclude=exclude)
         id_column, weight_column = (name and accents_joined(name) for name in (id_column, weight_column))
         columns = None if columns is None else list(map(accents_joined, columns))
         others = [name for name in (id_column, weight_column) if name is not None]
@@ -129,6 +130,13 @@ def check_known(chosen: Sequence[str], names: Sequence[str], path: str) -> None:
     if unknown:
         missing = verb(len(unknown), "is no column", "are no columns")
         raise InvalidInputError(f"{path}: there {missing} {quoted(unknown)}; the columns are {quoted(names)}")
+
+
+def _check_lists(**chosen: Sequence[str] | None) -> None:
+    """Raise if names of columns are a single word, whose letters would be taken for names."""
+    for what, names in chosen.items():
+        if isinstance(names, str):
+            raise InvalidInputError(f"{what} must be a list of names; got {names!r}: pass [{names!r}]")
 
 
 def _check_excluded(exclude: Sequence[str], names: Sequence[str], columns: Sequence[str], path: str) -> None:

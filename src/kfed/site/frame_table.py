@@ -40,10 +40,10 @@ def check_frame(table: Any) -> None:
 
 def held_table(table: Any) -> Any:
     """A table that can be read more than once: a stream gives its rows a single time, so they are kept."""
-    if isinstance(table, str | os.PathLike | dict) or any(hasattr(table, name) for name in _AGAIN):
+    if isinstance(table, str | os.PathLike | dict):
         return table
-    check_frame(table)
-    return table_of_frame(table)
+    check_frame(table)  # first, as a lazy frame warns if it is asked for its columns
+    return table if any(hasattr(table, name) for name in _AGAIN) else table_of_frame(table)
 
 
 def table_of_frame(frame: Any) -> Any:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from kfed._base import checks, files, text
 from kfed._base.array import Array
 from kfed.device import LocalClustering, Privacy
-from kfed.errors import InvalidInputError, KFedError
+from kfed.errors import InvalidInputError
 from kfed.server import Aggregation
 from kfed.site import kept_file
 from kfed.site.agreed_options import about_scale, agreed_schema
@@ -22,7 +21,7 @@ from kfed.site.clustered import by_column_advised, clustered, taken_as_is
 from kfed.site.frame_table import held_table
 from kfed.site.notices import about_clustering
 from kfed.site.read import read_columns, read_table
-from kfed.site.rows_behind import check_same_rows, tables_beside
+from kfed.site.rows_behind import check_same_rows
 from kfed.site.table import MIN_TABLE_CLUSTER_SIZE, Table
 from kfed.site.warning import OF_DEVICE, warn_of_table
 from kfed.wire import DeviceMessage, FeatureSchema, Identity, KfedFile, Notice
@@ -69,6 +68,11 @@ def cluster_file(
     path, reading = held_table(path), {name: options.pop(name) for name in _READING if name in options}
     said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}
     agreed = agreed_schema(schema, scale=scale, as_is=as_is)
+    if agreed is None and scale is not None and as_is is False:
+        raise InvalidInputError(
+            "--scale is for numbers that are taken as they are; leave out --by-column (as_is=False in Python), or pass "
+            "the file with --schema"
+        )
     is_open = as_is is None and scale is None and agreed is None
     is_plain, wide = taken_as_is(path, **reading) if is_open else (agreed is None, [])
     as_is = is_plain if as_is is None else as_is
@@ -139,6 +143,11 @@ def cluster_table(
     >>> kept.to_message().feature_names, kept.to_message().counts.tolist()  # three rows are too few to be sent
     (('age',), [5])
     """
+    if not isinstance(table, Table):
+        raise InvalidInputError(
+            f"table must be a kfed.site.Table; got {type(table).__name__}: use cluster_file, which reads files and "
+            "data frames, or read_columns first"
+        )
     how: dict[str, Any] = {"random_state": random_state, "device_id": device_id, "min_cluster_size": min_cluster_size}
     how |= {"sample_weight": table.weights, "privacy": privacy}
     how |= {"small_clusters": small_clusters, "moments": moments, "max_bytes": max_bytes, "bits": bits}
@@ -207,6 +216,11 @@ class LocalFile(KfedFile):
                 f"row_ids must have one name for each of {self.clustering.n_points} rows; got {len(self.row_ids)}"
             )
 
+    def __repr__(self) -> str:
+        """The name of the device and how large its table is; no id."""
+        rows, features = self.clustering.n_points, self.clustering.n_features
+        return f"<LocalFile of {self.device_id!r}: {text.plural(rows, 'row')}, {text.plural(features, 'feature')}>"
+
     @property
     def row_names(self) -> Sequence[str] | range:
         """The id of each row, or its position, counted from 0."""
@@ -250,34 +264,6 @@ class LocalFile(KfedFile):
         if columns is not None:
             return read_columns(path, schema=columns.schema, **how)
         return read_table(path, columns=self.clustering.feature_names or None, scale=scale, **how)
-
-    def tables_beside(self, local: Path) -> list[Path]:
-        """The tables that a summary may have been made of: those beside this file, `local`, under the same name."""
-        return tables_beside(local) if self.clustering.is_summary else []
-
-    def rows_again(
-        self, tables: Sequence[Path], scale: Path | None, tell: Callable[[str], object], *, must_be_same: bool = False
-    ) -> Array | None:
-        """Read the rows that were clustered from the first of these tables that holds them; None if none does.
-
-        A table that cannot be read, or whose rows have changed, raises an error with `must_be_same`; otherwise it is
-        skipped, and `tell` is called with the reason if no table is left.
-        """
-        if not tables and self.clustering.is_summary:
-            tell("rows are labelled by group; pass --refine TABLE to label each row")
-        refusals = []
-        for path in tables:
-            try:
-                table = self.read_rows(path, scale)
-                check_same_rows(self.clustering, table.values, table.weights, self.device_id)
-                return table.values
-            except (KFedError, OSError) as error:
-                if must_be_same:
-                    raise
-                refusals.append(f"{path} was not used to label each row: {error}")
-        for refusal in refusals:
-            tell(refusal)
-        return None
 
     def save_with_message(
         self, path: str | os.PathLike[str], message_path: str | os.PathLike[str], *, overwrite: bool = True

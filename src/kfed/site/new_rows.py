@@ -57,6 +57,11 @@ class LabelledRows:
     notices: tuple[Notice, ...] = ()
     sheet: str | None = None
 
+    def __repr__(self) -> str:
+        """How many rows and clusters there are; no cell and no id."""
+        rows, clusters = text.plural(len(self.labels), "row"), text.plural(self.n_clusters, "cluster")
+        return f"<LabelledRows of {table_name(self.path)}: {rows}, {clusters}>"
+
     @property
     def n_empty(self) -> int:
         """Rows without any filled cell."""

@@ -15,6 +15,7 @@ from kfed.site.formats.reader import TableReader
 from kfed.site.kinds.cells import Cells
 from kfed.site.kinds.doubtful_cells import are_compact_dates, far_rows, n_nines, n_stand_ins
 from kfed.site.kinds.flags import are_flags_in_words
+from kfed.site.kinds.kind_option import kind_option
 from kfed.site.kinds.kinds import PLAINLY, constant_notice
 from kfed.site.owners import about_ids
 from kfed.site.table import Table
@@ -64,7 +65,7 @@ def _other_cells(reader: TableReader, cells: Cells) -> str:
     return (
         f"column {cells.name!r} is taken as yes or no, though {plural(n_rows, 'cell')} "
         f"({reader.places(cells.other_rows)}) {says} something else; {counts} as missing. If that is wrong, use "
-        f"--kinds {cells.name}=category at every site"
+        f"{kind_option(cells.name, 'category')} at every site"
     )
 
 
@@ -92,7 +93,7 @@ def about_cells(reader: TableReader, cells: Sequence[Cells], named: Collection[s
             yield Notice(
                 "spelling",
                 f"column {own.name!r} has more than one word for yes or for no, so it is taken as a category; use "
-                f"--kinds {own.name}=flag if it is a yes/no column",
+                f"{kind_option(own.name, 'flag')} if it is a yes/no column",
             )
 
 
@@ -115,7 +116,7 @@ def _about_numbers(reader: TableReader, cells: Cells, numbers: Array, *, is_name
         yield Notice(
             "dates as numbers",
             f"column {cells.name!r} is read as numbers that look like dates (20260131), so that distances between them "
-            f"are wrong; use --kinds {cells.name}=date",
+            f"are wrong; use {kind_option(cells.name, 'date')}",
         )
 
 
@@ -126,7 +127,7 @@ def about_zeros(cells: Sequence[Cells], named: Collection[str]) -> Iterator[Noti
             yield Notice(
                 "leading zeros",
                 f"column {own.name!r} is taken as numbers, though some have leading zeros, as codes do: 003 is 3. If "
-                f"they are codes, use --kinds {own.name}=category at every site",
+                f"they are codes, use {kind_option(own.name, 'category')} at every site",
             )
 
 

@@ -10,6 +10,7 @@ from kfed.errors import InvalidInputError
 from kfed.site.columns import ColumnChoice
 from kfed.site.kinds.cells import Cells
 from kfed.site.kinds.identifiers import about_identifier, about_numbers
+from kfed.site.kinds.kind_option import kind_option
 from kfed.wire import Notice
 
 
@@ -26,7 +27,8 @@ def without_identifiers(
     why_kept : str
         Why they are.
     """
-    found = {name: _looks(cells[name], choice) for name in choice.features}
+    sound = [name for name in choice.features if not cells[name].bad_rows]  # others are refused later
+    found = {name: _looks(cells[name], choice) for name in sound}
     gone = {name: notice for name, notice in found.items() if notice is not None and name not in known}
     kept = [name for name in choice.features if name not in gone]
     if not kept:
@@ -36,7 +38,7 @@ def without_identifiers(
             f"{verb(len(gone), 'it is none, name it', 'they are none, name them')} with --columns"
         )
     notices = list(gone.values())
-    for name in kept:
+    for name in filter(found.__contains__, kept):
         notices += about_numbers(cells[name]) if found[name] is None else [_kept(name, why_kept)]
     return replace(choice, features=tuple(kept)), notices
 
@@ -44,7 +46,7 @@ def without_identifiers(
 def _looks(cells: Cells, choice: ColumnChoice) -> Notice | None:
     keep = "name it with --columns to keep it"
     if cells.kind == "text":
-        keep = f"--by-column with --kinds {cells.name}=category keeps it"
+        keep = f"--by-column with {kind_option(cells.name, 'category')} keeps it"
     return about_identifier(cells, has_ids=choice.id_column is not None, keep=keep)
 
 

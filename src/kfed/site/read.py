@@ -238,10 +238,10 @@ def _known_columns(
     choice: ColumnChoice, reader: TableReader, identifiers: str, scale: Mapping[str, object] | None
 ) -> tuple[Collection[str], str]:
     """Columns of plain numbers that are kept even if they look like identifiers, and why."""
-    if scale is not None:
-        return scale, "the scale file names it"
     if identifiers == "say":
         return choice.features, "which columns a private message has must not depend on the rows"
+    if scale is not None:
+        return scale, "the scale file names it"
     if not reader.has_header:
         return choice.features, "a table without names of columns is sent whole: use --exclude at every site"
     return (), ""

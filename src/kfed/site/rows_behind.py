@@ -1,17 +1,24 @@
-"""The rows behind a clustering: their scatter, in the units of the centers, and whether they are still the same."""
+"""The rows behind a clustering: their scatter in the units of the centers, and to read them again if they are there."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kfed._base.array import Array
 from kfed._base.averages import means_by_label
 from kfed.device import SAME_MEAN, LocalClustering, are_rows_of_table, own_scale, with_moments
-from kfed.errors import InvalidInputError
+from kfed.errors import InvalidInputError, KFedError
 from kfed.site.read import is_table_name, table_stem
 from kfed.site.table import Table
+from kfed.wire import Notice
+
+if TYPE_CHECKING:
+    from kfed.site.kept import LocalFile
 
 
 def with_table_moments(clustering: LocalClustering, table: Table) -> LocalClustering:
@@ -35,6 +42,39 @@ def tables_beside(local: Path) -> list[Path]:
     """
     near = (path for path in sorted(local.parent.iterdir()) if is_table_name(path))
     return [path for path in near if local.stem in (path.stem, table_stem(path))]
+
+
+def clustered_rows(
+    kept: LocalFile, table: str | os.PathLike[str], scale: str | os.PathLike[str] | None = None
+) -> Array:
+    """Read the rows that were clustered from their table; raise if they have changed."""
+    again = kept.read_rows(table, scale)
+    check_same_rows(kept.clustering, again.values, again.weights, kept.device_id)
+    return again.values
+
+
+def rows_if_there(kept: LocalFile, tables: Sequence[Path], scale: Path | None) -> tuple[Array | None, list[Notice]]:
+    """Read the rows behind a summary from the first of these tables that holds them; a notice if none does.
+
+    Rows of other clusterings have the labels of their clusters, and are not read.
+    """
+    if not kept.clustering.is_summary:
+        return None, []
+    refusals = []
+    for table in tables:
+        try:
+            return clustered_rows(kept, table, scale), []
+        except (KFedError, OSError) as error:
+            refusals.append(f"{table} was not used to label each row: {error}. ")
+    why = "".join(refusals) or f"no table lies beside the local file of {kept.device_id!r} under the same name. "
+    return None, [Notice("by group", f"{why}{_by_group(kept)}")]
+
+
+def _by_group(kept: LocalFile) -> str:
+    are = "Rows are labelled by group, so some may get another label than by their own cells"
+    if kept.clustering.withheld.all():
+        are = "Rows are labelled by group, and this site sent no center: one label for all of them is likely wrong"
+    return f"{are}; to label each row, use `kfed label --refine TABLE` with the table that was clustered"
 
 
 def check_same_rows(found: LocalClustering, rows: Array, weights: Array | None, device_id: str) -> None:

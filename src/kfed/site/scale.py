@@ -27,6 +27,8 @@ def read_scale(path: str | os.PathLike[str]) -> dict[str, tuple[float, float]]:
         raise InvalidInputError(f"{path}: a scale file must be JSON; this file is not") from error
     if not isinstance(content, dict):
         raise InvalidInputError(f"{path}: a scale file must be a JSON object with an entry for each column")
+    if isinstance(content.get("columns"), list):
+        raise InvalidInputError(f"{path}: this is a schema, as `kfed agree` writes it; pass it with --schema instead")
     for name, entry in content.items():
         if not _is_entry(entry):
             raise InvalidInputError(f'{path}: the entry for {name!r} must look like {{"shift": 50, "scale": 12}}')

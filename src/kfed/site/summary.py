@@ -18,6 +18,7 @@ from kfed._base.finite import is_finite_number
 from kfed.device import told_columns
 from kfed.errors import FeatureMismatchError, InvalidInputError
 from kfed.server import unit_advice
+from kfed.site.kinds.kind_option import kind_option
 from kfed.site.owners import owners_of
 from kfed.site.table import Table
 from kfed.wire import KINDS, Column, FeatureSchema, Notice, column_difference, features_by_column
@@ -139,7 +140,7 @@ def _agreed(parts: Sequence[ColumnSummary]) -> Column:
     if len(found) > 1 and found != {"flag", "number"}:
         raise FeatureMismatchError(
             f"column {column.name!r} must be of the same kind at all sites; got {' and '.join(sorted(found))}. Say "
-            f"what it is at every site, such as --kinds {column.name}=category"
+            f"what it is at every site, such as {kind_option(column.name, 'category')}"
         )
     levels = tuple(sorted({level for part in parts for level in part.column.levels}))
     features = levels or ("",)

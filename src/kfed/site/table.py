@@ -67,6 +67,10 @@ class Table:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __repr__(self) -> str:
+        """How large the table is; no cell and no id."""
+        return f"<Table: {plural(len(self), 'row')}, {plural(self.values.shape[1], 'feature')}>"
+
     def scaled(self, scale: Mapping[str, tuple[float, float]]) -> Table:
         """Return the table with ``(value - shift) / scale`` in every column.
 

@@ -88,8 +88,18 @@ def _texts(name: str, column: Any) -> Cells:
     """Cells as they are written: whole numbers without a decimal point."""
     if arrow().types.is_floating(column.type):
         return Cells(name, "text", codes=np.arange(len(column)), texts=as_ids(column.to_pylist()))
-    texts, codes = _encoded(column.cast("string"))
+    texts, codes = _encoded((column.cast("date32") if _are_days(column) else column).cast("string"))
     return Cells(name, "text", codes=codes, texts=tuple(map(str.strip, texts)))
+
+
+def _are_days(column: Any) -> bool:
+    """Whether these are moments without a zone, all of them at midnight."""
+    if not arrow().types.is_timestamp(column.type) or column.type.tz is not None:
+        return False
+    from pyarrow import compute
+
+    of_day = compute.subtract(column, column.cast("date32").cast(column.type))
+    return compute.any(compute.not_equal(of_day.cast("int64"), 0)).as_py() is not True
 
 
 def _encoded(column: Any) -> tuple[list[str], Array]:

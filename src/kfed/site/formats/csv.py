@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import IO, Any, TextIO
 
 import numpy as np
@@ -86,16 +87,16 @@ class CsvReader(TableReader):
         """The cells of these columns; those of columns in `as_text` as they are written."""
         try:
             found = self._by_arrow(names, as_text)
-            numbers = [name for name in names if name not in as_text]
-            as_written = [
-                name for name in numbers if csv_signs.must_be_seen(found[name], self._first(name), self.signs)
-            ]
+            as_written = [name for name in names if name not in as_text and self._must_be_seen(found[name])]
             if as_written:
                 found |= self._by_arrow(as_written, (), as_written)
         except MissingExtraError:
             found = self._by_line(names, as_text)
         self._check_quotes(len(next(iter(found.values()))))
         return {name: self._with_zeros(own) for name, own in found.items()}
+
+    def _must_be_seen(self, cells: Cells) -> bool:
+        return csv_signs.must_be_seen(cells, self._first(cells.name), self.signs, lambda: self._has_whole_decimals)
 
     def _with_zeros(self, cells: Cells) -> Cells:
         """Numbers that Arrow read have lost their leading zeros: the first lines tell whether they had any."""
@@ -109,15 +110,12 @@ class CsvReader(TableReader):
 
     def where(self, row: int) -> str:
         """The place of a row, counted from 0, in words."""
-        for position, (line, _) in enumerate(self._lines()):
-            if position == row:
-                return f"line {line}"
-        return f"row {row} (counted from 0)"
+        line = next((line for at, (line, _) in enumerate(self._lines()) if at == row), None)
+        return super().where(row) if line is None else f"line {line}"
 
     def fault_at(self, name: str, row: int) -> str:
         """What is wrong with a cell of a column of numbers, in words that do not show the cell."""
-        position = self._positions[name]
-        cell = next(cells for at, (_, cells) in enumerate(self._lines()) if at == row)[position].strip()
+        cell = next(cells for at, (_, cells) in enumerate(self._lines()) if at == row)[self._positions[name]].strip()
         return csv_signs.fault_in(cell, self.signs)
 
     def _by_arrow(
@@ -130,9 +128,9 @@ class CsvReader(TableReader):
         if (codes := csv_signs.whole(columns)) and self._has_hexadecimal():
             columns |= self._arrow_texts(codes)
         if not self._is_settled:
-            columns |= self._arrow_texts(csv_signs.with_fractions(columns))
+            decimals = csv_signs.floating(columns) if self._occurrences(self.signs.decimal) else []
+            columns |= csv_signs.with_a_sign(self._arrow_texts(decimals))
             self._settle(csv_signs.signed_words(columns))
-            columns |= self._arrow_texts(csv_signs.floating(columns) if self.signs.decimal == "," else [])
         return cells_of_each(columns, as_text, self.signs)
 
     def _arrow_texts(self, names: Sequence[str]) -> dict[str, Any]:
@@ -237,6 +235,11 @@ class CsvReader(TableReader):
     def _has_hexadecimal(self) -> bool:
         with self._raw() as file:
             return csv_signs.has_hexadecimal(file)
+
+    @cached_property
+    def _has_whole_decimals(self) -> bool:
+        with self._raw() as file:
+            return csv_signs.has_whole_decimals(file, self.signs.decimal)
 
     def _raw(self) -> AbstractContextManager[IO[Any]]:
         """The file as bytes, or as text where a character takes several of them."""

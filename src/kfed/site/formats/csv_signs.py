@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -19,19 +20,14 @@ _BLOCK = 2**22
 _WITH_A_SIGN = r"^\s*[-+\x{2212}]?\d*[.,][\d.,]*\d\s*$"
 
 
-def with_fractions(columns: Mapping[str, Any]) -> list[str]:
-    """Columns of Arrow in which it found decimals: it does not tell how these were written."""
-    return [name for name in floating(columns) if _has_fractions(columns[name].to_numpy())]
-
-
 def floating(columns: Mapping[str, Any]) -> list[str]:
     """Columns that Arrow took for decimals, also if all of them are whole: 69.000 may be a thousand times as much."""
     return [name for name, column in columns.items() if arrow().types.is_floating(column.type)]
 
 
-def _has_fractions(numbers: Any) -> bool:
-    known = numbers[np.isfinite(numbers)]
-    return bool((known != np.rint(known)).any())
+def with_a_sign(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of text that hold a number with a point or a comma; numbers in others can be read in one way alone."""
+    return {name: column for name, column in columns.items() if signed_words({name: column})}
 
 
 def whole(columns: Mapping[str, Any]) -> list[str]:
@@ -51,6 +47,17 @@ def has_hexadecimal(file: IO[Any]) -> bool:
     return False
 
 
+def has_whole_decimals(file: IO[Any], sign: str) -> bool:
+    """Whether a number such as 85.000 occurs in a file of text or bytes: Arrow takes it for 85."""
+    form, last = rf"{re.escape(sign)}000(?!\d)", file.read(0)  # a plain beginning is found fast
+    found = re.compile(form if isinstance(last, str) else form.encode())
+    while block := file.read(_BLOCK):
+        if found.search(last + block):
+            return True
+        last = (last + block)[-4:]
+    return False
+
+
 def signed_words(columns: Mapping[str, Any]) -> Counter[str]:
     """How often each number with a point or a comma occurs in the columns of text."""
     from pyarrow import compute
@@ -64,7 +71,7 @@ def signed_words(columns: Mapping[str, Any]) -> Counter[str]:
     return counts
 
 
-def must_be_seen(cells: Cells, first: Sequence[str], signs: Signs) -> bool:
+def must_be_seen(cells: Cells, first: Sequence[str], signs: Signs, has_whole_decimals: Callable[[], bool]) -> bool:
     """Whether the text of a column that Arrow took for numbers must be looked at.
 
     That is so if it may hold thousands, or nothing but a word that counts as missing.
@@ -75,8 +82,10 @@ def must_be_seen(cells: Cells, first: Sequence[str], signs: Signs) -> bool:
         The first cells of the column, as they are written.
     signs : Signs
         Those of the table.
+    has_whole_decimals : callable
+        Whether the file holds numbers such as 85.000; asked where nothing else tells that a column has none.
     """
-    if cells.kind != "number" or cells.numbers is None or cells.only_word:
+    if cells.kind != "number" or cells.numbers is None or cells.only_word or cells.in_doubt:
         return False
     words = [word for word in first if not is_missing_word(word)]
     if not is_open(words, signs.decimal):
@@ -85,8 +94,9 @@ def must_be_seen(cells: Cells, first: Sequence[str], signs: Signs) -> bool:
         return len(first) < len(cells) or not ABSENT_WORDS.issuperset(map(str.lower, first))
     known = np.abs(cells.numbers[~np.isnan(cells.numbers)])
     is_whole = known == np.rint(known)
-    has_groups = is_grouped(words, signs.decimal) or not is_whole.all()
-    return has_groups and (not signs.is_certain or bool((is_whole & (known >= 100) & (known < 1000)).any()))
+    if signs.is_certain and not (is_whole & (known >= 100) & (known < 1000)).any():
+        return False
+    return is_grouped(words, signs.decimal) or not is_whole.all() or has_whole_decimals()
 
 
 def as_float(cell: str) -> float | None:

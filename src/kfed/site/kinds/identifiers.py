@@ -14,6 +14,7 @@ from kfed._base.array import Array
 from kfed._base.identifier_names import may_count, names_a_person, names_people, names_rows
 from kfed._base.text import exclusion
 from kfed.site.kinds.cells import Cells
+from kfed.site.kinds.kind_option import kind_option
 from kfed.wire import Notice
 
 FEWEST_ROWS = 20
@@ -55,7 +56,7 @@ def about_identifier(cells: Cells, *, has_ids: bool, keep: str = "") -> Notice |
     name, n_known = cells.name, int((~cells.is_missing).sum())
     if not n_known or cells.kind not in ("number", "text") or cells.are_times:
         return None
-    keep = keep or f"--kinds {name}={'number' if cells.kind == 'number' else 'category'} keeps it"
+    keep = keep or f"{kind_option(name, 'number' if cells.kind == 'number' else 'category')} keeps it"
     is_small = n_known < (1 if names_rows(name) and not may_count(name) else FEWEST_ROWS)
     if not is_small and _tells_rows_apart(cells, n_known):
         keep = f"; {keep}" if cells.kind == "number" else ""

@@ -15,6 +15,7 @@ from kfed.errors import InvalidInputError
 from kfed.site.kinds.cells import Cells, from_levels
 from kfed.site.kinds.different_rows import have_different_rows
 from kfed.site.kinds.identifiers import MOST_LEVELS, about_identifier, about_numbers
+from kfed.site.kinds.kind_option import kind_option
 from kfed.site.kinds.nothing_left import check_features_differ, check_some_left
 from kfed.wire import (
     OTHER,
@@ -108,7 +109,7 @@ def _column(
     if cells.are_times:
         raise InvalidInputError(
             f"{where}: column {cells.name!r} holds times of day, which cannot be clustered. Write hours as a number, "
-            f"take them as a category (--kinds {cells.name}=category), or leave the column out with "
+            f"take them as a category ({kind_option(cells.name, 'category')}), or leave the column out with "
             f"{exclusion([cells.name])}"
         )
     counts = _level_counts(cells, whose)
@@ -138,7 +139,7 @@ def _notices(cells: Cells, column: Column, enough: str) -> Iterable[Notice]:
             "taken as missing",
             f"column {cells.name!r} is ignored: {plural(cells.n_only_word, 'cell')} of {len(cells):,} "
             f"{verb(cells.n_only_word, 'holds', 'hold')} {cells.only_word!r}, which counts as missing, and no cell "
-            f"holds anything else; if it is a level, use --kinds {cells.name}=category at every site",
+            f"holds anything else; if it is a level, use {kind_option(cells.name, 'category')} at every site",
         )
     elif missing == len(cells):
         yield Notice("empty", f"column {cells.name!r} is empty here and is ignored")

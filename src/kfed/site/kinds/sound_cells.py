@@ -11,6 +11,7 @@ from kfed.errors import InvalidInputError
 from kfed.site.columns import ColumnChoice
 from kfed.site.formats.reader import DECIMAL_COMMA, EITHER_COMMA, TableReader
 from kfed.site.kinds.cells import Cells
+from kfed.site.kinds.kind_option import kind_option
 
 WHAT = {
     "number": "a number",
@@ -34,7 +35,8 @@ def check_sound(reader: TableReader, columns: Sequence[Cells], where: str, *, is
     cells, rows = bad[0]
     place, n_bad = reader.where(rows[0]), _n_cells(bad)
     it, them = verb(n_bad, "it", "them"), verb(n_bad, "that cell", "these cells")
-    text = "" if is_agreed or cells.kind == "date" else f", or take the column as text: --kinds {cells.name}=category"
+    as_text = f", or take the column as text: {kind_option(cells.name, 'category')}"
+    text = "" if is_agreed or cells.kind == "date" else as_text
     if cells.kind == "number":
         fault = reader.fault_at(cells.name, rows[0])
         raise InvalidInputError(
