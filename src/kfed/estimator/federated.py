@@ -1,7 +1,4 @@
-"""`KFed`: the whole of k-FED as a scikit-learn estimator.
-
-It is thin: input is checked as scikit-learn checks it, and a simulated round does the work.
-"""
+"""`KFed`: k-FED as a scikit-learn estimator. It checks input as scikit-learn does; a simulated round does the work."""
 
 from __future__ import annotations
 
