@@ -64,6 +64,15 @@ def cluster_file(
     **options
         columns, exclude, id_column, weight_column, header and sheet as in `read_table`; random_state, small_clusters,
         privacy, moments, max_bytes and warn as in `cluster_table`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> ages = [*range(30, 49), None, *range(70, 90)]
+    >>> patients = pd.DataFrame({"age": ages, "ward": 20 * ["a"] + 20 * ["b"]})
+    >>> kept = cluster_file(patients, 2, "north", random_state=0, warn=False)
+    >>> kept.to_message().feature_names, sorted(kept.to_message().counts.tolist())
+    (('age', 'ward=a', 'ward=b'), [20, 20])
     """
     path, reading = held_table(path), {name: options.pop(name) for name in _READING if name in options}
     said: dict[str, Any] = {name: reading.get(name) for name in ("weight_column", "header", "sheet")}

@@ -128,6 +128,17 @@ def label_rows(
     -------
     LabelledRows
         A `TableWarning` has each of its `notices` that may be a mistake.
+
+    Examples
+    --------
+    >>> import kfed, pandas as pd
+    >>> from kfed.site import cluster_file
+    >>> patients = pd.DataFrame({"age": [*range(30, 50), *range(70, 90)]})
+    >>> clusters = kfed.aggregate([cluster_file(patients, 2, "north", random_state=0).to_message()], 2)
+    >>> len(set(label_rows(patients, clusters).labels))
+    2
+    >>> label_rows(pd.DataFrame({"age": [32, 75]}), clusters).labels_csv().splitlines()[0]
+    'row,cluster'
     """
     path, schema = held_table(path), clusters.schema
     if schema is not None and schema.columns is not None:
