@@ -68,7 +68,8 @@ def cluster_file(
     Examples
     --------
     >>> import pandas as pd
-    >>> ages = [*range(30, 49), None, *range(70, 90)]
+    >>> ages = np.random.default_rng(0).normal(np.repeat([40, 80], 20), 5).round(1)
+    >>> ages[19] = np.nan
     >>> patients = pd.DataFrame({"age": ages, "ward": 20 * ["a"] + 20 * ["b"]})
     >>> kept = cluster_file(patients, 2, "north", random_state=0, warn=False)
     >>> kept.to_message().feature_names, sorted(kept.to_message().counts.tolist())
