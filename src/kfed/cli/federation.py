@@ -51,13 +51,13 @@ class Ask:
 
     def __call__(self, method: str, *names: str, raw: bool = False, **options: Any) -> Any:
         """The answer in JSON, or its bytes, to a request about what these names lead to."""
-        from kfed.coordinator.client import CLUSTERING_SECONDS, Line
+        from kfed.coordinator.client import CLUSTERING_SECONDS, Line, json_of
 
         path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
         how: dict[str, Any] = {"patience": 30, "timeout": CLUSTERING_SECONDS, "tell": note}
         with Line(self.url, cafile=self.cafile, insecure=self.insecure, **how) as line:
             answer = line.request(method, path, token=self._token(), **options)
-            return answer.content if raw else answer.json()
+            return answer.content if raw else json_of(answer)
 
     def _token(self) -> str:
         given = self.admin_token

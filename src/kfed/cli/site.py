@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.markup import escape
 from kfed._base.files import write
 from kfed._base.text import listed
 from kfed.cli._app import app
-from kfed.cli._labels import about_hidden, label_facts, tell_labels, tell_of, write_new_labels
+from kfed.cli._labels import about_hidden, about_hidden_centers, label_facts, tell_labels, tell_of, write_new_labels
 from kfed.cli._options import TABLE_HELP, Sheet, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._second import not_sent
@@ -93,6 +94,7 @@ def device(
     "`kfed label site7.local --clusters answers/site7.identity > site7-labels.csv`\n\n"
     "`kfed label site7.local --clusters clusters.kfed --refine site7.csv --scale scale.json -o labels.csv`\n\n"
     "`kfed label site7.local --clusters site7.ticket`   after `kfed join --no-wait`\n\n"
+    "`kfed label new.csv --clusters site7.ticket`   rows that came later, by the clusters that the site was told\n\n"
     "`kfed label new.csv --clusters clusters.kfed --append --distances -o labelled.csv`   rows that came later"
 )
 def label(
@@ -104,7 +106,7 @@ def label(
         option(
             "FILE",
             "The file you received: the aggregation or the identity of this site; or the .ticket from `kfed join`, to "
-            "fetch it. New rows can also be labelled by a model from `kfed export`.",
+            "fetch the identity. New rows can also be labelled by a model from `kfed export`.",
             "--clusters",
         ),
     ],
@@ -146,8 +148,10 @@ def label(
     if is_table_name(local):
         if refine is not None:
             raise InvalidInputError("--refine is for a .local file; new rows get the nearest cluster anyway")
-        found = load(clusters, Aggregation, ClusterModel, Identity)
+        found = _ask(clusters) if _is_ticket(clusters) else load(clusters, Aggregation, ClusterModel, Identity)
+        hidden = about_hidden_centers(found)
         rows = label_rows(local, found, id_column=id_column, scale=scale, header=header, sheet=sheet)
+        rows = replace(rows, notices=(*hidden, *rows.notices))
         text = (
             rows.appended_csv(header=header, with_distances=with_distances)
             if append
@@ -165,7 +169,7 @@ def label(
         if refine is None
         else (clustered_rows(kept, refine, scale), [])
     )
-    answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
+    answer = _ask(clusters) if _is_ticket(clusters) else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)
     notices = [*by_group, *about_hidden(kept, answer, again, None)]
@@ -181,6 +185,10 @@ def label(
         print_json(label_facts(kept, answer, labels) | each | {"warnings": [notice._asdict() for notice in notices]})
     else:
         typer.echo(kept.labels_csv(labels), nl=False)
+
+
+def _is_ticket(path: Path) -> bool:
+    return path.suffix == ".ticket"
 
 
 def _ask(path: Path) -> Identity:
