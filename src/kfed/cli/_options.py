@@ -270,7 +270,13 @@ class SiteOptions:
                 "--epsilon needs --schema or --scale, agreed with the other sites and not computed from these rows; or "
                 "--radius, a bound on the norm of an unscaled row"
             )
-        return Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
+        promised = Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
+        if not isinstance(self.n_local_clusters, int):
+            raise InvalidInputError(
+                "--epsilon needs the number of local clusters: add -k N, a number that was not found by looking at "
+                "these rows, since the promise would not cover that"
+            )
+        return promised
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -188,7 +188,7 @@ def list_federations(as_json: Json = False, *, ask: Ask) -> None:
         for one in found
     ]
     headings = ["federation", "state", "devices", "bytes", "clusterings"]
-    print_json(found) if as_json else say(rich_table(None, headings, rows, left=2))
+    print_json(found) if as_json else say(rich_table(None, headings, rows, left=2, whole=True))
 
 
 @app.command()

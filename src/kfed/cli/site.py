@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +46,7 @@ from kfed.site import (
     table_stem,
     tables_beside,
 )
-from kfed.wire import Identity, load
+from kfed.wire import Identity, Notice, load
 
 RefineScale = Annotated[
     Path | None, option("FILE", "With --refine or new rows: the scale file that the rows were clustered with.")
@@ -81,7 +82,8 @@ def device(
     how = site.how(data)
     kept = cluster_file(data, **how) if site.epsilon is None else release_file(data, budget=site.budget, **how)
     n_bytes = kept.save_with_message(local_path, message_path, overwrite=force)
-    facts = _device_facts(kept, Ledger.beside(data)) | {
+    limited = [] if site.max_bytes is None else _about_limit(data, how, kept)
+    facts = _device_facts(kept, Ledger.beside(data), limited) | {
         "message": str(message_path),
         "message_bytes": n_bytes,
         "local_file": str(local_path),
@@ -206,7 +208,18 @@ def _ask(path: Path) -> Identity:
     return answer
 
 
-def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
+def _about_limit(data: Path, how: dict[str, Any], kept: LocalFile) -> list[Notice]:
+    """Say what --max-bytes took away, beside the summary without it."""
+    message, whole = kept.to_message(), cluster_file(data, **how | {"max_bytes": None, "warn": False})
+    n_sent, n_whole = len(message.centers), int((~whole.clustering.withheld).sum())
+    bits = None if message.details is None or message.rounding is None else message.details.bits
+    lost = [f"{n_sent:,} of the {plural(n_whole, 'center')} that it has without it"] if n_sent < n_whole else []
+    lost += [f"numbers rounded to {bits} bits"] if bits is not None and how["bits"] is None else []
+    text = f"to stay within --max-bytes {how['max_bytes']:,}, the summary has {' and '.join(lost)}; fewer centers, or "
+    return [Notice("max bytes", f"{text}rounded ones, tell less of the groups at this site")] if lost else []
+
+
+def _device_facts(kept: LocalFile, ledger: Ledger, notices: Sequence[Notice]) -> dict[str, Any]:
     clustering = kept.clustering
     sent = ~clustering.withheld
     private: dict[str, Any] = {}
@@ -223,7 +236,7 @@ def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
         "scatter_bytes": 0 if clustering.scatter is None else clustering.scatter.nbytes,
         "n_rows_left_out": int(np.count_nonzero(clustering.withheld[clustering.labels])),
-        "warnings": [notice._asdict() for notice in kept.notices],
+        "warnings": [notice._asdict() for notice in (*kept.notices, *notices)],
     }
 
 
