@@ -10,8 +10,7 @@ import pytest
 import kfed
 from consoles import invoked as run
 from kfed._base.report import Conclusion, Notes, Paragraph, Report, Section, TextTable
-from kfed.insight import diagnose, to_html
-from kfed.insight.markdown import to_markdown
+from kfed.insight import diagnose, to_html, to_markdown
 from kfed.wire import Column
 
 N_CENTERS, N_COLUMNS = 24, 5
@@ -135,3 +134,13 @@ def test_no_sentence_begins_with_a_symbol_of_the_paper():
     found = diagnose(kfed.aggregate(sent, n_clusters=3))
     assert any("c_rs uses the spread" in note for note in found.notes)
     assert b"C_rs" not in found.to_html("Diagnosis")
+
+
+def test_a_wrong_table_is_named_alike_by_refine_and_label(sites):
+    wrong = "south.csv: the rows must be the clustered rows of 'north'"
+    refined = run("refine", "north.local", "--data", "south.csv", "--clusters", "clusters.kfed")
+    labelled = run("label", "north.local", "--refine", "south.csv", "--clusters", "clusters.kfed")
+    assert refined.stderr == labelled.stderr
+    assert wrong in refined.stderr
+    lacking = run("refine", "north.local", "--data", "clusters.kfed", "--clusters", "clusters.kfed").stderr
+    assert lacking.count("clusters.kfed") == 1

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from kfed.errors import InvalidInputError
 from kfed.server import DEFAULT
 from kfed.site import about_scale, read_schema
 
+NOT_FOUND = 404
 DEFAULT_URL = "http://127.0.0.1:8765"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The federation.")]
@@ -133,6 +135,9 @@ def create(
     `kfed federation aggregate` when all devices have joined.
     """
     token_path = Path(f"{name}.token") if join_token_file is None else join_token_file
+    _check_name(name)
+    if token_path.exists() and not force:
+        _check_new(ask, name)
     claim([token_path], force=force)
     if [features, columns, n_features, schema].count(None) != 3:
         raise InvalidInputError(
@@ -169,6 +174,29 @@ def create(
     facts = {"federation": answer["federation"], "join_token_file": str(token_path)}
     say_token = f"  [green]wrote[/]  {escape(str(token_path))}  (the join token: hand it to the devices)"
     print_json(facts) if as_json else say(*state_text(answer["federation"]), say_token)
+
+
+def _check_name(name: str) -> None:
+    from kfed.coordinator.federation import NAME_IN_WORDS, NAME_PATTERN
+
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise InvalidInputError(f"name must be {NAME_IN_WORDS}; got {name!r}")
+
+
+def _check_new(ask: Ask, name: str) -> None:
+    """Raise if there is a federation of this name; the token in the file may be its own."""
+    from kfed.coordinator.client import CoordinatorError
+
+    try:
+        ask("GET", name)
+    except CoordinatorError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return
+    raise InvalidInputError(
+        f"there is a federation {name!r} already; `kfed federation show {name}` shows it. Choose another name, or "
+        "delete it first"
+    )
 
 
 def _names(named: str) -> list[str]:

@@ -22,6 +22,7 @@ from kfed.cli._terminal import (
     Force,
     Json,
     about,
+    about_table,
     claim,
     csv_path,
     flag,
@@ -166,11 +167,11 @@ def label(
             "--append, --distances, --id-column, --header and --sheet are for a table of new rows; got a .local file"
         )
     kept: LocalFile = load(local, LocalFile)
-    again, by_group = (
-        rows_if_there(kept, tables_beside(local), scale)
-        if refine is None
-        else (clustered_rows(kept, refine, scale), [])
-    )
+    if refine is None:
+        again, by_group = rows_if_there(kept, tables_beside(local), scale)
+    else:
+        with about_table(refine):
+            again, by_group = clustered_rows(kept, refine, scale), []
     answer = _ask(clusters) if _is_ticket(clusters) else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)
