@@ -94,7 +94,7 @@ def test_a_private_message_without_a_number_of_clusters_asks_for_the_option(fold
     (folder / "schema.json").write_text(json.dumps(schema.facts()))
     for more in ([], ["-k", "auto"]):
         refused = run("device", "north.csv", "--schema", "schema.json", "--epsilon", "1", *more)
-        assert "add -k N" in refused.stderr
+        assert "--epsilon needs -k N" in refused.stderr
         assert "n_local_clusters" not in refused.stderr
 
 

@@ -270,13 +270,9 @@ class SiteOptions:
                 "--epsilon needs --schema or --scale, agreed with the other sites and not computed from these rows; or "
                 "--radius, a bound on the norm of an unscaled row"
             )
-        promised = Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
         if not isinstance(self.n_local_clusters, int):
-            raise InvalidInputError(
-                "--epsilon needs the number of local clusters: add -k N, a number that was not found by looking at "
-                "these rows, since the promise would not cover that"
-            )
-        return promised
+            raise InvalidInputError("--epsilon needs -k N: finding a number of local clusters would look at the rows")
+        return Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -20,7 +20,7 @@ import httpx
 from kfed.coordinator.addresses import is_loopback
 from kfed.coordinator.client.answers import StillGathering, Terms
 from kfed.coordinator.client.faults import Fault, fault_of
-from kfed.coordinator.client.replies import CoordinatorError, checked, detail_of, json_of, without_controls
+from kfed.coordinator.client.replies import CoordinatorError, accepted, detail_of, json_of, without_controls
 from kfed.coordinator.names import BYTES, FOUND_HEADER, KEY_HEADER, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
 from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError
@@ -87,7 +87,7 @@ class Line:
         while True:
             answer, fault = self._try(method, path, headers=headers, **options)
             if answer is not None and answer.status_code not in NOT_NOW:
-                return checked(answer, was_lost)
+                return accepted(answer, was_lost)
             was_lost = True
             pause = self._pause(attempts, answer)
             if not fault.may_pass or time.monotonic() + pause > given_up_at:

@@ -30,7 +30,7 @@ class CoordinatorError(KFedError):
         self.was_lost = was_lost
 
 
-def checked(answer: httpx.Response, was_lost: bool) -> httpx.Response:
+def accepted(answer: httpx.Response, was_lost: bool) -> httpx.Response:
     """The answer, unless it is a refusal; then raises `CoordinatorError`."""
     if answer.is_success:
         return answer
