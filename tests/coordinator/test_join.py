@@ -11,6 +11,8 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -592,3 +594,76 @@ def test_where_only_a_clear_number_is_taken_a_site_says_once_who_has_to_choose_i
     assert said.count(waiting) == 1
     assert told in said
     assert "run the same command again later" in said
+
+
+@pytest.fixture
+def website(folder):
+    """Where a website is that is no coordinator: it has a page for the root, and nothing else."""
+    serving = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder))
+    thread = threading.Thread(target=serving.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{serving.server_port}"
+    serving.shutdown()
+    serving.server_close()
+    thread.join()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves the files of a folder, and logs nothing."""
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_wrong_address_is_told_as_such_and_nothing_is_said_of_the_table(url, website):
+    for wrong in (f"{url.rstrip('/')}/foo", f"{url.rstrip('/')}/v1"):
+        for command in (join_arguments(wrong, "north", "--no-wait"), ["federation", "list", "--url", wrong]):
+            assert run(*command, code=1).startswith("kfed: the coordinator refused (404): nothing is at this address")
+    for command in (join_arguments(website, "north", "--no-wait"), ["federation", "list", "--url", website]):
+        error = run(*command, code=1)
+        assert error.startswith(f"kfed: what answers at {website} is no kfed coordinator (404")
+        assert "check the URL" in error
+    assert not list(Path().glob("north.[tl]*"))
+
+
+def test_a_page_in_place_of_an_answer_is_not_from_a_coordinator():
+    page = httpx.MockTransport(lambda _: httpx.Response(200, html="<p>Welcome</p>"))
+    client = DeviceClient(Line("http://127.0.0.1", transport=page), "clinics", "a", SECRET)
+    for ask in (lambda: client.terms("a-token"), client.identity):
+        with pytest.raises(CoordinatorError, match=r"no kfed coordinator \(200 OK.*check the URL"):
+            ask()
+
+
+def test_a_site_that_has_left_or_whose_federation_is_gone_is_told_why_it_gets_no_clusters(url):
+    for site in ("north", "south"):
+        run(*join_arguments(url, site, "--no-wait"))
+    run(*join_arguments(url, "east", "-o", "east-labels.csv"))
+    ask = ["label", "north.local", "--clusters", "north.ticket", "-o", "labels.csv"]
+    run(*ask)
+    run("leave", "north.ticket")
+    reason = "federation 'sites' does not know 'north' by this ticket: the site has left, was removed"
+    assert reason in run(*ask, "--force", code=1)
+    run("federation", "delete", "sites", "--yes", "--url", url)
+    assert "or the federation was deleted" in run("label", "south.local", "--clusters", "south.ticket", code=1)
+
+
+def test_new_rows_are_labelled_by_a_ticket_unless_all_centers_are_hidden(url):
+    means = [f"{x!r},{y!r}" for x, y in MEANS.tolist()]
+    Path("new.csv").write_text("\n".join(["x,y", *means, ""]))
+    for site in ("north", "south"):
+        run(*join_arguments(url, site, "--no-wait"))
+    run(*join_arguments(url, "east", "-o", "east-labels.csv"))
+    assert "the centers of all clusters are hidden" in run("label", "new.csv", "--clusters", "north.ticket", code=1)
+    terms = ["--features", "x,y", "-k", 4, "--quorum", 3, "--min-devices-shown", 2]
+    run("federation", "create", "some", *terms, "--url", url)
+    own = ["--federation", "some", "--token-file", "some.token", "--force"]
+    for site in ("north", "south"):
+        run(*join_arguments(url, site, "--no-wait"), *own)
+    run(*join_arguments(url, "east", "-o", "east-labels.csv"), *own)
+    code, labels, told = in_console("label", "new.csv", "--clusters", "north.ticket")
+    assert code == 0
+    assert "2 of 4 cluster centers are hidden, because too few devices contributed to each; new rows get the" in told
+    found = [int(line.split(",")[1]) for line in labels.splitlines()[1:]]
+    run("federation", "download", "some", "--aggregation", "some.kfed", "--url", url)
+    all_shown = kfed.Aggregation.load("some.kfed").predict(MEANS)
+    assert found[1:3] == all_shown[1:3].tolist()  # south and east or north have these, too

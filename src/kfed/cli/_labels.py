@@ -13,7 +13,8 @@ from rich.markup import escape
 from kfed._base import files
 from kfed._base.array import Array
 from kfed.cli._terminal import note, plural, print_json, rich_table, say
-from kfed.server import Aggregation
+from kfed.errors import InvalidInputError
+from kfed.server import Aggregation, HasCenters
 from kfed.site import LabelledRows, LocalFile
 from kfed.wire import Identity, Notice
 
@@ -22,6 +23,25 @@ def tell_of(notices: Iterable[Notice]) -> None:
     """Say what to look at, on stderr."""
     for notice in notices:
         note(f"warning: {notice.text}")
+
+
+def about_hidden_centers(answer: HasCenters) -> list[Notice]:
+    """Say that new rows are never in clusters whose centers a coordinator does not show."""
+    shown = answer.shown if isinstance(answer, Identity) else np.ones(1, bool)
+    if not shown.any():
+        raise InvalidInputError(
+            "the centers of all clusters are hidden, because too few devices contributed to each: new rows cannot be "
+            "compared with them; ask the administrator for the aggregation or a model, or for --min-devices-shown 1"
+        )
+    if shown.all():
+        return []
+    n_hidden = int(np.count_nonzero(~shown))
+    are, each = ("is", "it") if n_hidden == 1 else ("are", "each")
+    text = (
+        f"{n_hidden:,} of {plural(len(shown), 'cluster center')} {are} hidden, because too few devices contributed to "
+        f"{each}; new rows get the nearest of the others"
+    )
+    return [Notice("hidden centers", text)]
 
 
 def about_hidden(

@@ -270,6 +270,8 @@ class SiteOptions:
                 "--epsilon needs --schema or --scale, agreed with the other sites and not computed from these rows; or "
                 "--radius, a bound on the norm of an unscaled row"
             )
+        if not isinstance(self.n_local_clusters, int):
+            raise InvalidInputError("--epsilon needs -k N: finding a number of local clusters would look at the rows")
         return Privacy(epsilon=self.epsilon, delta=self.delta, radius=radius)
 
 

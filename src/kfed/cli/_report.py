@@ -32,7 +32,14 @@ def sections_on_terminal(report: Report) -> Iterator[Any]:
         shown = list(on_terminal(section.blocks))
         if section.title and shown:
             yield f"\n[bold underline]{escape(section.title)}[/]\n"
+            shown = _without_blank_start(shown)
         yield from shown
+
+
+def _without_blank_start(shown: list[Any]) -> list[Any]:
+    """The parts without empty lines before the first: its heading has one already."""
+    first = shown[0].lstrip("\n") if isinstance(shown[0], str) else shown[0]
+    return shown[1:] if first == "" else [first, *shown[1:]]
 
 
 @singledispatch

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -126,6 +127,17 @@ def claim(outputs: Sequence[Path], *, inputs: Sequence[str | os.PathLike[str]] =
             )
         if not force:
             files.check_free(output)
+
+
+@contextmanager
+def about_table(path: Path) -> Iterator[None]:
+    """Let an error from within name the table, unless it does so already."""
+    try:
+        yield
+    except KFedError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise type(error)(f"{path}: {error}") from error
 
 
 def printable(name: str) -> str:

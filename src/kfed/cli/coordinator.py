@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -73,6 +73,7 @@ def serve(
         raise InvalidInputError(f"--open-on-loopback requires a loopback address; got --host {host}")
     if address.host_names.any_address and not host_names:
         note("the coordinator answers to IP addresses only; if others reach it by a name, add --host-name NAME")
+    listening = address.listen()  # before anything is written
     token_hash, is_new = http.admin_token(store, admin_token, admin_token_file)
     if is_new:
         note(f"wrote a new admin token to {admin_token_file}; whoever has it can create federations")
@@ -89,7 +90,8 @@ def serve(
         http.log_to(audit_log)
     settings = http.ServiceSettings(store, token_hash, open_on_loopback, max_body_bytes, address.host_names)
     limits = http.Limits(per_address=connections_per_address)
-    http.run(address, settings, limits=limits, log_level="info" if verbose else "warning", ready=ready)
+    how: dict[str, Any] = {"listening": listening, "limits": limits, "ready": ready}
+    http.run(address, settings, log_level="info" if verbose else "warning", **how)
 
 
 def _without_password(store: str) -> str:

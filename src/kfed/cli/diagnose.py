@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from rich.markup import escape
 from kfed._base import files
 from kfed._base.text import quoted
 from kfed.cli._app import app
+from kfed.cli._options import Exclude, split_names
 from kfed.cli._report import sections_on_terminal
 from kfed.cli._terminal import Force, Json, about, claim, option, print_json, printable, say
 from kfed.errors import FeatureMismatchError, InvalidInputError
@@ -41,7 +41,8 @@ def diagnose(
         list[Path] | None, option("TABLE", "The cluster of each row: the last column, as `kfed label` writes it.")
     ] = None,
     device_column: Annotated[str | None, option("NAME", "Column of the one --data file that names the device.")] = None,
-    columns: Annotated[str | None, option("A,B,...", "Columns to use; by default all.")] = None,
+    columns: Annotated[Any, option("A,B,...", "Columns of --data to use; by default all.", parser=split_names)] = None,
+    exclude: Exclude = None,
     id_column: Annotated[
         str | None, option("NAME", "Column of --data with row identifiers; not used as a feature.")
     ] = None,
@@ -69,7 +70,7 @@ def diagnose(
         with about(clusters):
             found = diagnose_aggregation(aggregation, required_ratio)
     elif data and labels and clusters is None:
-        found = _of_data(data, labels, device_column, columns, id_column, scale, required_ratio)
+        found = _of_data(data, labels, device_column, columns, exclude, id_column, scale, required_ratio)
     else:
         raise InvalidInputError(
             "give either one file that `kfed aggregate` wrote, or tables with --data and as many with --labels"
@@ -101,7 +102,8 @@ def _of_data(
     data: list[Path],
     labels: list[Path],
     device_column: str | None,
-    columns: str | None,
+    columns: list[str] | None,
+    exclude: list[str] | None,
     id_column: str | None,
     scale: Path | None,
     required_ratio: float,
@@ -111,9 +113,11 @@ def _of_data(
         raise InvalidInputError(f"give one --labels for each --data; got {len(labels)} for {len(data)}")
     if device_column is not None and len(data) > 1:
         raise InvalidInputError("--device-column needs exactly one --data, with the rows of all devices")
-    chosen = None if columns is None else next(csv.reader([columns]))
     named: Any = None if device_column is None else read_column(data[0], device_column)
-    tables = [_rows(path, chosen, id_column, device_column, scale) for path in data]
+    if columns is None and device_column is not None:
+        exclude = list(dict.fromkeys([*(exclude or ()), device_column]))
+    reading: dict[str, Any] = {"columns": columns, "exclude": exclude, "id_column": id_column, "scale": scale}
+    tables = [read_table(path, **reading) for path in data]
     for path, rows in zip(data, tables, strict=True):
         if rows.names != tables[0].names:
             raise FeatureMismatchError(f"{path}: the columns must be those of {data[0]}; got {quoted(rows.names)}")
@@ -124,14 +128,6 @@ def _of_data(
     devices = np.repeat(names, list(map(len, tables))) if named is None else np.array(named)
     points = np.concatenate([rows.values for rows in tables])
     return diagnose_data(separation_report(points, target, devices, required_ratio=required_ratio))
-
-
-def _rows(
-    path: Path, columns: list[str] | None, id_column: str | None, device_column: str | None, scale: Path | None
-) -> Table:
-    """Read a table without the columns that are not features."""
-    exclude = None if columns is not None or device_column is None else [device_column]
-    return read_table(path, columns=columns, exclude=exclude, id_column=id_column, scale=scale)
 
 
 def _labels(path: Path, rows: Table, data: Path) -> Any:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from kfed.errors import InvalidInputError
 from kfed.server import DEFAULT
 from kfed.site import about_scale, read_schema
 
+NOT_FOUND = 404
 DEFAULT_URL = "http://127.0.0.1:8765"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The federation.")]
@@ -51,13 +53,13 @@ class Ask:
 
     def __call__(self, method: str, *names: str, raw: bool = False, **options: Any) -> Any:
         """The answer in JSON, or its bytes, to a request about what these names lead to."""
-        from kfed.coordinator.client import CLUSTERING_SECONDS, Line
+        from kfed.coordinator.client import CLUSTERING_SECONDS, Line, json_of
 
         path = "/".join(["/v1/federations", *(quote(name, safe="") for name in names)])
         how: dict[str, Any] = {"patience": 30, "timeout": CLUSTERING_SECONDS, "tell": note}
         with Line(self.url, cafile=self.cafile, insecure=self.insecure, **how) as line:
             answer = line.request(method, path, token=self._token(), **options)
-            return answer.content if raw else answer.json()
+            return answer.content if raw else json_of(answer)
 
     def _token(self) -> str:
         given = self.admin_token
@@ -133,6 +135,9 @@ def create(
     `kfed federation aggregate` when all devices have joined.
     """
     token_path = Path(f"{name}.token") if join_token_file is None else join_token_file
+    _check_name(name)
+    if token_path.exists() and not force:
+        _check_new(ask, name)
     claim([token_path], force=force)
     if [features, columns, n_features, schema].count(None) != 3:
         raise InvalidInputError(
@@ -171,6 +176,29 @@ def create(
     print_json(facts) if as_json else say(*state_text(answer["federation"]), say_token)
 
 
+def _check_name(name: str) -> None:
+    from kfed.coordinator.federation import NAME_IN_WORDS, NAME_PATTERN
+
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise InvalidInputError(f"name must be {NAME_IN_WORDS}; got {name!r}")
+
+
+def _check_new(ask: Ask, name: str) -> None:
+    """Raise if there is a federation of this name; the token in the file may be its own."""
+    from kfed.coordinator.client import CoordinatorError
+
+    try:
+        ask("GET", name)
+    except CoordinatorError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return
+    raise InvalidInputError(
+        f"there is a federation {name!r} already; `kfed federation show {name}` shows it. Choose another name, or "
+        "delete it first"
+    )
+
+
 def _names(named: str) -> list[str]:
     names = [one.strip() for one in split_names(named)]
     if not all(names) or not names:
@@ -188,7 +216,7 @@ def list_federations(as_json: Json = False, *, ask: Ask) -> None:
         for one in found
     ]
     headings = ["federation", "state", "devices", "bytes", "clusterings"]
-    print_json(found) if as_json else say(rich_table(None, headings, rows, left=2))
+    print_json(found) if as_json else say(rich_table(None, headings, rows, left=2, whole=True))
 
 
 @app.command()

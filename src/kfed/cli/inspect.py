@@ -9,14 +9,15 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from kfed._base.array import Array
 from kfed._base.dates import date_of
+from kfed._base.report import TextTable
 from kfed.cli._agreed_files import agreed_file
 from kfed.cli._app import app
 from kfed.cli._descriptions import Description, description_of
-from kfed.cli._terminal import Json, about, flag, option, print_json, printable, rich_table, say
+from kfed.cli._report import on_terminal
+from kfed.cli._terminal import Json, about, flag, option, print_json, printable, say
 from kfed.errors import InvalidInputError
 from kfed.server import Aggregation, ClusterModel
 from kfed.site import LocalFile, read_scale, unscaled
@@ -56,7 +57,7 @@ def inspect(
         say("", "The promise does not cover:", *(f"  - {escape(line)}" for line in found.not_promised))
     say(*(f"\n[bold red]Warning:[/] {escape(line)}" for line in found.warnings))
     if centers:
-        say("", _centers_table(found))
+        say("", *on_terminal([_centers_table(found)]))
 
 
 def _in_units(found: Description, scale: Path) -> Description:
@@ -78,15 +79,15 @@ def _is_told(found: Description) -> Array:
     return is_known if found.is_told is None else is_known & found.is_told
 
 
-def _centers_table(found: Description) -> Table:
+def _centers_table(found: Description) -> TextTable:
     """A table with a line for each feature and a column for each center."""
     n_centers, n_features = found.centers.shape
     names = found.names or [f"feature {position}" for position in range(n_features)]
-    lines = [
-        (escape(printable(name)), *(_value(*pair, name in found.dates) for pair in zip(column, told, strict=True)))
+    lines = tuple(
+        (printable(name), *(_value(*pair, name in found.dates) for pair in zip(column, told, strict=True)))
         for name, column, told in zip(names, found.centers.T.tolist(), _is_told(found).T.tolist(), strict=True)
-    ]
-    return rich_table("Centers", ["", *map(str, range(n_centers))], lines)
+    )
+    return TextTable("Centers", ("", *map(str, range(n_centers))), lines)
 
 
 def _value(value: float, is_told: bool, is_date: bool) -> str:

@@ -11,9 +11,9 @@ from rich.markup import escape
 from kfed._base import files
 from kfed.cli._app import app
 from kfed.cli._options import TABLE_HELP, Bits
-from kfed.cli._terminal import Force, Json, about, claim, option, plural, print_json, say
+from kfed.cli._terminal import Force, Json, about, about_table, claim, option, plural, print_json, say
 from kfed.server import Aggregation
-from kfed.site import LocalFile, refine_file
+from kfed.site import LocalFile, clustered_rows, refine_file
 from kfed.wire import Identity, load
 
 
@@ -47,6 +47,8 @@ def refine(
     inputs = [path for path in (local, data, clusters, scale) if path is not None]
     claim([message_path, second_path], inputs=inputs, force=force)
     before: LocalFile = load(local, LocalFile)
+    with about_table(data):
+        clustered_rows(before, data, scale)
     with about(local):
         kept, second = refine_file(before, data, load(clusters, Aggregation, Identity), scale=scale, bits=bits)
     files.write(local, kept.to_bytes(), private=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +12,10 @@ import typer
 from rich.markup import escape
 
 from kfed._base import files
+from kfed._base.report import Block, Notes, Report
 from kfed.cli._app import app
 from kfed.cli._options import Clusters
-from kfed.cli._report import on_terminal, sections_on_terminal
+from kfed.cli._report import sections_on_terminal
 from kfed.cli._terminal import Force, Json, about, claim, csv_path, option, print_json, say
 from kfed.errors import InvalidInputError
 from kfed.insight import check_names, cluster_report, profile_csv, to_html
@@ -70,8 +72,19 @@ def report(
         facts = {"sizes": profile.sizes.tolist(), "profiles": list(profile.rows()), "names": called}
         print_json(facts | {"about_shares": profile.about_shares})
         return
-    say(*(on_terminal(found.sections[0].blocks) if outputs else sections_on_terminal(found)))
+    say(*sections_on_terminal(_in_brief(found) if outputs else found))
     say(*(f"  [green]wrote[/]  {escape(str(path))}" for path in outputs))
+
+
+def _in_brief(found: Report) -> Report:
+    """The summary and the warnings, where a file has all the rest."""
+    first, *others = found.sections
+    warnings = (section for section in others if any(_warns(block) for block in section.blocks))
+    return replace(found, sections=(first, *warnings))
+
+
+def _warns(block: Block) -> bool:
+    return isinstance(block, Notes) and block.label == "warning"
 
 
 def _in_units(result: Aggregation, path: Path) -> Profile:

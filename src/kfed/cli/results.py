@@ -51,13 +51,20 @@ def rename(
     print_state(ask("PUT", name, "cluster-names", json={"names": dict(map(_named, names))}), as_json)
 
 
-@app.command(epilog="`kfed federation download clinics --report report.html --aggregation clusters.kfed`")
+@app.command(
+    epilog="`kfed federation download clinics -o clusters.kfed`\n\n"
+    "`kfed federation download clinics --report report.html --aggregation clusters.kfed`"
+)
 @with_option_groups
 def download(
     name: Name,
     aggregation: Annotated[Path | None, option("FILE", "Write the aggregation here.")] = None,
     report: Annotated[Path | None, option("FILE", "Write the report here.")] = None,
     centers: Annotated[Path | None, option("FILE", "Write the centers and profiles here.")] = None,
+    output: Annotated[
+        Path | None,
+        option("FILE", "Write what the ending says: .kfed, .html or .csv.", "-o", "--output"),
+    ] = None,
     force: Force = False,
     as_json: Json = False,
     *,
@@ -65,9 +72,14 @@ def download(
 ) -> None:
     """Download what was found: the aggregation (.kfed), a report (.html), or centers and profiles (.csv)."""
     wanted = {"aggregation": aggregation, "report": report, "centers": centers}
+    if output is not None:
+        which = _by_ending(output)
+        if wanted[which] is not None:
+            raise InvalidInputError(f"--output {output} and --{which} name the same download; use only one of them")
+        wanted[which] = output
     outputs = {which: path for which, path in wanted.items() if path is not None}
     if not outputs:
-        raise InvalidInputError("say what to download: --aggregation FILE, --report FILE or --centers FILE")
+        raise InvalidInputError("say what to download: -o FILE, --aggregation FILE, --report FILE or --centers FILE")
     claim(list(outputs.values()), force=force)
     for which, path in outputs.items():
         files.write(path, ask("GET", name, "download", which, raw=True), overwrite=force, private=True)
@@ -90,6 +102,13 @@ def remove(name: Name, device: Device, yes: Yes = False, as_json: Json = False, 
 def refine(name: Name, as_json: Json = False, *, ask: Ask) -> None:
     """Refine the clusters by the second messages that have arrived, without waiting for more."""
     print_state(ask("POST", name, "refine"), as_json)
+
+
+def _by_ending(path: Path) -> str:
+    found = {".kfed": "aggregation", ".html": "report", ".csv": "centers"}.get(path.suffix.lower())
+    if found is None:
+        raise InvalidInputError(f"--output must end with .kfed, .html or .csv; got {path}")
+    return found
 
 
 def _named(text: str) -> tuple[str, str]:

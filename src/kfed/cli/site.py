@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ from rich.markup import escape
 from kfed._base.files import write
 from kfed._base.text import listed
 from kfed.cli._app import app
-from kfed.cli._labels import about_hidden, label_facts, tell_labels, tell_of, write_new_labels
+from kfed.cli._labels import about_hidden, about_hidden_centers, label_facts, tell_labels, tell_of, write_new_labels
 from kfed.cli._options import TABLE_HELP, Sheet, SiteOptions, with_option_groups
 from kfed.cli._privacy import private_facts, private_text
 from kfed.cli._second import not_sent
@@ -20,6 +22,7 @@ from kfed.cli._terminal import (
     Force,
     Json,
     about,
+    about_table,
     claim,
     csv_path,
     flag,
@@ -44,7 +47,7 @@ from kfed.site import (
     table_stem,
     tables_beside,
 )
-from kfed.wire import Identity, load
+from kfed.wire import Identity, Notice, load
 
 RefineScale = Annotated[
     Path | None, option("FILE", "With --refine or new rows: the scale file that the rows were clustered with.")
@@ -80,7 +83,8 @@ def device(
     how = site.how(data)
     kept = cluster_file(data, **how) if site.epsilon is None else release_file(data, budget=site.budget, **how)
     n_bytes = kept.save_with_message(local_path, message_path, overwrite=force)
-    facts = _device_facts(kept, Ledger.beside(data)) | {
+    limited = [] if site.max_bytes is None else _about_limit(data, how, kept)
+    facts = _device_facts(kept, Ledger.beside(data), limited) | {
         "message": str(message_path),
         "message_bytes": n_bytes,
         "local_file": str(local_path),
@@ -93,6 +97,7 @@ def device(
     "`kfed label site7.local --clusters answers/site7.identity > site7-labels.csv`\n\n"
     "`kfed label site7.local --clusters clusters.kfed --refine site7.csv --scale scale.json -o labels.csv`\n\n"
     "`kfed label site7.local --clusters site7.ticket`   after `kfed join --no-wait`\n\n"
+    "`kfed label new.csv --clusters site7.ticket`   rows that came later, by the clusters that the site was told\n\n"
     "`kfed label new.csv --clusters clusters.kfed --append --distances -o labelled.csv`   rows that came later"
 )
 def label(
@@ -104,7 +109,7 @@ def label(
         option(
             "FILE",
             "The file you received: the aggregation or the identity of this site; or the .ticket from `kfed join`, to "
-            "fetch it. New rows can also be labelled by a model from `kfed export`.",
+            "fetch the identity. New rows can also be labelled by a model from `kfed export`.",
             "--clusters",
         ),
     ],
@@ -146,8 +151,10 @@ def label(
     if is_table_name(local):
         if refine is not None:
             raise InvalidInputError("--refine is for a .local file; new rows get the nearest cluster anyway")
-        found = load(clusters, Aggregation, ClusterModel, Identity)
+        found = _ask(clusters) if _is_ticket(clusters) else load(clusters, Aggregation, ClusterModel, Identity)
+        hidden = about_hidden_centers(found)
         rows = label_rows(local, found, id_column=id_column, scale=scale, header=header, sheet=sheet)
+        rows = replace(rows, notices=(*hidden, *rows.notices))
         text = (
             rows.appended_csv(header=header, with_distances=with_distances)
             if append
@@ -160,12 +167,12 @@ def label(
             "--append, --distances, --id-column, --header and --sheet are for a table of new rows; got a .local file"
         )
     kept: LocalFile = load(local, LocalFile)
-    again, by_group = (
-        rows_if_there(kept, tables_beside(local), scale)
-        if refine is None
-        else (clustered_rows(kept, refine, scale), [])
-    )
-    answer = _ask(clusters) if clusters.suffix == ".ticket" else load(clusters, Aggregation, Identity)
+    if refine is None:
+        again, by_group = rows_if_there(kept, tables_beside(local), scale)
+    else:
+        with about_table(refine):
+            again, by_group = clustered_rows(kept, refine, scale), []
+    answer = _ask(clusters) if _is_ticket(clusters) else load(clusters, Aggregation, Identity)
     with about(local):
         labels = kept.labels(answer, again)
     notices = [*by_group, *about_hidden(kept, answer, again, None)]
@@ -183,6 +190,10 @@ def label(
         typer.echo(kept.labels_csv(labels), nl=False)
 
 
+def _is_ticket(path: Path) -> bool:
+    return path.suffix == ".ticket"
+
+
 def _ask(path: Path) -> Identity:
     """Ask the coordinator that a device joined for its identity."""
     from kfed.coordinator.client import CoordinatorError, Ticket
@@ -198,7 +209,18 @@ def _ask(path: Path) -> Identity:
     return answer
 
 
-def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
+def _about_limit(data: Path, how: dict[str, Any], kept: LocalFile) -> list[Notice]:
+    """Say what --max-bytes took away, beside the summary without it."""
+    message, whole = kept.to_message(), cluster_file(data, **how | {"max_bytes": None, "warn": False})
+    n_sent, n_whole = len(message.centers), int((~whole.clustering.withheld).sum())
+    bits = None if message.details is None or message.rounding is None else message.details.bits
+    lost = [f"{n_sent:,} of the {plural(n_whole, 'center')} that it has without it"] if n_sent < n_whole else []
+    lost += [f"numbers rounded to {bits} bits"] if bits is not None and how["bits"] is None else []
+    text = f"to stay within --max-bytes {how['max_bytes']:,}, the summary has {' and '.join(lost)}; fewer centers, or "
+    return [Notice("max bytes", f"{text}rounded ones, tell less of the groups at this site")] if lost else []
+
+
+def _device_facts(kept: LocalFile, ledger: Ledger, notices: Sequence[Notice]) -> dict[str, Any]:
     clustering = kept.clustering
     sent = ~clustering.withheld
     private: dict[str, Any] = {}
@@ -215,7 +237,7 @@ def _device_facts(kept: LocalFile, ledger: Ledger) -> dict[str, Any]:
         "smallest_count_sent": min(clustering.counts[sent].tolist(), default=None),
         "scatter_bytes": 0 if clustering.scatter is None else clustering.scatter.nbytes,
         "n_rows_left_out": int(np.count_nonzero(clustering.withheld[clustering.labels])),
-        "warnings": [notice._asdict() for notice in kept.notices],
+        "warnings": [notice._asdict() for notice in (*kept.notices, *notices)],
     }
 
 

@@ -200,9 +200,9 @@ def _other_measure(assessment: Assessment) -> Iterator[str]:
     """Say why the nearest clusters of the theorem may be others than those by standard deviations."""
     if assessment.has_squares and assessment.aggregation.n_clusters > 2:
         yield (
-            "c_rs uses the spread of the rows in all directions; standard deviations, only that along the line between "
-            "two clusters. Clusters that differ in one yes/no column alone therefore look close by c_rs and far by "
-            "standard deviations"
+            "the ratio c_rs uses the spread of the rows in all directions; standard deviations, only that along the "
+            "line between two clusters. Clusters that differ in one yes/no column alone therefore look close by c_rs "
+            "and far by standard deviations"
         )
 
 

@@ -5,11 +5,12 @@ It reads on a phone and in the dark.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html import escape
 
 from kfed._base.html import html_of, paragraph
-from kfed._base.report import Report, Section
+from kfed._base.report import Block, Conclusion, Notes, Paragraph, Report, Section
 from kfed.insight.on_paper import on_paper
 
 STYLE = """
@@ -58,6 +59,7 @@ article p { margin: .25rem 0; }
   padding: 0 .4rem; margin-right: .5rem; color: var(--good); }
 .mark.not-reproduced { color: var(--bad); } .mark.direction-only { color: var(--open); }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: .2rem 1rem; margin: .3rem 0; }
+code { font-family: ui-monospace, monospace; font-size: .9em; }
 dt { color: var(--soft); font-size: .9rem; }
 dd { margin: 0; }
 .scroll th:first-child, .scroll td:first-child { position: sticky; left: 0; background: var(--page); }
@@ -76,6 +78,9 @@ dd { margin: 0; }
   .scroll th:first-child, .scroll td:first-child { position: static; min-width: 6rem; max-width: 12rem; }
   h2, h3 { break-after: avoid; } }
 """.strip()
+
+
+_CODE, _QUESTION = re.compile(r"`([^`<>]+)`"), re.compile(r"([?!])\.(?=</)")
 
 
 def to_html(report: Report) -> bytes:
@@ -128,6 +133,14 @@ def _section(section: Section) -> Iterator[str]:
     if section.lead:
         yield paragraph(section.lead)
     for block in section.blocks:
-        yield from map(html_of, on_paper(block))
+        yield from map(_html, on_paper(block))
     if section.name:
         yield "</section>"
+
+
+def _html(block: Block) -> str:
+    """A block in HTML; in text, what stands between backticks is code, and a question ends with its mark."""
+    shown = html_of(block)
+    if not isinstance(block, Conclusion | Notes | Paragraph):
+        return shown
+    return _QUESTION.sub(r"\1", _CODE.sub(r"<code>\1</code>", shown))

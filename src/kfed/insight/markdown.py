@@ -109,7 +109,8 @@ def _(block: parts.Paragraph) -> Iterator[str]:
 @_markdown.register
 def _(block: parts.Notes) -> Iterator[str]:
     if block.texts:
-        yield from _lines(*(f"- {_escaped(sentence(text))}" for text in block.texts))
+        texts = (re.sub(r"\?\.$", "?", sentence(text)) for text in block.texts)
+        yield from _lines(*(f"- {_escaped(text)}" for text in texts))
 
 
 @_markdown.register

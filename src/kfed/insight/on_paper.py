@@ -1,4 +1,4 @@
-"""Tables of a page that fit on paper: long headings are shortened, and wide tables cut into parts."""
+"""Tables of a page that fit on paper: long headings of many columns are shortened, and wide tables cut into parts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from kfed._base.report import Block, HeatTable, TextTable
 MOST_ACROSS = 12
 """Numbers beside each other that fit on a page of paper."""
 
+FEW_ACROSS = 6
+"""Columns of numbers that fit beside each other under whole headings, which are broken into lines."""
+
 MOST_OF_HEADING = 24
-"""Characters of the heading of a column of numbers."""
+"""Characters of the heading of a column of numbers, where there are more."""
 
 
 def on_paper(block: Block) -> Iterator[Block]:
@@ -27,7 +30,7 @@ def on_paper(block: Block) -> Iterator[Block]:
     >>> [part.rows[0][:2] for part in parts]
     [('age', '0'), ('age', '10')]
     """
-    if isinstance(block, TextTable):
+    if isinstance(block, TextTable) and len(block.headings) - block.n_words > FEW_ACROSS:
         words, numbers = block.headings[: block.n_words], block.headings[block.n_words :]
         block = replace(block, headings=(*words, *_shortened(numbers)))
     if isinstance(block, HeatTable):

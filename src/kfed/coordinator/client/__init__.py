@@ -4,7 +4,8 @@ from kfed.coordinator import requiring_extra
 
 with requiring_extra():
     from kfed.coordinator.client.answers import StillGathering, Terms
-    from kfed.coordinator.client.line import CLUSTERING_SECONDS, CoordinatorError, DeviceClient, Line
+    from kfed.coordinator.client.line import CLUSTERING_SECONDS, DeviceClient, Line
+    from kfed.coordinator.client.replies import CoordinatorError, json_of
     from kfed.coordinator.client.ticket import Ticket
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "StillGathering",
     "Terms",
     "Ticket",
+    "json_of",
 ]

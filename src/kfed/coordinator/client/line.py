@@ -10,7 +10,7 @@ import json
 import random
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -20,9 +20,10 @@ import httpx
 from kfed.coordinator.addresses import is_loopback
 from kfed.coordinator.client.answers import StillGathering, Terms
 from kfed.coordinator.client.faults import Fault, fault_of
+from kfed.coordinator.client.replies import CoordinatorError, accepted, detail_of, json_of, without_controls
 from kfed.coordinator.names import BYTES, FOUND_HEADER, KEY_HEADER, NOTICES_HEADER, ROUND_HEADER, SECRET_HEADER
 from kfed.coordinator.security import new_token
-from kfed.errors import InvalidInputError, KFedError
+from kfed.errors import InvalidInputError
 from kfed.wire import DeviceMessage, Identity, Notice
 
 TIMEOUT_SECONDS, CLUSTERING_SECONDS = 30.0, 1800.0
@@ -31,24 +32,9 @@ PATIENCE_SECONDS = 300.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 NO_PROXY = {"http://": None, "https://": None}
 """For this machine: a proxy that the environment names would see the tokens, and send them to its own."""
+NO_HEADERS: Mapping[str, str] = {}
+FORBIDDEN = 403
 NOT_NOW = (408, 429, 500, 502, 503, 504)
-
-
-class CoordinatorError(KFedError):
-    """A coordinator refused a request, or could not be reached.
-
-    Attributes
-    ----------
-    status : int or None
-        Status of the answer, if there was one.
-    was_lost : bool
-        Whether an answer to an earlier attempt at the same request may have been lost.
-    """
-
-    def __init__(self, detail: str, status: int | None = None, *, was_lost: bool = False) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.was_lost = was_lost
 
 
 class Line:
@@ -101,7 +87,7 @@ class Line:
         while True:
             answer, fault = self._try(method, path, headers=headers, **options)
             if answer is not None and answer.status_code not in NOT_NOW:
-                return _checked(answer, was_lost)
+                return accepted(answer, was_lost)
             was_lost = True
             pause = self._pause(attempts, answer)
             if not fault.may_pass or time.monotonic() + pause > given_up_at:
@@ -119,7 +105,7 @@ class Line:
             answer = self._http.request(method, path, **options)
         except httpx.TransportError as error:
             return None, fault_of(error, self._http.base_url)
-        return answer, Fault(f"it answered {answer.status_code}: {_detail(answer)}")
+        return answer, Fault(f"it answered {answer.status_code}: {detail_of(answer)}")
 
     def _pause(self, attempts: int, answer: httpx.Response | None) -> float:
         """A random time that doubles with each attempt, on top of what the coordinator asks for."""
@@ -159,7 +145,7 @@ class DeviceClient:
     """
 
     def __init__(self, line: Line, federation: str, device_id: str, secret: str) -> None:
-        self._line = line
+        self._line, self._name, self._federation = line, device_id, federation
         self.notices: tuple[Notice, ...] = ()
         self.found: dict[str, Any] = {}
         name = quote(device_id, safe="").replace(".", "%2E")
@@ -177,13 +163,7 @@ class DeviceClient:
 
     def terms(self, join_token: str) -> Terms:
         """Ask what the federation takes."""
-        try:
-            said = self._line.request("GET", f"{self._path}/terms", token=join_token).json()
-        except CoordinatorError as error:
-            if error.status == 404:  # a coordinator from before there were tables
-                return Terms()
-            raise
-        return Terms.restored(said)
+        return Terms.restored(json_of(self._line.request("GET", f"{self._path}/terms", token=join_token)))
 
     def identity(self) -> Identity | StillGathering:
         """Ask for the identity."""
@@ -191,18 +171,30 @@ class DeviceClient:
 
     def identity_and_round(self) -> tuple[Identity | StillGathering, int]:
         """Ask for the identity, and how many rounds are behind it; 0 while there is none."""
-        answer = self._line.request("GET", f"{self._path}/identity", headers=self._headers)
+        answer = self._own("GET", "/identity")
         read = self._read(answer)
         return read, int(answer.headers.get(ROUND_HEADER, "1")) if isinstance(read, Identity) else 0
 
     def send_second(self, message: DeviceMessage) -> None:
         """Send the second message of the device. Sending it again has no further effect."""
-        headers = {**self._headers, "Content-Type": BYTES}
-        self._line.request("PUT", f"{self._path}/second-message", headers=headers, content=message.to_bytes())
+        self._own("PUT", "/second-message", {"Content-Type": BYTES}, content=message.to_bytes())
 
     def leave(self) -> None:
         """Remove the device and its message from the federation."""
-        self._line.request("DELETE", self._path, headers=self._headers)
+        self._own("DELETE")
+
+    def _own(self, method: str, path: str = "", headers: Mapping[str, str] = NO_HEADERS, **more: Any) -> httpx.Response:
+        """Send a request that only this device may make. A coordinator does not tell who has been there."""
+        try:
+            return self._line.request(method, self._path + path, headers={**self._headers, **headers}, **more)
+        except CoordinatorError as error:
+            if error.status != FORBIDDEN:
+                raise
+            detail = (
+                f"federation {self._federation!r} does not know {self._name!r} by this ticket: the site has left, was "
+                f"removed or never joined, or the federation was deleted; the coordinator refused ({error.status})"
+            )
+            raise CoordinatorError(detail, error.status, was_lost=error.was_lost) from error
 
     def _read(self, answer: httpx.Response) -> Identity | StillGathering:
         self.notices = tuple(_notices(answer.headers.get(NOTICES_HEADER, "[]")))
@@ -233,38 +225,17 @@ def _notices(said: str) -> Iterator[Notice]:
         return
 
 
-def without_controls(text: str) -> str:
-    """Text without characters that would act on a terminal."""
-    return "".join(character if character.isprintable() else " " for character in text[:1000])
-
-
 def _read(answer: httpx.Response) -> Identity | StillGathering:
     if answer.headers.get("content-type", "").startswith(BYTES):
         return Identity.from_bytes(answer.content)
-    facts = answer.json()
+    facts = json_of(answer)
     known = {name: facts.get(name) for name in ("n_devices", "quorum", "deadline", "remark")}
     return StillGathering(**known, retry_after=_retry_after(answer))
-
-
-def _checked(answer: httpx.Response, was_lost: bool) -> httpx.Response:
-    if answer.is_success:
-        return answer
-    detail = f"the coordinator refused ({answer.status_code}): {_detail(answer)}"
-    raise CoordinatorError(detail, answer.status_code, was_lost=was_lost)
 
 
 def _clock(moment: float) -> str:
     """A moment of the steady clock as hours and minutes."""
     return time.strftime("%H:%M", time.localtime(time.time() + moment - time.monotonic()))
-
-
-def _detail(answer: httpx.Response) -> str:
-    """The detail of the problem, without characters that would act on a terminal."""
-    try:
-        detail = str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return answer.reason_phrase
-    return without_controls(detail)
 
 
 def _retry_after(answer: httpx.Response | None) -> float:

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kfed._base import files
-from kfed.coordinator.client.line import TIMEOUT_SECONDS, CoordinatorError, DeviceClient, Line
+from kfed.coordinator.client.line import TIMEOUT_SECONDS, DeviceClient, Line
+from kfed.coordinator.client.replies import CoordinatorError
 from kfed.coordinator.security import new_token
 from kfed.errors import InvalidInputError, MessageError
 

@@ -130,13 +130,17 @@ def run(
     address: Address,
     settings: ServiceSettings,
     *,
+    listening: socket.socket | None = None,
     limits: Limits | None = None,
     log_level: str = "warning",
     ready: Callable[[str, str], None] = lambda *_: None,
 ) -> None:
-    """Serve until interrupted; once requests are answered, `ready` gets the URL and the code of a link for watching."""
+    """Serve until interrupted; once requests are answered, `ready` gets the URL and the code of a link for watching.
+
+    `listening` is the socket of the address, if there is one already.
+    """
     app = create_app(settings)
-    listening = address.listen()
+    listening = address.listen() if listening is None else listening
     viewers: Viewers = app.state.desk.viewers
 
     def tell() -> None:
