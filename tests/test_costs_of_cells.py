@@ -60,7 +60,7 @@ def test_the_share_of_the_variance_is_said_to_be_about_right_where_messages_do_n
     words = to_markdown(cluster_report(kfed.aggregate(sent, 4), "clusters"))
     assert "explains about " in words
     whole = [kfed.DeviceMessage(name, [[0.0], [9.0]], [5, 5], [1.0, 1.0]) for name in "ab"]
-    assert "about" not in to_markdown(cluster_report(kfed.aggregate(whole, 2), "clusters"))
+    assert "explains about" not in to_markdown(cluster_report(kfed.aggregate(whole, 2), "clusters"))
     rounded = [message.quantised(8) for message in whole]
     assert "explains about " in to_markdown(cluster_report(kfed.aggregate(rounded, 2), "clusters"))
 

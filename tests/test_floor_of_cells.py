@@ -66,6 +66,37 @@ def test_a_row_of_few_cells_does_not_stand_for_all_others():
     assert sent(values, 1).counts.tolist() == [40]
 
 
+@pytest.mark.parametrize(("n_rows_there", "is_sent"), [(0, True), (1, False), (FLOOR - 1, False), (FLOOR, True)])
+def test_a_center_is_no_row_in_the_cells_that_the_row_has(n_rows_there, is_sent):
+    values = np.random.default_rng(0).normal(size=(40, 3))
+    values -= values[FLOOR:].mean(axis=0)
+    values[:n_rows_there, :2] = 0  # where the center is; what is missing beside it makes it no other
+    values[:n_rows_there, 2] = np.nan
+    values[n_rows_there:FLOOR] = np.nan
+    assert (len(sent(values, 1).counts) == 1) == is_sent
+
+
+@pytest.mark.parametrize("n_local_clusters", [None, 3])
+def test_rows_without_numbers_withhold_no_group_of_which_all_have_their_category(n_local_clusters):
+    """As where a laboratory has not seen some patients."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(3, size=400)
+    table = pd.DataFrame({f"lab{i}": rng.normal(10 * groups, 1).round(2) for i in range(3)})
+    table.loc[rng.random(400) < 0.05] = np.nan
+    smokes = rng.random((400, 3)) < np.choose(groups, [0.05, 0.95, 0.5])[:, None]
+    table = table.assign(ward=np.array(list("abc"))[groups], **{f"flag{i}": own for i, own in enumerate(smokes.T)})
+    kept = cluster_file(table, n_local_clusters, "north", random_state=0, warn=False)
+    assert kept.to_message().counts.sum() > 0.9 * len(table)
+    kept = cluster_file(table[["lab0", "ward"]], 3, "north", random_state=0, warn=False)
+    assert kept.to_message().counts.sum() > 0.9 * len(table)
+
+
+def test_a_level_is_named_whose_first_row_has_no_other_cell():
+    rows = pd.DataFrame({"age": np.random.default_rng(0).normal(size=40).round(3), "ward": ["a"] * 20 + ["b"] * 20})
+    rows.loc[0, "age"] = np.nan
+    assert cluster_file(rows, 2, "a", warn=False).to_message().feature_names == ("age", "ward=a", "ward=b")
+
+
 def test_a_column_that_is_filled_for_copies_of_one_patient_alone_is_not_told():
     values = np.random.default_rng(0).normal(size=(40, 3))
     values[:, 2] = np.nan

@@ -149,7 +149,7 @@ export function columnFacts(values, cells, counted, labels, withheld, schema, le
   let enough = range(d).map(() => withheld.map(() => true));
   if (!isComplete) {
     const { means } = tally(cells, counted, own, k);
-    withheld = tooFew(cells, counted, means, sums.counts, least);
+    withheld = tooFew(cells, counted, labels, means, sums.counts, least);
     enough = areEnough(cells, counted, labels, means, least, ids);
     if (ids) {
       const owners = Int32Array.from(counted, (row) => ids[row]),
@@ -226,19 +226,22 @@ function areEnough(cells, counted, labels, means, least, ids) {
   });
 }
 
-/** Clusters of too few rows, or whose center is one of few, where cells are missing. @type {(cells: Points, counted: number[], means: Points, counts: Float64Array, least: number) => boolean[]} */
-function tooFew({ d, data }, counted, means, counts, least) {
-  const on = zeros(counts.length),
-    whole = on.slice();
-  for (const row of counted) {
-    const own = data.subarray(row * d, (row + 1) * d);
-    on.forEach((_, r) => {
-      if (!own.every((x, f) => Number.isNaN(x) || Math.abs(x - means.data[r * d + f]) <= ON_CENTER)) return;
-      on[r]++;
-      if (!own.some(Number.isNaN)) whole[r]++;
-    });
-  }
-  return Array.from(counts, (count, r) => count < least || [on, whole].some((rows) => 0 < rows[r] && rows[r] < least));
+/** Clusters of too few rows, or whose center is a row: fewer than `least` have what it has in the cells that are filled.
+ * @type {(cells: Points, counted: number[], labels: Int32Array, means: Points, counts: Float64Array, least: number) => boolean[]} */
+function tooFew({ d, data }, counted, labels, means, counts, least) {
+  return Array.from(counts, (count, r) => {
+    const isAt = (/** @type {number} */ row, /** @type {number} */ f) => Math.abs(data[row * d + f] - means.data[r * d + f]) <= ON_CENTER;
+    const members = counted.filter((row) => labels[row] === r),
+      seen = new Set();
+    const tells = (/** @type {number} */ row) => {
+      for (let f = 0; f < d; f++) if (!Number.isNaN(data[row * d + f]) && !isAt(row, f)) return false;
+      const filled = range(d).filter((f) => !Number.isNaN(data[row * d + f]));
+      if (seen.has(filled.join())) return false;
+      seen.add(filled.join());
+      return members.filter((other) => filled.every((f) => isAt(other, f))).length < least;
+    };
+    return count < least || counted.some(tells);
+  });
 }
 
 /** Averages of numbers of which a single cell makes up more than half. @type {(units: Points, counted: number[], labels: Int32Array, schema: Schema, k: number) => boolean[]} */

@@ -21,10 +21,11 @@ export function holdersOf({ n, d, data }, least, ids) {
     }
     return ALIKE * (high - low);
   });
-  const one = new Int32Array(n);
+  const one = new Int32Array(n),
+    gaps = range(n).map((row) => rowOf(row).filter(Number.isNaN).length); // a row of few cells is like many others: it comes last
   return {
     count,
     /** @param {number[]} rows */
-    areEnough: (rows) => count(rows) >= least && (!differ || haveEnoughRows({ n, d, data }, rows, one, tolerances, [false], least)[0]),
+    areEnough: (rows) => count(rows) >= least && (!differ || haveEnoughRows({ n, d, data }, rows.slice().sort((a, b) => gaps[a] - gaps[b]), one, tolerances, [false], least)[0]),
   };
 }

@@ -159,8 +159,11 @@ def too_few(
     counted = (labels >= 0) & (cells.weights > 0)
     for cluster in np.unique(labels[counted]):
         on_center = _rows_at(centers[cluster], cells, counted, near)
-        are_whole = cells.is_there[on_center].all(axis=1)
-        tells_a_row = any(0 < found < min_cluster_size for found in (len(on_center), np.count_nonzero(are_whole)))
+        members = counted & (labels == cluster)
+        tells_a_row = any(
+            _n_rows_at(centers[cluster], cells, members, near, filled) < min_cluster_size
+            for filled in np.unique(cells.is_there[on_center], axis=0)
+        )
         heaviest = cells.weights[labels == cluster].max()
         withheld[cluster] = tells_a_row or bool(are_outweighed(counts[cluster], heaviest, min_cluster_size))
     if whose is not None:
@@ -178,6 +181,18 @@ def _rows_at(center: Array, cells: ObservedCells, counted: Array, near: float) -
         if not len(found):
             break
     return found
+
+
+def _n_rows_at(center: Array, cells: ObservedCells, members: Array, near: float, filled: Array) -> int:
+    """How many of these rows are at the center in all of some cells.
+
+    What so many have in common tells of none of them: of a row without numbers the center shows the ward of its group.
+    """
+    found = np.flatnonzero(members)
+    for feature in np.flatnonzero(filled):
+        found = found[cells.is_there[found, feature]]
+        found = found[np.abs(cells.filled[found, feature] - center[feature]) <= near]
+    return len(found)
 
 
 def told(n_rows: int, min_cluster_size: int) -> int | None:

@@ -28,6 +28,7 @@ class Holders:
     least: int
     whose: Array | None  # (n_rows,)
     tolerances: Array | None  # (n_features,), how far copies of one row may differ; None if they cannot be told
+    n_missing: Array  # (n_rows,)
 
     @classmethod
     def of(cls, values: Array, least: int, whose: Array | None) -> Self:
@@ -35,7 +36,7 @@ class Holders:
         tolerances = None
         if whose is None and mostly_differ(values[sampled_rows(len(values))]):
             tolerances = ALIKE * (np.fmax.reduce(values) - np.fmin.reduce(values))
-        return cls(values, least, whose, tolerances)
+        return cls(values, least, whose, tolerances, np.count_nonzero(np.isnan(values), axis=1))
 
     def count(self, rows: Array) -> int:
         """How many rows, or ids."""
@@ -45,7 +46,8 @@ class Holders:
         """Whether the rows at these positions are of at least `least` people."""
         if self.count(rows) < self.least:
             return False
-        return self.tolerances is None or are_many(self._blocks(rows), self.tolerances, self.least)
+        ordered = rows[np.argsort(self.n_missing[rows], kind="stable")]  # those of few cells, like many others, last
+        return self.tolerances is None or are_many(self._blocks(ordered), self.tolerances, self.least)
 
     def _blocks(self, rows: Array) -> Iterator[Array]:
         """A few rows first, since in most tables they differ."""

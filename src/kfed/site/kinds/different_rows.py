@@ -25,9 +25,13 @@ def have_different_rows(cells: Cells, table: Sequence[Cells], asked: Array, leas
     if not others or not mostly_differ(np.column_stack([_values(own, some) for own in others])):
         return asked
     tolerances = np.array([0.5 if own.numbers is None else ALIKE * _range(own.numbers) for own in others])
-    found = np.zeros(len(asked), bool)
+    found, n_filled = np.zeros(len(asked), bool), np.zeros(len(cells), np.int32)
+    for own in others:
+        n_filled += ~own.is_missing
     for level in np.flatnonzero(asked):
-        found[level] = are_many(_blocks(others, np.flatnonzero(cells.codes == level), least), tolerances, least)
+        rows = np.flatnonzero(cells.codes == level)
+        rows = rows[np.argsort(-n_filled[rows], kind="stable")]  # a row of few cells is like many others: it comes last
+        found[level] = are_many(_blocks(others, rows, least), tolerances, least)
     return found
 
 
