@@ -360,6 +360,20 @@ def test_copies_of_one_patient_are_withheld_as_in_python_whichever_cells_are_mis
         assert_equal_up_to_rounding(message_of(answer), kept.to_message())
 
 
+def test_rows_without_numbers_withhold_no_group_as_in_python(in_node, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [[*rng.normal(9 * (i % 2), 1, 2).round(3).tolist(), "AB"[i % 2], "cd"[i % 2]] for i in range(80)]
+    for row in (0, 7, 30):
+        rows[row][:2] = ["", ""]
+    table = as_csv([["x", "y", "ward", "bed"], *rows])
+    about = {"job": "group", "name": "north.csv", "terms": terms_of(["x", "y", "ward", "bed"], by_column=True)}
+    [answer] = in_node([{**about, "wish": {"k": 2}, "table": table}])
+    (tmp_path / "north.csv").write_bytes(table)
+    kept = cluster_file(tmp_path / "north.csv", 2, "north")
+    assert kept.to_message().counts.tolist() == [40, 40]
+    assert_equal_up_to_rounding(message_of(answer), kept.to_message())
+
+
 def test_levels_and_flags_of_copies_and_of_few_people_leave_as_in_python(in_node, tmp_path):
     rng = np.random.default_rng(5)
     rows = [[*cells, "AB"[i % 2], "no", f"p{i}"] for i, cells in enumerate(rng.normal(size=(60, 3)).round(3).tolist())]
