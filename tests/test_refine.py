@@ -132,7 +132,7 @@ def test_the_points_are_asked_for():
 def test_points_of_another_device_are_refused():
     points, _, local, identity = two_in_one()
     for wrong in (points[:-1], points[:, :-1], np.concatenate([points, points])):
-        with pytest.raises(kfed.InvalidInputError, match=r"refine must be the points .* \(60, 6\)"):
+        with pytest.raises(kfed.InvalidInputError, match=r"the rows must be those that were clustered.* \(60, 6\)"):
             local.induced_labels(identity, refine=wrong)
     points[3, 2] = np.nan
     with pytest.raises(kfed.InvalidInputError, match="refine must be finite"):
