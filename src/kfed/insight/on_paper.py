@@ -10,14 +10,9 @@ import numpy as np
 
 from kfed._base.report import Block, HeatTable, TextTable
 
-MOST_ACROSS = 12
-"""Numbers beside each other that fit on a page of paper."""
-
-FEW_ACROSS = 6
-"""Columns of numbers that fit beside each other under whole headings, which are broken into lines."""
-
-MOST_OF_HEADING = 24
-"""Characters of the heading of a column of numbers, where there are more."""
+MOST_ACROSS, FEW_ACROSS, MOST_OF_HEADING = 12, 6, 24
+"""So many numbers fit beside each other on paper, so many under whole headings, which are broken into lines; where there
+are more, a heading has at most so many characters."""
 
 
 def on_paper(block: Block) -> Iterator[Block]:
