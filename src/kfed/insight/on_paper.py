@@ -11,8 +11,8 @@ import numpy as np
 from kfed._base.report import Block, HeatTable, TextTable
 
 MOST_ACROSS, FEW_ACROSS, MOST_OF_HEADING = 12, 6, 24
-"""So many numbers fit beside each other on paper, so many under whole headings, which are broken into lines; where there
-are more, a heading has at most so many characters."""
+"""So many numbers fit beside each other on paper, and so many under whole headings, which are broken into lines; where
+there are more, a heading has at most so many characters."""
 
 
 def on_paper(block: Block) -> Iterator[Block]:
