@@ -372,7 +372,7 @@ def test_a_coordinator_that_ends_lets_those_who_watch_go_at_once_and_without_a_w
         began = time.monotonic()
         server.process.terminate()
         assert not [line for line in lines if line.startswith("data:")]
-        server.process.wait(30)
+        server.stop()
     assert time.monotonic() - began < GRACE_SECONDS
     assert "ERROR" not in (server.folder / "serve.log").read_text()
 
