@@ -162,5 +162,5 @@ EXPERIMENT = Experiment.of(
     full=grid(sharing=[5, 20], share=[0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9], run=range(10)),
     figure_size=(10.0, 5.0),
     legend={"ncols": 2},
-    minutes=(0.05, 0.3),
+    minutes=(0.05, 0.7),
 )

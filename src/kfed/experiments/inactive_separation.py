@@ -285,5 +285,5 @@ EXPERIMENT = Experiment.of(
         5,
     ),
     figure_size=(11.0, 5.4),
-    minutes=(0.1, 1.3),
+    minutes=(0.1, 2.8),
 )

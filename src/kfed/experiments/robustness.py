@@ -148,5 +148,5 @@ EXPERIMENT = Experiment.of(
     full=grid(trouble=TROUBLES, least=[1, 3], run=range(20)),
     figure_size=(10.0, 5.0),
     legend={"ncols": 3},
-    minutes=(0.15, 0.6),
+    minutes=(0.15, 1.6),
 )

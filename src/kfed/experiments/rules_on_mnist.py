@@ -138,5 +138,5 @@ EXPERIMENT = Experiment.of(
     requires=("mnist", "mnist-writers"),
     figure_size=(9.5, 4.6),
     legend={"ncols": 3},
-    minutes=(0.3, 0.6),
+    minutes=(0.3, 1.6),
 )
