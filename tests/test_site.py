@@ -6,7 +6,6 @@ import json
 import stat
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import kfed
@@ -16,8 +15,6 @@ from kfed.site import (
     check_same_rows,
     cluster_file,
     cluster_table,
-    label_rows,
-    read_columns,
     read_scale,
     read_table,
 )
@@ -184,33 +181,6 @@ def test_a_table_without_names_is_read_again_without_names(tmp_path, as_is):
     kept = LocalFile.load(tmp_path / "own.local")
     assert kept.header is False
     assert len(kept.read_rows(tmp_path / "own.csv").values) == 30
-
-
-def test_what_is_shown_of_a_table_and_its_files_holds_no_id_and_no_row():
-    ages = np.arange(40) % 13 + np.arange(40) // 20 * 50.0
-    rows = pd.DataFrame({"patient": [f"mrn{i:05d}" for i in range(40)], "age": ages})
-    kept = cluster_file(rows, 2, "north", id_column="patient", warn=False)
-    clusters = kfed.aggregate([kept.to_message()], 2)
-    labelled = label_rows(rows, clusters, id_column="patient")
-    table = read_columns(rows, id_column="patient")
-    assert list(map(repr, (kept, labelled, table))) == [
-        "<LocalFile of 'north': 40 rows, 1 feature>",
-        "<LabelledRows of the data frame: 40 rows, 2 clusters>",
-        "<Table: 40 rows, 1 feature>",
-    ]
-
-
-def test_a_data_frame_that_is_no_table_is_told_what_reads_it():
-    with pytest.raises(kfed.InvalidInputError, match=r"got DataFrame: use cluster_file, .* or read_columns first"):
-        cluster_table(pd.DataFrame({"a": [1.0, 2.0]}), None, "north")
-
-
-@pytest.mark.parametrize("option", ["exclude", "columns"])
-@pytest.mark.parametrize("how", [{}, {"as_is": True}])
-def test_names_of_columns_in_one_word_are_refused(option, how):
-    rows = pd.DataFrame({"PLZ": [1.0, 2.0], "age": [3.0, 4.0]})
-    with pytest.raises(kfed.InvalidInputError, match=rf"^{option} must be a list of names; got 'PLZ': pass \['PLZ'\]$"):
-        cluster_file(rows, None, "north", **{option: "PLZ"}, **how)
 
 
 def test_a_schema_that_is_given_as_a_scale_is_named(tmp_path):
