@@ -238,5 +238,5 @@ EXPERIMENT = Experiment(
     package="kmodes",
     figure_size=(12.0, 4.8),
     legend={"ncols": 3},
-    minutes=(0.25, 4.8),
+    minutes=(0.25, 7.5),
 )
