@@ -83,7 +83,8 @@ def device(
     how = site.how(data)
     kept = cluster_file(data, **how) if site.epsilon is None else release_file(data, budget=site.budget, **how)
     n_bytes = kept.save_with_message(local_path, message_path, overwrite=force)
-    limited = [] if site.max_bytes is None else _about_limit(data, how, kept)
+    is_limited = site.max_bytes is not None and site.epsilon is None
+    limited = _about_limit(data, how, kept) if is_limited else []
     facts = _device_facts(kept, Ledger.beside(data), limited) | {
         "message": str(message_path),
         "message_bytes": n_bytes,
