@@ -273,5 +273,5 @@ EXPERIMENT = Experiment.of(
     package="torch",
     side_by_side=2,
     figure_size=(11.0, 8.0),
-    minutes=(0.3, 28),
+    minutes=(0.3, 30),
 )
