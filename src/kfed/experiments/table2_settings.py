@@ -146,5 +146,5 @@ EXPERIMENT = Experiment.of(
     **trained.ON_MNIST,
     figure_size=(9.0, 4.8),
     legend={"ncols": 5, "fontsize": "small"},
-    minutes=(0.5, 30),
+    minutes=(0.5, 20),
 )
