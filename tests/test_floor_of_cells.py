@@ -76,6 +76,17 @@ def test_a_center_is_no_row_in_the_cells_that_the_row_has(n_rows_there, is_sent)
     assert (len(sent(values, 1).counts) == 1) == is_sent
 
 
+@pytest.mark.parametrize(("n_people", "is_sent"), [(1, False), (FLOOR - 1, False), (FLOOR, True)])
+def test_a_center_is_no_row_of_few_people_in_the_cells_that_the_row_has(n_people, is_sent):
+    values = np.random.default_rng(0).normal(size=(40, 3))
+    values -= values[10:].mean(axis=0)
+    values[:10, :2] = 0  # where the center is
+    values[0, 2] = np.nan
+    people = np.arange(40)
+    people[:10] %= n_people
+    assert (len(sent(values, 1, ids=people).counts) == 1) == is_sent
+
+
 @pytest.mark.parametrize("n_local_clusters", [None, 3])
 def test_rows_without_numbers_withhold_no_group_of_which_all_have_their_category(n_local_clusters):
     """As where a laboratory has not seen some patients."""

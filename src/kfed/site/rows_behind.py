@@ -56,7 +56,7 @@ def clustered_rows(
 def rows_if_there(kept: LocalFile, tables: Sequence[Path], scale: Path | None) -> tuple[Array | None, list[Notice]]:
     """Read the rows behind a summary from the first of these tables that holds them; a notice if none does.
 
-    Rows of other clusterings have the labels of their clusters, and are not read.
+    Where a number of clusters was asked for, rows are labelled by cluster, and no table is read.
     """
     if not kept.clustering.is_summary:
         return None, []

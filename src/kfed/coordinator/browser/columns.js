@@ -149,7 +149,7 @@ export function columnFacts(values, cells, counted, labels, withheld, schema, le
   let enough = range(d).map(() => withheld.map(() => true));
   if (!isComplete) {
     const { means } = tally(cells, counted, own, k);
-    withheld = tooFew(cells, counted, labels, means, sums.counts, least);
+    withheld = tooFew(cells, counted, labels, means, sums.counts, least, ids);
     enough = areEnough(cells, counted, labels, means, least, ids);
     if (ids) {
       const owners = Int32Array.from(counted, (row) => ids[row]),
@@ -227,8 +227,8 @@ function areEnough(cells, counted, labels, means, least, ids) {
 }
 
 /** Clusters of too few rows, or whose center is a row: fewer than `least` have what it has in the cells that are filled.
- * @type {(cells: Points, counted: number[], labels: Int32Array, means: Points, counts: Float64Array, least: number) => boolean[]} */
-function tooFew({ d, data }, counted, labels, means, counts, least) {
+ * @type {(cells: Points, counted: number[], labels: Int32Array, means: Points, counts: Float64Array, least: number, ids: Int32Array | null) => boolean[]} */
+function tooFew({ d, data }, counted, labels, means, counts, least, ids) {
   return Array.from(counts, (count, r) => {
     const isAt = (/** @type {number} */ row, /** @type {number} */ f) => Math.abs(data[row * d + f] - means.data[r * d + f]) <= ON_CENTER;
     const members = counted.filter((row) => labels[row] === r),
@@ -238,7 +238,8 @@ function tooFew({ d, data }, counted, labels, means, counts, least) {
       const filled = range(d).filter((f) => !Number.isNaN(data[row * d + f]));
       if (seen.has(filled.join())) return false;
       seen.add(filled.join());
-      return members.filter((other) => filled.every((f) => isAt(other, f))).length < least;
+      const alike = members.filter((other) => filled.every((f) => isAt(other, f)));
+      return new Set(ids ? alike.map((other) => ids[other]) : alike).size < least;
     };
     return count < least || counted.some(tells);
   });

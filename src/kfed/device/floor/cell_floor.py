@@ -161,7 +161,7 @@ def too_few(
         on_center = _rows_at(centers[cluster], cells, counted, near)
         members = counted & (labels == cluster)
         tells_a_row = any(
-            _n_rows_at(centers[cluster], cells, members, near, filled) < min_cluster_size
+            _n_at(centers[cluster], cells, members, near, filled, whose) < min_cluster_size
             for filled in np.unique(cells.is_there[on_center], axis=0)
         )
         heaviest = cells.weights[labels == cluster].max()
@@ -183,8 +183,8 @@ def _rows_at(center: Array, cells: ObservedCells, counted: Array, near: float) -
     return found
 
 
-def _n_rows_at(center: Array, cells: ObservedCells, members: Array, near: float, filled: Array) -> int:
-    """How many of these rows are at the center in all of some cells.
+def _n_at(center: Array, cells: ObservedCells, members: Array, near: float, filled: Array, whose: Array | None) -> int:
+    """How many of these rows, or different ids of theirs, are at the center in all of some cells.
 
     What so many have in common tells of none of them: of a row without numbers the center shows the ward of its group.
     """
@@ -192,7 +192,7 @@ def _n_rows_at(center: Array, cells: ObservedCells, members: Array, near: float,
     for feature in np.flatnonzero(filled):
         found = found[cells.is_there[found, feature]]
         found = found[np.abs(cells.filled[found, feature] - center[feature]) <= near]
-    return len(found)
+    return len(found) if whose is None else len(np.unique(whose[found]))
 
 
 def told(n_rows: int, min_cluster_size: int) -> int | None:
