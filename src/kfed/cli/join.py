@@ -85,14 +85,10 @@ def join(
     join_token = _token(token, token_file)
     asked = Ticket.new(url, federation, site.name(data), cafile, insecure)
     with asked.line(patience, tell=note) as line:
-        device = DeviceClient(line, federation, site.name(data), "")
-        terms = device.terms(join_token)
+        terms = DeviceClient(line, federation, site.name(data), "").terms(join_token)
         _check_promise(terms, site.epsilon)
         tell_of(fetched := about_fetched_scale(federation, terms.schema, site))
-        if terms.schema is not None:
-            site = by_schema_of(federation, terms.schema, site)
-        elif terms.names is not None:
-            site = by_columns_of(federation, terms.names, site, data, as_is=not terms.takes_tables)
+        site = _as_agreed(federation, terms, site, data)
         before = None if replace else site.released_before(data, local_path)
         keeps_local = not wait or site.epsilon is not None
         is_again = force or ticket_path.exists() or before is not None
@@ -139,6 +135,15 @@ def leave(
         kept.leave(ticket, line)
     facts = {"device_id": kept.device_id, "federation": kept.federation, "left": True}
     print_json(facts) if as_json else say(f"{escape(kept.device_id)} has left {escape(kept.federation)}")
+
+
+def _as_agreed(federation: str, terms: Terms, site: SiteOptions, data: Path) -> SiteOptions:
+    """How this site reads its table, by what the federation was created with."""
+    if terms.schema is not None:
+        return by_schema_of(federation, terms.schema, site)
+    if terms.names is not None:
+        return by_columns_of(federation, terms.names, site, data, as_is=not terms.takes_tables)
+    return site
 
 
 def _check_promise(terms: Terms, epsilon: float | None) -> None:
