@@ -72,6 +72,7 @@ def _training(axes: Axes, seed: int) -> FedAvg:
         final_learning_rate=axes["final_rate"],
         shared_rounds=round(axes["shared"] * axes["rounds"]),
         n_loss_rows=100,
+        batched=axes["per_round"] is None,  # never "auto": it goes by timing, and the ways round differently
         seed=seed,
     )
 

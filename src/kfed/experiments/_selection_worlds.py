@@ -66,6 +66,7 @@ def digits_world(n_devices: int, seed: int) -> SelectionWorld:
     points = {name: inputs for name, (inputs, _) in train.items()}
     training: dict[str, Any] = {"batch_size": 10, "learning_rate": 0.1, "local_steps": 20, "n_loss_rows": 50}
     training |= {"final_learning_rate": 0.02}
+    training |= {"batched": True}  # never "auto": it goes by timing, and the ways round differently
     return SelectionWorld(data.name, train, test, points, 10, 2, perceptron, training)
 
 

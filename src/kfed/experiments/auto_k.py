@@ -109,6 +109,7 @@ EXPERIMENT = Experiment.of(
     "troubles of the robustness experiment. Clusters of fewer than 3 points are withheld.",
     quick=grid(trouble=["clean", "5 outliers"], separation=[5.0, 10.0], run=range(2)),
     full=grid(trouble=[t for t in TROUBLES if t != "20 outliers"], separation=[5.0, 7.0, 10.0, 20.0], run=range(12)),
+    side_by_side=4,
     figure_size=(10.0, 5.2),
     legend={"ncols": 4},
     minutes=(0.1, 4.5),

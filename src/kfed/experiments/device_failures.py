@@ -160,6 +160,7 @@ EXPERIMENT = Experiment.of(
     "come later count if the server knows all of their clusters.",
     quick=grid(sharing=[5], share=[0.0, 0.4, 0.8], run=range(2)),
     full=grid(sharing=[5, 20], share=[0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9], run=range(10)),
+    side_by_side=4,
     figure_size=(10.0, 5.0),
     legend={"ncols": 2},
     minutes=(0.05, 0.7),

@@ -284,6 +284,7 @@ EXPERIMENT = Experiment.of(
         [2, 8],
         5,
     ),
+    side_by_side=4,
     figure_size=(11.0, 5.4),
     minutes=(0.1, 2.8),
 )

@@ -231,6 +231,7 @@ EXPERIMENT = Experiment(
     plot=plot,
     run_requires=_files,
     optional=(_public_sets.FOLDER,),
+    side_by_side=4,
     figure_size=(15.0, 4.0),
     minutes=(1, 18),
 )

@@ -203,6 +203,7 @@ EXPERIMENT = Experiment.of(
     "is that of the unit ball, into which the published comparison puts the data; kfed does not look for it.",
     quick=_preset(1, 1),
     full=_preset(20, 3),
+    side_by_side=4,
     figure_size=(12.0, 4.8),
     minutes=(0.5, 4.7),
 )

@@ -146,6 +146,7 @@ EXPERIMENT = Experiment.of(
     "each on a device. An outlier lies 5 to 20 such distances from the middle. IID devices have all 16 components.",
     quick=grid(trouble=["clean", "5 outliers", "k^(z) + 1"], least=[1, 3], run=range(2)),
     full=grid(trouble=TROUBLES, least=[1, 3], run=range(20)),
+    side_by_side=4,
     figure_size=(10.0, 5.0),
     legend={"ncols": 3},
     minutes=(0.15, 1.6),

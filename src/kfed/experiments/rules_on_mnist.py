@@ -136,6 +136,7 @@ EXPERIMENT = Experiment.of(
     quick=grid(split=LOCAL, k=[10, 25], n_devices=[40], run=range(1)),
     full=grid(split=LOCAL, k=[10, 16, 25, 40], n_devices=[100], run=range(5)),
     requires=("mnist", "mnist-writers"),
+    side_by_side=4,
     figure_size=(9.5, 4.6),
     legend={"ncols": 3},
     minutes=(0.3, 1.6),

@@ -12,6 +12,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from kfed._base import checks, figures, pool
 from kfed.datasets import locate
 from kfed.errors import MissingDataError, MissingExtraError
@@ -146,7 +148,8 @@ def _seed(seed: int) -> int:
 def _do(run_one: Callable[[Axes, int], dict[str, Any]], store: RunStore, seed: int, axes: Axes) -> Result:
     """Do one run, and store what it gave."""
     started = time.perf_counter()
-    values = run_one(axes, seed)
+    with _one_thread():
+        values = run_one(axes, seed)
     return store.keep(axes, values, time.perf_counter() - started)
 
 
@@ -156,7 +159,7 @@ def _each(do: Callable[[Axes], Result], runs: Sequence[Axes], experiment: Experi
         yield from map(do, runs)
         return
     n_processes = min(_n_processes(experiment), len(runs))
-    with ProcessPoolExecutor(n_processes, get_context("spawn"), _one_thread, (experiment.package,)) as processes:
+    with ProcessPoolExecutor(n_processes, get_context("spawn"), _one_torch_thread, (experiment.package,)) as processes:
         yield from processes.map(do, runs)
 
 
@@ -164,8 +167,18 @@ def _n_processes(experiment: Experiment) -> int:
     return min(experiment.side_by_side, pool.available_cores())
 
 
-def _one_thread(package: str) -> None:
-    """Use one thread, since other processes use the other cores; results then do not depend on the number of cores."""
+def _one_thread() -> threadpool_limits:
+    """Let NumPy, SciPy and scikit-learn use one thread inside: sums over several round differently.
+
+    What a run gives then does not depend on the number of cores. Threads of kfed's own pool never change a result.
+    """
+    import sklearn.cluster  # noqa: F401  its libraries can be limited only once they are loaded
+
+    return threadpool_limits(1)
+
+
+def _one_torch_thread(package: str) -> None:
+    """Let PyTorch, if it trains here, use one thread, since other processes use the other cores."""
     if package == "torch":
         import torch
 

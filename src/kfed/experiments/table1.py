@@ -174,6 +174,7 @@ EXPERIMENT = Experiment.of(
     "paper asks for any 10-approximation.",
     quick=grid(d=[100], k=[16, 64], column=COLUMNS, n_r=[500], run=range(2)),
     full=tuple({"d": d, "k": k, **axes} for d, k in PAPER for axes in grid(column=COLUMNS, n_r=[500], run=range(10))),
+    side_by_side=4,
     figure_size=(11.0, 5.0),
     legend={"ncols": 4, "fontsize": "small"},
     minutes=(0.15, 3.6),

@@ -236,6 +236,7 @@ EXPERIMENT = Experiment(
     summarize=summarize,
     plot=plot,
     package="kmodes",
+    side_by_side=4,
     figure_size=(12.0, 4.8),
     legend={"ncols": 3},
     minutes=(0.25, 7.5),
