@@ -266,7 +266,7 @@ EXPERIMENT = Experiment.of(
     ),
     full=_runs(
         digits={"devices": 500, "rounds": 200, "test_every": 4, "runs": 5},
-        shakespeare={"devices": 109, "rounds": 400, "test_every": 10, "runs": 3},
+        shakespeare={"devices": 109, "rounds": 800, "test_every": 20, "runs": 3},
     ),
     run_requires=_files,
     run_reads=_leaf,

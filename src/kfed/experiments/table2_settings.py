@@ -142,7 +142,7 @@ EXPERIMENT = Experiment.of(
     "ten local steps and a rate of 0.1; its devices have 100 images and use all of them in a step, where these "
     "have 2,400 and use 100; the rounds are fewer, as the row says.",
     quick=_runs({"CNN": 6, "all devices in every round, IFCA's settings": 2}, 0.08, 1),
-    full=_runs({"CNN": 200, "all devices in every round, IFCA's settings": 40}, 1.0, 5),
+    full=_runs({"CNN": 200, "all devices in every round, IFCA's settings": 100}, 1.0, 5),
     **trained.ON_MNIST,
     figure_size=(9.0, 4.8),
     legend={"ncols": 5, "fontsize": "small"},
