@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kfed
+from kfed.device import algorithm1
+from kfed.theory import centralized_separations
 from worlds import few_examples, same_partition
 
 
@@ -51,10 +54,18 @@ class Network:
     def active_pairs(self):
         return {pair for own in self.held.values() for pair in combinations(own.tolist(), 2)}
 
+    def pairs(self):
+        return list(combinations(self.means, 2))
+
     def device_separation(self, r, s, c):
         """2 c sqrt(m0) (Delta_r + Delta_s)."""
         scales = (self.k_prime * self.norm / np.sqrt(self.sizes[cluster]) for cluster in (r, s))
         return 2 * c * np.sqrt(self.m0) * sum(scales)
+
+    def separation_in_one_place(self, r, s, c):
+        """c sqrt(k) norm(A - C) (1 / sqrt(n_r) + 1 / sqrt(n_s)), of well separated clusters."""
+        roots = sum(1 / np.sqrt(self.sizes[cluster]) for cluster in (r, s))
+        return c * np.sqrt(len(self.means)) * self.norm * roots
 
     def spread_out(self, factor):
         """The same points around means that are `factor` times as far from zero."""
@@ -69,9 +80,12 @@ class Network:
     def separated_on_devices(self, c):
         return self.just_separated({pair: self.device_separation(*pair, c) for pair in self.active_pairs()})
 
+    def separated_in_one_place(self, c):
+        return self.just_separated({pair: self.separation_in_one_place(*pair, c) for pair in self.pairs()})
+
     def separated_on_the_server(self):
         needed = 10 * np.sqrt(self.m0) * self.inactive_scale
-        return self.just_separated(dict.fromkeys(combinations(self.means, 2), needed))
+        return self.just_separated(dict.fromkeys(self.pairs(), needed))
 
 
 @st.composite
@@ -89,6 +103,55 @@ def networks(draw, min_clusters=1):
     drift = draw(st.sampled_from([0.0, 1.0, 5.0])) * rng.normal(size=(len(devices), n_features))
     noise = spread * rng.normal(size=(len(clusters), n_features)) + spread * drift[owners]  # devices differ
     return Network(places[clusters] + noise, clusters, owners)
+
+
+def in_one_place(network):
+    """Algorithm 1 on all points: the means of its core sets, its centers, the cluster of each, and of each point."""
+    k = len(network.means)
+    with patch.object(algorithm1, "lloyd", wraps=algorithm1.lloyd) as lloyd:
+        local = kfed.cluster_device(network.points, k, random_state=0, min_cluster_size=1, n_jobs=1)
+    _, core_means, _ = lloyd.call_args.args
+    names = np.array([np.bincount(network.clusters[local.labels == i]).argmax() for i in range(k)])
+    assert sorted(names) == list(network.means)
+    return core_means[0], local.centers, names, names[local.labels]
+
+
+def assert_awasthi(network, c):
+    """Check the lemma, and return the largest share of its bound that core sets and centers take.
+
+    Only bad points may be misplaced: the lemma allows O(1) c^-4 n more, and does not say how many that is.
+    """
+    sizes = np.array(list(network.sizes.values()))
+    needed = centralized_separations(network.norm, sizes, c)
+    for (i, r), (j, s) in combinations(enumerate(network.means), 2):
+        assert needed[i, j] == pytest.approx(network.separation_in_one_place(r, s, c))
+        assert np.linalg.norm(network.means[r] - network.means[s]) >= needed[i, j]
+    core_means, centers, names, labels = in_one_place(network)
+    means = np.array([network.means[r] for r in names])
+    bounds = 25 / c * network.norm / np.sqrt([network.sizes[r] for r in names])
+    off = [np.linalg.norm(found - means, axis=1) for found in (core_means, centers)]
+    assert (off <= bounds + network.rounding).all()
+    bad = kfed.separation_report(network.points, network.clusters).fails_globally
+    assert np.count_nonzero(labels != network.clusters) <= np.count_nonzero(bad)
+    return (off / bounds).max(axis=1)
+
+
+@given(networks(min_clusters=2))
+def test_awasthi_in_one_place_core_sets_have_nearly_the_means_of_clusters_and_only_bad_points_are_misplaced(network):
+    assert_awasthi(network.separated_in_one_place(100.0), 100.0)
+
+
+@pytest.mark.parametrize("n_stray", [1, 3])
+@pytest.mark.parametrize("way", [0.3, 0.51])
+def test_awasthi_holds_with_points_in_no_core_set_and_on_the_wrong_side(way, n_stray):
+    """There are as few points as the lemma allows with strays that far out, so centers are measurably off."""
+    n_points = n_stray * int((2 * 100 * np.sqrt(2) * way * 1.01) ** 2)
+    clusters = np.repeat([0, 1], n_points)
+    points = 1000.0 * clusters[:, None]
+    points[:n_stray] = 1000.0 * way  # nearer to the other mean if more than half the way
+    of_core_sets, of_centers = assert_awasthi(Network(points, clusters, np.zeros(len(points), int)), 100.0)
+    assert of_core_sets > 0.01
+    assert (of_centers > 0.01) == (way > 0.5)
 
 
 @given(networks())
@@ -175,7 +238,7 @@ def test_missclass_lb_local_means_of_two_clusters_are_farther_apart_than_those_o
 @given(networks(min_clusters=2))
 @few_examples
 def test_center_init_the_first_centers_are_one_of_each_cluster_and_the_theorem_names_every_center_right(network):
-    needed = {pair: 10 * np.sqrt(network.m0) * network.inactive_scale for pair in combinations(network.means, 2)}
+    needed = {pair: 10 * np.sqrt(network.m0) * network.inactive_scale for pair in network.pairs()}
     needed |= {pair: max(needed[pair], network.device_separation(*pair, 100.0)) for pair in network.active_pairs()}
     network = network.just_separated(needed)
     messages, targets = [], []
