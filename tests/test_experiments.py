@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import kfed
 from kfed._base.report import VERDICTS
@@ -50,6 +51,19 @@ def test_runs_side_by_side_are_done_in_other_processes_and_come_back_in_order(tm
         assert (ours.axes, ours["sum"], ours["seed"]) == (theirs.axes, theirs["sum"], theirs["seed"])
         assert ours["process"] != theirs["process"] == os.getpid()
     assert run(Toy(run_one=which_process, side_by_side=2), tmp_path / "two", seed=3).n_found == 4
+
+
+def n_threads(axes, seed):
+    return {"sum": 0, "threads": max(library["num_threads"] for library in threadpool_info())}
+
+
+@pytest.mark.parametrize("side_by_side", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_run_sees_one_thread_whatever_there_was_before(tmp_path, side_by_side):
+    with threadpool_limits(2):
+        before = n_threads({}, 0)["threads"]
+        results = run(Toy(run_one=n_threads, side_by_side=side_by_side), tmp_path).results
+        assert n_threads({}, 0)["threads"] == before
+    assert [result["threads"] for result in results] == [1, 1, 1, 1]
 
 
 def test_each_experiment_gives_a_json_file_and_a_picture(tmp_path):
@@ -300,12 +314,29 @@ def test_the_duration_that_the_list_states_is_about_the_one_measured(name):
     assert measured / 1.5 <= EXPERIMENTS[name].minutes[1] <= measured * 1.5
 
 
+def test_in_a_pipe_a_line_tells_before_the_first_run_how_many_there_are_and_how_long_they_take(capsys, tmp_path):
+    told = []
+    toy = Toy(minutes=(0.5, 8.0))
+    says = replace(toy.experiment, run_one=lambda axes, seed: told.append(capsys.readouterr().err) or {"sum": 1})
+    next(iter(reproduce([says], tmp_path)))
+    assert told[0] == "toy: 4 runs, about 8 min\n"
+    next(iter(reproduce([says], tmp_path)))
+    assert capsys.readouterr().err == "", "nothing is left to wait for"
+
+
+def test_the_time_that_is_told_is_of_the_runs_that_are_not_there(capsys, tmp_path):
+    run(Toy(), tmp_path, quick=True)
+    next(iter(reproduce([Toy(minutes=(0.5, 8.0)).experiment], tmp_path)))
+    assert capsys.readouterr().err == "toy: 4 runs (2 found), about 4 min\n"
+
+
 def test_in_a_pipe_progress_is_a_line_now_and_then(capsys, monkeypatch):
     monkeypatch.setattr("kfed.experiments.progress.SECONDS_BETWEEN_LINES", 0.0)
     with following("toy", 3) as advance:
         advance(1)
         advance(2)
-    first, last = capsys.readouterr().err.splitlines()
+    before, first, last = capsys.readouterr().err.splitlines()
+    assert before == "toy: 3 runs"
     assert first.startswith("toy: 1 of 3 runs after ")
     assert last.startswith("toy: 3 of 3 runs after ")
     with following("toy", 3, False) as advance:
@@ -321,7 +352,7 @@ def test_runs_that_were_found_do_not_shorten_the_time_that_is_left(capsys, monke
     run(toy, tmp_path, quick=True)
     capsys.readouterr()
     next(iter(reproduce([toy.experiment], tmp_path)))
-    said = capsys.readouterr().err.splitlines()
+    said = capsys.readouterr().err.splitlines()[1:]
     assert [line.partition(" after ")[0] for line in said] == [f"toy: {n} of 4 runs (2 found)" for n in (3, 4)]
     assert [line.partition(" after ")[2] for line in said] == ["10 s, about 10 s left", "20 s, about 0 s left"]
 
@@ -363,6 +394,55 @@ def test_runs_whose_data_are_missing_are_left_out_and_the_others_done(tmp_path, 
     assert outcome.skipped == ""
     assert "put mnist/train-images-idx3-ubyte.gz" in outcome.left_out
     assert json.loads((tmp_path / "toy.json").read_text())["left_out"] == outcome.left_out
+
+
+def test_results_stay_where_an_experiment_is_skipped(tmp_path, no_data):
+    run(Toy(), tmp_path)
+    files = {path: path.read_bytes() for path in tmp_path.glob("toy.*")}
+    outcome = run(Toy(requires=("mnist",)), tmp_path)
+    assert outcome.skipped
+    assert outcome.not_written == f"{tmp_path / 'toy.json'} keeps its results"
+    assert {path: path.read_bytes() for path in tmp_path.glob("toy.*")} == files
+
+
+def test_results_of_another_version_stay_too_where_an_experiment_is_skipped(tmp_path, no_data):
+    run(Toy(), tmp_path)
+    before = (tmp_path / "toy.json").read_bytes()
+    assert run(Toy(requires=("mnist",), full=({"a": 5, "b": 5},)), tmp_path).not_written
+    assert (tmp_path / "toy.json").read_bytes() == before
+
+
+def test_a_file_that_says_only_that_it_was_skipped_is_written_again(tmp_path, no_data):
+    for needs in (("mnist",), ("tff-shakespeare",)):
+        outcome = run(Toy(requires=needs), tmp_path)
+        assert outcome.not_written == ""
+        assert json.loads((tmp_path / "toy.json").read_text())["skipped"] == outcome.skipped
+    assert run(Toy(), tmp_path).not_written == ""
+
+
+def test_a_quick_look_leaves_the_results_of_the_full_preset(tmp_path):
+    run(Toy(), tmp_path)
+    files = {path: path.read_bytes() for path in tmp_path.glob("toy.*")}
+    outcome = run(Toy(), tmp_path, quick=True, fresh=True)
+    assert len(outcome.results) == 2
+    assert outcome.picture is None
+    assert "toy.json keeps its 4 runs of the full preset; to write the 2 of now, name another" in outcome.not_written
+    assert {path: path.read_bytes() for path in tmp_path.glob("toy.*")} == files
+
+
+def test_the_full_preset_and_another_seed_replace_what_is_there(tmp_path):
+    for options in ({"quick": True}, {"quick": True, "seed": 1}, {}, {"seed": 1}, {"fresh": True}):
+        outcome = run(Toy(), tmp_path, **options)
+        assert outcome.not_written == ""
+        assert ExperimentOutcome.stored(Toy().experiment, tmp_path).to_dict() == outcome.to_dict()
+
+
+def test_runs_that_are_left_out_for_missing_data_do_not_take_the_place_of_those_that_are_there(tmp_path, no_data):
+    run(Toy(), tmp_path)
+    before = (tmp_path / "toy.json").read_bytes()
+    fewer = run(Toy(run_requires=lambda axes: ("mnist",) if axes["a"] == 2 else ()), tmp_path)
+    assert "toy.json keeps its 4 runs of the full preset; to write the 2 of now" in fewer.not_written
+    assert (tmp_path / "toy.json").read_bytes() == before
 
 
 def test_an_experiment_asked_for_by_name_fails_without_its_data_before_any_work(tmp_path, no_data):

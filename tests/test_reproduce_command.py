@@ -3,13 +3,15 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from kfed.experiments import (
     ExperimentOutcome,
     ExperimentSummary,
     TextTable,
     registry,
 )
-from kfed.experiments.pages import findings_of, verdict_counts
+from kfed.experiments.pages import KEPT, findings_of, verdict_counts
 from toy_experiments import (
     Toy,
     invoke,  # noqa: F401
@@ -43,6 +45,58 @@ def test_a_report_keeps_the_experiments_of_earlier_commands(invoke, tmp_path):
     assert "2 claims of the paper: 2 reproduced" in (tmp_path / "page.md").read_text()
     (tmp_path / "out" / "toy.json").write_text("{}")
     assert ExperimentOutcome.stored(registry.EXPERIMENTS["toy"], tmp_path / "out") is None
+
+
+def pages_of(tmp_path):
+    return tmp_path / "out" / "report.html", tmp_path / "page.md"
+
+
+def test_a_report_keeps_an_experiment_that_is_skipped_now(invoke, tmp_path):
+    words = ("toy", "--report", "--csv", "--markdown", "page.md", "-o", "out")
+    invoke(*words)
+    table = (tmp_path / "out" / "toy.csv").read_text()
+    registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], package="no_such_package")
+    done = invoke(*words)
+    assert "toy is skipped: it needs no_such_package" in done.stderr
+    assert "toy.json keeps its results" in done.stderr
+    assert "skipped" in done.stdout
+    for page in pages_of(tmp_path):
+        assert "the sum is 8" in page.read_text()
+        assert "no_such_package" not in page.read_text()
+    assert "1 claim of the paper: 1 reproduced" in (tmp_path / "page.md").read_text()
+    assert (tmp_path / "out" / "toy.csv").read_text() == table
+
+
+def test_a_page_keeps_its_section_of_an_experiment_that_is_skipped_now_without_results_in_the_folder(invoke, tmp_path):
+    invoke("toy", "--markdown", "page.md", "-o", "out")
+    registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], package="no_such_package")
+    for _ in range(2):
+        invoke("toy", "--markdown", "page.md", "-o", "empty")
+        page = (tmp_path / "page.md").read_text()
+        assert page.count(f"## toy\n\n{KEPT}\n") == 1
+        assert "the sum is 8" in page
+        assert "no_such_package" not in page
+
+
+def test_a_section_that_says_only_that_it_was_skipped_is_written_again_and_not_kept(invoke, tmp_path):
+    toy = registry.EXPERIMENTS["toy"]
+    for package in ("no_such_package", "no_other_package"):
+        registry.EXPERIMENTS["toy"] = replace(toy, package=package)
+        invoke("toy", "--markdown", "page.md", "-o", "out")
+        assert f"Skipped: it needs {package}" in (tmp_path / "page.md").read_text()
+    registry.EXPERIMENTS["second"] = Toy(name="second").experiment
+    invoke("second", "--markdown", "page.md", "-o", "out")
+    assert KEPT not in (tmp_path / "page.md").read_text()
+
+
+def test_a_quick_look_is_shown_on_the_terminal_and_pages_keep_the_full_preset(invoke, tmp_path):
+    invoke("toy", "-o", "out")
+    done = invoke("toy", "--quick", "--report", "--markdown", "page.md", "-o", "out")
+    assert "2 runs (2 found)" in done.stdout
+    assert "toy.json keeps its 4 runs of the full preset" in done.stderr
+    for page in pages_of(tmp_path):
+        assert "quick" not in page.read_text()
+        assert "4 runs" in page.read_text()
 
 
 def test_a_report_keeps_experiments_of_ones_own_as_their_files_have_them(invoke, tmp_path):
@@ -155,6 +209,31 @@ def test_a_repeated_run_that_comes_out_otherwise_is_counted_and_its_new_result_i
     assert ExperimentOutcome.stored(other.experiment, tmp_path).results == before.results
 
 
+def of_data(toy, *names):
+    """The toy, with runs that say which data they are of: those with b = 1, and those with b = 2."""
+    told = Toy(run_one=lambda axes, seed: toy.run_one(axes, seed) | {"source": names[axes["b"] - 1]})
+    registry.EXPERIMENTS["toy"] = told.experiment
+    return told
+
+
+def test_a_repeated_run_on_other_data_is_not_compared_and_the_page_says_so(invoke, tmp_path):
+    toy = of_data(Toy(), "one", "two")
+    run(toy, tmp_path)
+    for names, told in (
+        (("one", "three"), "repeated 2 of them, with the same results, and 2 on other data, not compared: run all"),
+        (("three", "one"), "repeated 4 on other data, not compared: run all"),
+        (("one", "two"), "repeated 4 of them, with the same results: run all"),
+    ):
+        by_earlier_code(toy, tmp_path)
+        for path in (tmp_path / "runs" / "toy").iterdir():
+            path.unlink()
+        of_data(Toy(), *names)
+        assert invoke("toy", "--repeat", "4", "-o", ".", "--markdown", "page.md").exit_code == 0
+        page = (tmp_path / "page.md").read_text()
+        assert told in page
+        assert ("repeated some runs with the same results" in page) is ("of them" in told)
+
+
 def test_what_was_said_of_repeated_runs_cannot_be_edited_or_outlive_a_change_of_the_code(invoke, tmp_path, monkeypatch):
     toy = Toy()
     registry.EXPERIMENTS["toy"] = toy.experiment
@@ -197,6 +276,13 @@ def test_the_list_says_how_long_each_takes_and_breaks_no_name(invoke, monkeypatc
     shown = invoke("--list").stdout
     assert "toy (quick 30 s, full 12 min)\n  Toy. One and one is two.\n" in shown
     assert "needy (duration not measured)\n  Toy. One and one is two. Data: mnist.\n" in shown
+
+
+@pytest.mark.parametrize("columns", range(20, 60, 3))
+def test_the_list_does_not_break_a_name_at_its_hyphen(invoke, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    registry.EXPERIMENTS["toy"] = replace(registry.EXPERIMENTS["toy"], requires=("mnist", "mnist-writers"))
+    assert "mnist-writers" in invoke("--list").stdout
 
 
 def test_the_list_takes_durations_from_results_that_are_there(invoke, tmp_path):

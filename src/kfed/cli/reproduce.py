@@ -77,7 +77,7 @@ def reproduce(
         found = run(chosen, output, quick=quick, seed=seed, fresh=fresh, skip_missing=everything)
     for outcome in found:
         outcomes.append(outcome)
-        if csv:
+        if csv and not outcome.not_written:
             tidy(outcome.results).to_csv(output / f"{outcome.experiment.name}.csv")
         if not as_json:
             say(*_text(outcome))
@@ -111,9 +111,8 @@ def _print_list(as_json: bool, folder: Path) -> None:
     width = get_terminal_size().columns
     for experiment in EXPERIMENTS.values():
         needs = f" Data: {', '.join(experiment.data_sets)}." if experiment.data_sets else ""
-        words = fill(
-            f"{experiment.title}. {experiment.claim}{needs}", width, initial_indent="  ", subsequent_indent="  "
-        )
+        words = f"{experiment.title}. {experiment.claim}{needs}"
+        words = fill(words, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
         say(f"[bold]{experiment.name}[/] [dim]({_duration(minutes[experiment.name])})[/]", escape(words))
 
 
@@ -153,6 +152,8 @@ def _text(outcome: Any) -> Iterator[Any]:
     if outcome.skipped:
         note(f"{experiment.name} is skipped: {outcome.skipped}")
         yield "[yellow]skipped[/]"
+    if outcome.not_written:
+        note(outcome.not_written)
     if outcome.left_out:
         note(f"some runs of {experiment.name} are left out: {outcome.left_out}")
     if outcome.summary.headline:

@@ -1,4 +1,4 @@
-"""What earlier commands left in a folder: experiments that a page can show again, and why it leaves others out."""
+"""What earlier commands left in a folder: what stays there, what a page can show again, and why it leaves some out."""
 
 from __future__ import annotations
 
@@ -22,9 +22,42 @@ def with_earlier(outcomes: Sequence[ExperimentOutcome], folder: Path) -> list[Ex
     Those of one's own are shown as their files have them: the code that would summarize them again is not at hand.
     """
     new = {outcome.experiment.name: outcome for outcome in outcomes}
-    known = {name: new.pop(name, None) or ExperimentOutcome.stored(own, folder) for name, own in EXPERIMENTS.items()}
-    others = (_as_written(path) for path in _files(folder) if path.stem not in {*known, *new})
-    return [outcome for outcome in (*known.values(), *new.values(), *others) if outcome]
+    own = {name: outcome.experiment for name, outcome in new.items()}
+    shown = {name: _shown(new.get(name), about, folder) for name, about in (EXPERIMENTS | own).items()}
+    others = (_as_written(path) for path in _files(folder) if path.stem not in shown)
+    return [outcome for outcome in (*shown.values(), *others) if outcome]
+
+
+def _shown(new: ExperimentOutcome | None, experiment: Experiment, folder: Path) -> ExperimentOutcome | None:
+    """What a page shows of an experiment: what its file holds, with the new outcome if that was written."""
+    if new is not None and not new.not_written:
+        return new
+    return ExperimentOutcome.stored(experiment, folder) or new
+
+
+def why_kept(folder: Path, outcome: ExperimentOutcome) -> str:
+    """Why the file of an experiment is not to be replaced by an outcome of now; empty if it is.
+
+    It stays where it has results and there are none now, where it has the full preset and these are quick, and where it
+    has runs that are left out now.
+    """
+    path = folder / f"{outcome.experiment.name}.json"
+    content = _content(path)
+    if content is None or not content["runs"]:
+        return ""
+    if outcome.skipped:
+        return f"{path} keeps its results"
+    stored = ExperimentOutcome.stored(outcome.experiment, folder)
+    if stored is None or not _holds_more(stored, outcome):
+        return ""
+    elsewhere = f"to write the {len(outcome.results)} of now, name another folder with -o"
+    return f"{path} keeps its {len(stored.results)} runs of the {stored.preset} preset; {elsewhere}"
+
+
+def _holds_more(stored: ExperimentOutcome, new: ExperimentOutcome) -> bool:
+    if stored.preset != new.preset:
+        return stored.preset == "full"
+    return bool(new.left_out) and len(stored.results) > len(new.results)
 
 
 def left_out_of(outcomes: Collection[ExperimentOutcome], folder: Path) -> dict[str, str]:

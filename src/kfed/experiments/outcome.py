@@ -41,11 +41,13 @@ class ExperimentOutcome:
         The fingerprint of the code that did the runs.
     cores : int
         How many cores there were.
+    not_written : str
+        Why it is not what ``NAME.json`` holds, if so: the file keeps more than this.
     shown_from : str
         The file that it is shown from as it stands, if the code of the experiment is not at hand.
     repeated : dict
         Runs that another code repeated: its fingerprint as "code", how many as "runs", and in how many of these it
-        measured something else as "differing".
+        measured something else as "differing"; as "other_data" how many more it did on other data, if any.
     """
 
     experiment: Experiment
@@ -59,6 +61,7 @@ class ExperimentOutcome:
     left_out: str = ""
     code: str = ""
     cores: int = field(default_factory=pool.available_cores)
+    not_written: str = ""
     shown_from: str = ""
     repeated: Mapping[str, Any] = field(default_factory=dict)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kfed._base import files
 from kfed._base.report import VERDICTS, Block, Finding, Findings, ImageFile, Origin, Paragraph, Report, Section
@@ -32,6 +33,9 @@ SOURCE = "What the claims are of:"
 KEPT = "*Of an earlier version of kfed: the results behind it are not at hand, and `kfed reproduce` makes new ones.*"
 """What a section says whose experiment has no results in the folder."""
 
+SKIPPED = "Skipped"
+"""The first word of a section whose experiment was not done."""
+
 
 def write_html(
     outcomes: Sequence[ExperimentOutcome], path: str | Path, *, left_out: Mapping[str, str] | None = None
@@ -52,10 +56,12 @@ def write_documentation(
 ) -> None:
     """Write a page of the documentation; pictures go to a folder beside it that has the page's name.
 
-    Sections of the page that is there are kept where an experiment has no results to write them from, and say so.
+    Sections of the page that is there are kept where an experiment has no results to write them from, and say so;
+    also where it was skipped now.
     `folder` holds the results; `left_out` is as in `write_html`.
     """
-    kept = _without_results(Path(path), {outcome.experiment.name for outcome in outcomes})
+    kept = _without_results(Path(path), {outcome.experiment.name for outcome in outcomes if not outcome.skipped})
+    outcomes = [outcome for outcome in outcomes if outcome.experiment.name not in kept]
     preface = PREFACE.format(files=_where(folder, Path(path).parent))
     write_page(report_of(outcomes, left_out), path, " ".join([preface, *_about_kept(kept), SOURCE]))
     if kept:
@@ -76,8 +82,9 @@ def _about_kept(kept: Mapping[str, str]) -> Iterator[str]:
 
 
 def _without_results(page: Path, written: Collection[str]) -> dict[str, str]:
-    """Sections of a page about experiments that are not written anew, by name."""
+    """Sections of a page about experiments that are not written anew, by name; none that says it was skipped."""
     sections = page.read_text(encoding="utf-8").split("\n## ")[1:] if page.exists() else []
+    sections = [text for text in sections if f"\n{SKIPPED}: " not in text]
     named = {text.partition("\n")[0]: text.partition("\n")[2].removeprefix(f"\n{KEPT}\n").strip() for text in sections}
     missing = [name for name in EXPERIMENTS if name in named and name not in written]
     return {name: f"## {name}\n\n{KEPT}\n\n{named[name]}\n" for name in missing}
@@ -92,20 +99,19 @@ def report_of(outcomes: Sequence[ExperimentOutcome], left_out: Mapping[str, str]
 
 
 def section_of(outcome: ExperimentOutcome) -> Section:
-    """Describe what became of one experiment."""
-    about = outcome.experiment
-    return Section(about.title, tuple(_blocks(outcome)), about.name, about.paper, about.claim)
+    """Describe what became of one experiment: what a reader must know comes before the claim."""
+    about, headline = outcome.experiment, outcome.summary.headline
+    claim = f"{headline} The claim: {about.claim}" if headline else about.claim
+    return Section(about.title, tuple(_blocks(outcome)), about.name, about.paper, claim)
 
 
 def _blocks(outcome: ExperimentOutcome) -> Iterator[Block]:
     experiment = outcome.experiment
     if outcome.skipped:
-        yield Paragraph(f"Skipped: {outcome.skipped}.", is_aside=True)
+        yield Paragraph(f"{SKIPPED}: {outcome.skipped}.", is_aside=True)
         return
     if outcome.left_out:
         yield Paragraph(f"Some runs are left out: {outcome.left_out}.", is_aside=True)
-    if outcome.summary.headline:
-        yield Paragraph(outcome.summary.headline)
     n_runs, seconds = len(outcome.results), f"{outcome.seconds:.0f}"
     yield Findings(findings_of(outcome), f"{n_runs} runs ({outcome.n_found} found), {seconds} s")
     if outcome.picture is not None:
@@ -128,9 +134,26 @@ def _origin(outcome: ExperimentOutcome, n_runs: int, seconds: str) -> Origin:
         return Origin(made, command)
     if not (repeated := outcome.repeated_now):
         return Origin(f"{made}, by earlier code: run again with `{command}`", command)
-    found = f"of which {repeated['differing']} differ" if repeated["differing"] else "with the same results"
-    made = f"{made}, by earlier code; the present code repeated {repeated['runs']} of them, {found}"
+    made = f"{made}, by earlier code; the present code repeated {_compared(repeated)}"
     return Origin(f"{made}: run all again with `{command}`", command)
+
+
+def _compared(repeated: Mapping[str, Any]) -> str:
+    """Say how many runs were repeated, and what came out.
+
+    Examples
+    --------
+    >>> _compared({"runs": 3, "differing": 0}), _compared({"runs": 2, "differing": 1, "other_data": 1})
+    ('3 of them, with the same results', '2 of them, of which 1 differ, and 1 on other data, not compared')
+    >>> _compared({"runs": 0, "differing": 0, "other_data": 3})
+    '3 on other data, not compared'
+    """
+    others = f"{repeated.get('other_data', 0)} on other data, not compared"
+    if not repeated["runs"]:
+        return others
+    found = f"of which {repeated['differing']} differ" if repeated["differing"] else "with the same results"
+    told = f"{repeated['runs']} of them, {found}"
+    return f"{told}, and {others}" if repeated.get("other_data") else told
 
 
 def findings_of(outcome: ExperimentOutcome) -> tuple[Finding, ...]:
@@ -159,7 +182,8 @@ def _facts(outcomes: Sequence[ExperimentOutcome]) -> str:
     cores = sorted({outcome.cores for outcome in outcomes})
     earlier_ones = [outcome for outcome in outcomes if not outcome.is_current]
     earlier = f"; {len(earlier_ones)} of {plural(len(outcomes), 'experiment')} by earlier code" if earlier_ones else ""
-    if earlier_ones and all(own.repeated_now.get("differing") == 0 for own in earlier_ones):
+    repeated = [own.repeated_now for own in earlier_ones]
+    if earlier_ones and all(own.get("runs") and not own["differing"] for own in repeated):
         earlier += ", of which the present code repeated some runs with the same results"
     return (
         f"kfed {__version__}, {' and '.join(sorted(presets))} preset, seed {', '.join(map(str, sorted(seeds)))}, "

@@ -20,7 +20,8 @@ def repeat(
 ) -> Iterator[ExperimentOutcome]:
     """Repeat some runs of each experiment whose code has changed, and say in ``NAME.json`` how many came out the same.
 
-    Runs that are repeated are stored as those of the code of now. Yields what `stored_in` does.
+    Runs that are repeated are stored as those of the code of now; those of other data than before are not compared.
+    Yields what `stored_in` does.
 
     Parameters
     ----------
@@ -43,11 +44,19 @@ def repeat(
 def _compared(outcome: ExperimentOutcome, folder: Path, n_runs: int, progress: bool | None) -> ExperimentOutcome:
     code = fingerprint(outcome.experiment.run_one)
     earlier = _some_of(outcome.results, n_runs, code)
-    now, _ = find_or_do(
-        outcome.experiment, [result.axes for result in earlier], folder, outcome.seed, progress=progress
-    )
-    n_differing = sum(old.values != new.values for old, new in zip(earlier, now, strict=True))
-    return replace(outcome, repeated={"code": code, "runs": len(earlier), "differing": n_differing})
+    runs, minutes_each = [result.axes for result in earlier], outcome.seconds / 60 / len(outcome.results)
+    now, _ = find_or_do(outcome.experiment, runs, folder, outcome.seed, progress=progress, minutes_each=minutes_each)
+    pairs = [(old, new) for old, new in zip(earlier, now, strict=True) if not _of_other_data(old, new)]
+    n_differing = sum(old.values != new.values for old, new in pairs)
+    found = {"code": code, "runs": len(pairs), "differing": n_differing}
+    n_others = len(earlier) - len(pairs)
+    return replace(outcome, repeated=found | ({"other_data": n_others} if n_others else {}))
+
+
+def _of_other_data(one: Result, other: Result) -> bool:
+    """Whether two results say which data they are of, and name different ones."""
+    sources = {result.values["source"] for result in (one, other) if result.values.get("source")}
+    return len(sources) > 1
 
 
 def _some_of(results: Sequence[Result], n_runs: int, code: str) -> list[Result]:

@@ -20,6 +20,7 @@ from kfed.errors import MissingDataError, MissingExtraError
 from kfed.experiments.axes import Axes
 from kfed.experiments.code_of import fingerprint
 from kfed.experiments.drawing import legend_below
+from kfed.experiments.earlier import why_kept
 from kfed.experiments.experiment import Experiment, Result
 from kfed.experiments.outcome import ExperimentOutcome
 from kfed.experiments.progress import following
@@ -42,7 +43,8 @@ def reproduce(
     ----------
     experiments : sequence of Experiment
     folder : path
-        Gets ``NAME.json`` and ``NAME.png`` of each experiment, and ``runs/`` with every finished run.
+        Gets ``NAME.json`` and ``NAME.png`` of each experiment, and ``runs/`` with every finished run. Results that
+        are there stay if there is less now: nothing, the quick preset, or fewer runs as data are missing.
     quick : bool
         Run the quick preset instead of the full one.
     seed : int
@@ -52,7 +54,7 @@ def reproduce(
     skip_missing : bool
         Leave out runs whose data set is missing, and say so; else that is an error, before any work starts.
     progress : bool, optional
-        Show progress: a bar on a terminal, a line now and then in a pipe. By default it is shown after a moment.
+        Show progress: a bar on a terminal, lines in a pipe. By default the bar is shown after a moment.
 
     Yields
     ------
@@ -70,9 +72,8 @@ def reproduce(
         outcome = ExperimentOutcome(experiment, preset, seed, code=fingerprint(experiment.run_one))
         outcome = replace(outcome, skipped="" if runs else why, left_out=why if runs else "")
         if runs:
-            outcome = replace(outcome, **_done(experiment, runs, folder, seed, fresh, progress))
-        outcome.write(folder)
-        yield outcome
+            outcome = replace(outcome, **_done(outcome, runs, folder, fresh, progress))
+        yield _written(outcome, folder)
 
 
 def stored_in(folder: str | Path, experiments: Sequence[Experiment]) -> Iterator[ExperimentOutcome]:
@@ -109,12 +110,26 @@ def _possible_runs(experiment: Experiment, preset: str, missing: Mapping[str, st
 
 
 def _done(
-    experiment: Experiment, runs: Sequence[Axes], folder: Path, seed: int, fresh: bool, progress: bool | None
+    outcome: ExperimentOutcome, runs: Sequence[Axes], folder: Path, fresh: bool, progress: bool | None
 ) -> dict[str, Any]:
     """Find or do the runs, and say what they give: some fields of an `ExperimentOutcome`."""
-    results, n_found = find_or_do(experiment, runs, folder, seed, fresh=fresh, progress=progress)
-    summary, picture = experiment.summarize(results), _draw(experiment, results, folder)
-    return {"results": tuple(results), "summary": summary, "n_found": n_found, "picture": picture}
+    experiment, preset = outcome.experiment, outcome.preset
+    stated = experiment.minutes[preset == "full"] if experiment.minutes else 0.0
+    minutes_each = stated / len(getattr(experiment, preset))
+    results, n_found = find_or_do(
+        experiment, runs, folder, outcome.seed, fresh=fresh, progress=progress, minutes_each=minutes_each
+    )
+    return {"results": tuple(results), "summary": experiment.summarize(results), "n_found": n_found}
+
+
+def _written(outcome: ExperimentOutcome, folder: Path) -> ExperimentOutcome:
+    """Draw an outcome and write its file, unless the folder has more; then say so."""
+    if kept := why_kept(folder, outcome):
+        return replace(outcome, not_written=kept)
+    if outcome.results:
+        outcome = replace(outcome, picture=_draw(outcome.experiment, list(outcome.results), folder))
+    outcome.write(folder)
+    return outcome
 
 
 def find_or_do(
@@ -125,20 +140,25 @@ def find_or_do(
     *,
     fresh: bool = False,
     progress: bool | None = None,
+    minutes_each: float = 0.0,
 ) -> tuple[list[Result], int]:
-    """The results of some runs, in order, and how many of them this code had done before."""
+    """The results of some runs, in order, and how many of them this code had done before.
+
+    How many minutes a run takes, if that is known, is only for telling.
+    """
     store = RunStore(folder, experiment, _seed(seed))
     found = [None if fresh else store.find(axes) for axes in runs]
     missing = [axes for axes, result in zip(runs, found, strict=True) if result is None]
     do = partial(_do, experiment.run_one, store, seed)
-    with following(experiment.name, len(runs), progress, n_found=len(runs) - len(missing)) as advance:
+    n_found, minutes = len(runs) - len(missing), minutes_each * len(missing)
+    with following(experiment.name, len(runs), progress, n_found=n_found, minutes=minutes) as advance:
         new = _each(do, missing, experiment)
         results = []
         for result in found:
             results.append(next(new) if result is None else result)
             if result is None:
                 advance(1)
-    return results, len(runs) - len(missing)
+    return results, n_found
 
 
 def _seed(seed: int) -> int:
