@@ -76,6 +76,8 @@ def test_the_claims_of_inactive_separation_hold_or_fail_by_the_accuracies(tmp_pa
     assert verdicts(experiment, results) == ["reproduced"] * 4
     draw(experiment, results, tmp_path)
     assert verdicts(experiment, [made_up(a, is_blind=True) for a in experiment.quick]) == ["not reproduced"] * 4
+    pooled_is_lost = [Result(r.axes, r.values | {"kfed": 45.0}, 1.0) for r in results]
+    assert verdicts(experiment, pooled_is_lost)[0] == "not reproduced"  # ahead of 30 %, and not told apart
     for result in results:  # a bound that grows by more than the square of what is seen
         result.values["inactive_bound"] *= result["sharing"] ** 2
     growth = experiment.summarize(results).findings[3]
@@ -94,6 +96,15 @@ def test_runs_that_never_get_all_points_right_are_counted_apart():
     found = experiment.summarize([made_up(axes) for axes in experiment.quick]).findings[1]
     assert "pooled from 7.8" in found.ours
     assert "sd on in 1 of 2 runs, at no distance up to 8 sd in the others" in found.ours
+
+
+def test_what_pooled_clustering_needs_is_not_more_than_the_true_means_need():
+    experiment = inactive_separation.EXPERIMENT
+    bounds = {"inactive_bound": 259.0, "active_bound": 16_000.0, "centralized_bound": 3_451.0}
+    found = {"kfed": 100.0, "pooled": 30.0, "known": 100.0, **bounds}  # k-means lacks a good start, at any distance
+    finding = experiment.summarize([Result(axes, found, 1.0) for axes in experiment.quick]).findings[1]
+    assert finding.verdict == "not reproduced"
+    assert "the nearest true mean where that needs less: from 1.00" in finding.reason
 
 
 def test_the_bound_of_inactive_pairs_is_the_same_until_a_device_is_larger_than_a_cluster():

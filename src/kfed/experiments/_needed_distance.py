@@ -1,4 +1,4 @@
-"""The least distance between clusters from which on points are right, and what is said of runs that never get there."""
+"""The least distance between clusters from which on points are right, and the distances that theory asks for."""
 
 from __future__ import annotations
 
@@ -47,3 +47,13 @@ def needed_in_words(results: list[Result], method: str) -> str:
     there = [need for run, need in zip(runs, needed(results, method), strict=True) if run not in short]
     some = f" in {len(there)} of {len(runs)} runs, at no distance up to {farthest:g} sd in the others" if short else ""
     return f"from {plus_minus(there)} sd on{some}"
+
+
+def asked_in_words(results: list[Result]) -> str:
+    """Say which distances theory asks for, means over the runs."""
+    names = ("inactive_bound", "active_bound", "centralized_bound")
+    inactive, active, every = (f"{np.mean([result[name] for result in results]):,.0f}" for name in names)
+    return (
+        f"{inactive} sd of these pairs and {active} of pairs that share a device for k-FED, {every} of every pair in "
+        "one place; sufficient, not necessary"
+    )

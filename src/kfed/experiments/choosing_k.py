@@ -122,7 +122,7 @@ def plot(results: list[Result], figure: Figure) -> None:
     for ax, (reading, scale) in zip(panels, READINGS.items(), strict=True):
         _choice(results, scale).plot(ax=ax)
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}  # curves fill the panels
-        ax.legend(frameon=False, title=f"pairs above {THRESHOLD:g}", fontsize="small", **below)
+        ax.legend(frameon=False, title=f"pairs above c₀ = {THRESHOLD:g} (dashed)", fontsize="small", **below)
         ax.set_title(reading, loc="left", fontsize="medium")
         ax.set(
             xlabel="c_rs, scaled as the title says",

@@ -179,9 +179,9 @@ def _draw_lloyd(ax: Any, results: list[Result], color: str) -> None:
 
 def _draw_kfed(ax: Any, results: list[Result], color: str, label: str) -> None:
     sent = [result["kfed"]["n_bytes"] for result in results]
-    style = {"color": color, "linestyle": "", "markeredgecolor": "white"}
-    for reading, marker, size, name in (("kfed_cost", "*", 13, label), ("kfed_nearest_cost", "D", 7, None)):
-        ax.plot(sent, [result[reading] for result in results], marker=marker, markersize=size, label=name, **style)
+    nearest, induced = ([result[reading] for result in results] for reading in (JUDGED, "kfed_cost"))
+    ax.plot(sent, induced, "*", color=color, markeredgecolor="white", markersize=13, label=label)
+    ax.plot(sent, nearest, "D", color="none", markeredgecolor=color, markersize=8)  # hollow: they lie on the stars
 
 
 def _preset(cases: tuple[dict[str, Any], ...], n_runs: int, max_rounds: int) -> tuple[Axes, ...]:
@@ -189,7 +189,7 @@ def _preset(cases: tuple[dict[str, Any], ...], n_runs: int, max_rounds: int) -> 
     return tuple({**case, **axes} for case in cases for axes in runs)
 
 
-LEGEND = "k-FED, one round: ★ induced labels,\n◆ nearest server centers; • Lloyd, by round"
+LEGEND = "k-FED, one round: ★ induced labels,\n◇ nearest server centers; • Lloyd, by round"
 
 EXPERIMENT = Experiment.of(
     __name__,
@@ -201,7 +201,8 @@ EXPERIMENT = Experiment.of(
     "labels beside it, against bytes sent in both directions, each message encoded as for the wire.",
     setup_differs="Data, oracle and devices are those of the heterogeneity experiment. Distributed k-means starts "
     "from random rows, sends means and counts in the format of k-FED's messages, and stops when no point changes or "
-    "after 60 rounds (15 in the quick preset). Answers count, too: k-FED's holds the global centers.",
+    "after 60 rounds (15 in the quick preset) and the one that draws the rows. Answers count, too: k-FED's holds the "
+    "global centers.",
     quick=_preset(QUICK_CASES, 1, 15),
     full=_preset(FULL_CASES, 3, 60),
     run_requires=files_of,

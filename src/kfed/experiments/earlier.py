@@ -10,7 +10,7 @@ from typing import Any
 from kfed._base.report import VERDICTS, Finding, TextTable
 from kfed.errors import InvalidInputError
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Result
-from kfed.experiments.outcome import ExperimentOutcome, digest_of_runs
+from kfed.experiments.outcome import ExperimentOutcome, digest_of_runs, processes_of
 from kfed.experiments.registry import EXPERIMENTS
 
 ABOUT = ("name", "title", "paper", "claim", "measure", "setup_differs")
@@ -116,6 +116,7 @@ def _as_written(path: Path) -> ExperimentOutcome | None:
             left_out=content["left_out"],
             code=content["code"],
             cores=content["cores"],
+            processes=processes_of(content),
             shown_from=path.name,
         )
     except (KeyError, TypeError, ValueError):
@@ -125,13 +126,7 @@ def _as_written(path: Path) -> ExperimentOutcome | None:
 def _experiment(content: dict[str, Any]) -> Experiment:
     about: dict[str, Any] = {name: str(content[name]) for name in ABOUT}
     steps: dict[str, Any] = dict.fromkeys(("run_one", "summarize", "plot"), _not_at_hand)
-    return Experiment(quick=(), full=(), side_by_side=_side_by_side(content), **steps, **about)
-
-
-def _side_by_side(content: dict[str, Any]) -> int:
-    """How many runs shared their time."""
-    total = sum(run["seconds"] for run in content["runs"])
-    return max(1, round(total / content["seconds"])) if content["seconds"] > 0 else 1
+    return Experiment(quick=(), full=(), **steps, **about)
 
 
 def _findings(content: dict[str, Any]) -> Iterator[Finding]:

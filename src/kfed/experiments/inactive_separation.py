@@ -10,12 +10,12 @@ import numpy as np
 from kfed._base import geometry
 from kfed.baselines import centralized
 from kfed.errors import AggregationWarning
-from kfed.experiments._needed_distance import RIGHT, needed, needed_in_words
+from kfed.experiments._needed_distance import RIGHT, asked_in_words, needed, needed_in_words
 from kfed.experiments._two_distances import CLUSTER_SIZE, N_CLUSTERS, N_FEATURES, TwoDistances, two_distances
 from kfed.experiments.axes import Axes, grid, seed_of
 from kfed.experiments.drawing import finish, plus_minus, select, spread, values_of
 from kfed.experiments.experiment import Experiment, ExperimentSummary, Finding, Result, TextTable
-from kfed.experiments.yardstick import holds, leads
+from kfed.experiments.yardstick import holds, leads, worst
 from kfed.metrics import matched_accuracy
 from kfed.simulate import Round
 
@@ -97,25 +97,30 @@ def _told_apart(usual: list[Result]) -> Finding:
     ours, pooled, known = (_mean(own, name) for name in (KFED, POOLED, KNOWN))
     return Finding(
         claim=f"k-FED tells clusters apart that share no device and are {NEAR:g} standard deviations apart",
-        paper="weaker separation for pairs that share no device, no accuracy given",
+        paper="names no such distance",
         ours=f"{ours:.1f} % of the points right; k-means on all points {pooled:.1f} %",
-        verdict=leads([result[KFED] - result[POOLED] for result in own], least=1.0),
-        reason=f"with the true means known, but not who has a point, {known:.1f} % is the most that can be had",
+        verdict=worst([leads([result[KFED] - result[POOLED] for result in own], least=1.0), holds(ours >= RIGHT)]),
+        reason=f"told apart means {RIGHT:g} % right; with the true means known, but not who has a point, {known:.1f} % "
+        "is the most that can be had",
+        is_ours=True,
     )
 
 
 def _needed(usual: list[Result]) -> Finding:
-    """Whether pairs need less distance than pooled clustering asks, by as much as the theory says."""
+    """Whether pairs need less distance than in one place, by as much as the theory says.
+
+    k-means may lack a good start only; so the claim is judged by what knowing the true means needs, if that is less.
+    """
     theory = N_CLUSTERS**0.25
-    ours, pooled = needed(usual, KFED), needed(usual, POOLED)
+    ours, pooled, known = (needed(usual, method) for method in (KFED, POOLED, KNOWN))
     words = f"{needed_in_words(usual, KFED)}, pooled {needed_in_words(usual, POOLED)}"
     return Finding(
-        claim="pairs that share no device need less distance than pooled clustering needs of every pair",
+        claim="pairs that share no device need less distance than if all points are clustered in one place",
         paper=f"k^(1/4) instead of √k: {theory:g} times less at k = {N_CLUSTERS}, constants apart",
         ours=f"{RIGHT:g} % right {words}",
-        verdict=leads(np.log(np.divide(pooled, ours)).tolist(), float(np.log(theory))),
-        reason=f"the theorem vouches for k-FED from {_mean(usual, 'inactive_bound'):,.0f} sd on, and centralized "
-        f"theory for k-means from {_mean(usual, 'centralized_bound'):,.0f} sd on: sufficient, not necessary"
+        verdict=leads(np.log(np.divide(np.minimum(pooled, known), ours)).tolist(), float(np.log(theory))),
+        reason=f"judged by the nearest true mean where that needs less: {needed_in_words(usual, KNOWN)}; up to there "
+        f"points overlap, beyond it k-means lacks a good start. Theory asks for more: {asked_in_words(usual)}"
         + (". A run that never gets there counts with the largest distance drawn" if "no distance" in words else ""),
     )
 
@@ -166,7 +171,9 @@ def _table(usual: list[Result]) -> TextTable:
     ]
     headings = ("nearest pair that shares no device, sd", *LABELS.values())
     about = f"Points in the right cluster, in percent: k = {N_CLUSTERS}, k' = {USUAL_LOCAL}, m₀ = {USUAL_SHARING}"
-    return TextTable(f"{about}, pairs that share a device {ACTIVE:g} sd apart", headings, tuple(rows), n_words=0)
+    return TextTable(
+        f"{about}, pairs that share a device {ACTIVE:g} sd apart or more", headings, tuple(rows), n_words=0
+    )
 
 
 def _needs_table(results: list[Result]) -> TextTable:
@@ -188,7 +195,7 @@ def plot(results: list[Result], figure: Figure) -> None:
     _draw_varied(panels["sharing"], _varied(results, "sharing"), "m₀", "C2")
     _draw_varied(panels["local"], _varied(results, "local"), "k'", "C4")
     panels["sharing"].set_title("m₀ devices share a cluster", loc="left", fontsize="medium")
-    panels["local"].set_title("k' clusters on a device", loc="left", fontsize="medium")
+    panels["local"].set_title(f"k' clusters on a device (√k = {N_CLUSTERS**0.5:g})", loc="left", fontsize="medium")
 
 
 NAMES_AT = {
@@ -199,9 +206,10 @@ NAMES_AT = {
 """What the curves are called in the picture, and where."""
 
 BOUNDS = {
-    "inactive_bound": (KFED, "the paper's theorem\nproves it for k-FED"),
-    "centralized_bound": (POOLED, "theory proves it\nfor k-means"),
+    "inactive_bound": (KFED, "the paper's theorem\nasks {:,.0f} sd\nof these pairs"),
+    "centralized_bound": (POOLED, "theory in one place\nasks {:,.0f} sd\nof every pair"),
 }
+"""What the lines say of the distances that theory asks for."""
 
 
 def _draw_usual(ax: Panel, usual: list[Result]) -> None:
@@ -215,21 +223,22 @@ def _draw_usual(ax: Panel, usual: list[Result]) -> None:
     for name, (method, words) in BOUNDS.items():
         bound, color = _mean(usual, name), COLORS[method]
         ax.axvline(bound, color=color, linestyle=":", linewidth=1.6)
-        words = f"{words}\nfrom {bound:,.0f} sd on"
-        ax.annotate(words, (bound, 6), (-5, 0), textcoords="offset points", ha="right", color=color, fontsize="small")
+        ax.annotate(
+            words.format(bound),
+            (bound, 6),
+            (-5, 0),
+            textcoords="offset points",
+            ha="right",
+            color=color,
+            fontsize="small",
+        )
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     ax.set(ylim=(0, 104), xlim=(0.27, 6000))
     devices = N_CLUSTERS // USUAL_LOCAL * USUAL_SHARING
-    title = (
-        f"{N_CLUSTERS} clusters on {devices} devices, {USUAL_LOCAL} on each: how near may two be that share no device?"
-    )
-    finish(
-        ax,
-        title,
-        "distance of the nearest two that share no device, in standard deviations",
-        "points in the right cluster, %",
-    )
+    title = f"{N_CLUSTERS} clusters on {devices} devices, {USUAL_LOCAL} on each: how near may two be that share none?"
+    across = f"distance of the nearest two that share no device, in sd (two that share one: {ACTIVE:g} sd or more)"
+    finish(ax, title, across, "points in the right cluster, %")
 
 
 def _draw_varied(ax: Panel, varied: dict[int, list[Result]], letter: str, color: str) -> None:

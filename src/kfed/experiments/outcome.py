@@ -41,6 +41,8 @@ class ExperimentOutcome:
         The fingerprint of the code that did the runs.
     cores : int
         How many cores there were.
+    processes : int, optional
+        How many runs shared their time; by default as many as the experiment does side by side on these cores.
     not_written : str
         Why it is not what ``NAME.json`` holds, if so: the file keeps more than this.
     shown_from : str
@@ -61,6 +63,7 @@ class ExperimentOutcome:
     left_out: str = ""
     code: str = ""
     cores: int = field(default_factory=pool.available_cores)
+    processes: int | None = None
     not_written: str = ""
     shown_from: str = ""
     repeated: Mapping[str, Any] = field(default_factory=dict)
@@ -68,7 +71,8 @@ class ExperimentOutcome:
     @property
     def seconds(self) -> float:
         """Total time of all runs, including stored ones; parallel runs share their time."""
-        return sum(round(result.seconds, 3) for result in self.results) / min(self.experiment.side_by_side, self.cores)
+        processes = self.processes or min(self.experiment.side_by_side, self.cores)
+        return sum(round(result.seconds, 3) for result in self.results) / processes
 
     @property
     def is_current(self) -> bool:
@@ -88,7 +92,7 @@ class ExperimentOutcome:
             results = [Result(run["axes"], run["values"], run["seconds"]) for run in content["runs"]]
             known = [dict(axes) for axes in getattr(experiment, content["preset"])]
             about = {name: content[name] for name in ("seed", "left_out", "code", "cores")}
-            about["repeated"] = content.get("repeated", {})
+            about |= {"repeated": content.get("repeated", {}), "processes": processes_of(content)}
             is_sound = content["digest"] == digest_of_runs(content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -124,6 +128,12 @@ class ExperimentOutcome:
         """Write ``NAME.json``, which `stored` reads."""
         path = folder / f"{self.experiment.name}.json"
         files.write(path, f"{json.dumps(self.to_dict(), indent=1)}\n".encode())
+
+
+def processes_of(content: Mapping[str, Any]) -> int:
+    """How many runs shared their time, by a JSON file: the experiment may do more or fewer side by side since."""
+    total = sum(run["seconds"] for run in content["runs"])
+    return max(1, round(total / content["seconds"])) if content["seconds"] > 0 else 1
 
 
 def digest_of_runs(content: Mapping[str, Any]) -> str:
