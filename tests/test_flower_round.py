@@ -139,9 +139,9 @@ def test_a_round_can_ask_for_several_nodes_behind_every_cluster():
 
 def test_a_round_takes_a_rule_of_ones_own_by_its_name(monkeypatch):
     with pytest.raises(kfed.InvalidInputError, match="rule must be one of 'default', 'paper'"):
-        Settings(3, rule="by first feature")
-    monkeypatch.setitem(RULES, "by first feature", RULES["paper"])  # taken out again afterwards
-    register_rule("by first feature", lambda batch, k: batch.centers[:, 0].argsort().argsort() * k // len(batch.counts))
+        Settings(3, rule="by first column")
+    monkeypatch.setitem(RULES, "by first column", RULES["paper"])  # taken out again afterwards
+    register_rule("by first column", lambda batch, k: batch.centers[:, 0].argsort().argsort() * k // len(batch.counts))
     messages = {node: message_of(node) for node in range(3)}
-    outcome = run_over(FakeNodes(messages), Settings(3, rule="by first feature", deadline=1.0))
-    assert outcome.aggregation.rule == "by first feature"
+    outcome = run_over(FakeNodes(messages), Settings(3, rule="by first column", deadline=1.0))
+    assert outcome.aggregation.rule == "by first column"

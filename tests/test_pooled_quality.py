@@ -140,6 +140,7 @@ def test_without_the_public_sets_their_runs_are_left_out_even_if_the_experiment_
         EXPERIMENT,
         quick=({"set": "r15", "spread": "IID", "run": 0}, {"split": "toy", "k": 10, "run": 0}),
         full=(),
+        side_by_side=1,
         run_requires=lambda axes: (sets.FOLDER,) if "set" in axes else (),
         run_one=lambda axes, _: dict(image(axes["split"], 10).values),
         plot=lambda _results, figure: figure.subplots(),
