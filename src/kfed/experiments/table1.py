@@ -151,11 +151,24 @@ def plot(results: list[Result], figure: Figure) -> None:
     for position, (name, values) in enumerate(series.items()):
         places = np.arange(len(rows)) + 0.08 * (position - len(series) / 2)
         means, deviations = zip(*values, strict=True)
-        marker, color = ("s", "0.3") if position == 0 else ("o", f"C{position - 1}")
+        marker, color = _look(name)
         spreads = np.minimum(deviations, 100 - np.array(means)), deviations
         ax.errorbar(places, means, spreads[::-1], fmt=marker, color=color, capsize=3, markersize=6, label=name)
     ax.set_xticks(range(len(rows)), [f"d = {d}, k = {k}" for d, k in rows])
     finish(ax, "Table 1: mixtures of Gaussians, k' = √k, m₀ = 5", "", "accuracy in percent")
+
+
+COLORS = {OURS: "#2f6690", GREEDY: "C2", PLAIN: "#d1603d"}
+MARKERS = "ov^D"
+
+
+def _look(name: str) -> tuple[str, str]:
+    """A square for the paper; a color for each method, and a marker for each of its columns."""
+    if name not in COLUMNS:
+        return "s", "0.1"
+    method = COLUMNS[name].method
+    alike = [column for column, own in COLUMNS.items() if own.method == method]
+    return MARKERS[alike.index(name)], COLORS[method]
 
 
 EXPERIMENT = Experiment.of(
