@@ -112,5 +112,5 @@ EXPERIMENT = Experiment.of(
     side_by_side=4,
     figure_size=(10.0, 5.2),
     legend={"ncols": 4},
-    minutes=(0.1, 4.5),
+    minutes=(0.1, 7),
 )

@@ -152,5 +152,5 @@ EXPERIMENT = Experiment.of(
     full=grid(n_owners=[180], k=[2, 4, 6, 8, 10, 16, 25, 36, 64]),
     run_requires=_files,
     figure_size=(15.0, 5.8),
-    minutes=(0.1, 0.35),
+    minutes=(0.1, 0.7),
 )

@@ -209,5 +209,5 @@ EXPERIMENT = Experiment.of(
     run_reads=leaf_of,
     figure_size=(13.0, 5.4),
     legend={"ncols": 5, "title": LEGEND},
-    minutes=(0.4, 3.3),
+    minutes=(0.4, 4.5),
 )

@@ -164,5 +164,5 @@ EXPERIMENT = Experiment.of(
     side_by_side=4,
     figure_size=(10.0, 5.0),
     legend={"ncols": 2},
-    minutes=(0.05, 0.7),
+    minutes=(0.05, 0.4),
 )

@@ -248,5 +248,5 @@ EXPERIMENT = Experiment.of(
     run_requires=files_of,
     run_reads=leaf_of,
     figure_size=(13.0, 11.0),
-    minutes=(0.4, 3),
+    minutes=(0.4, 4.5),
 )

@@ -295,5 +295,5 @@ EXPERIMENT = Experiment.of(
     ),
     side_by_side=4,
     figure_size=(11.0, 5.4),
-    minutes=(0.1, 2.8),
+    minutes=(0.1, 0.6),
 )

@@ -233,5 +233,5 @@ EXPERIMENT = Experiment(
     optional=(_public_sets.FOLDER,),
     side_by_side=4,
     figure_size=(15.0, 4.0),
-    minutes=(1, 18),
+    minutes=(1, 16),
 )

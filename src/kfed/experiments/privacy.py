@@ -205,5 +205,5 @@ EXPERIMENT = Experiment.of(
     full=_preset(20, 3),
     side_by_side=4,
     figure_size=(12.0, 4.8),
-    minutes=(0.5, 4.7),
+    minutes=(0.5, 7),
 )

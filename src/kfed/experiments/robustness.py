@@ -149,5 +149,5 @@ EXPERIMENT = Experiment.of(
     side_by_side=4,
     figure_size=(10.0, 5.0),
     legend={"ncols": 3},
-    minutes=(0.15, 1.6),
+    minutes=(0.15, 0.8),
 )

@@ -139,5 +139,5 @@ EXPERIMENT = Experiment.of(
     side_by_side=4,
     figure_size=(9.5, 4.6),
     legend={"ncols": 3},
-    minutes=(0.3, 1.6),
+    minutes=(0.3, 0.8),
 )

@@ -112,5 +112,5 @@ EXPERIMENT = Experiment.of(
     quick=grid(setting=list(SETTINGS)[:1], c=(0.01, 0.04, 0.07, 0.1, 1.0, 100.0), n_r=[250], run=range(3)),
     full=grid(setting=SETTINGS, c=MANY_C, n_r=[250], run=range(10)),
     side_by_side=4,
-    minutes=(0.05, 0.9),
+    minutes=(0.05, 0.7),
 )

@@ -190,5 +190,5 @@ EXPERIMENT = Experiment.of(
     side_by_side=4,
     figure_size=(11.0, 5.0),
     legend={"ncols": 4, "fontsize": "small"},
-    minutes=(0.15, 3.6),
+    minutes=(0.15, 3),
 )

@@ -239,5 +239,5 @@ EXPERIMENT = Experiment(
     side_by_side=4,
     figure_size=(12.0, 4.8),
     legend={"ncols": 3},
-    minutes=(0.25, 7.5),
+    minutes=(0.25, 7),
 )
