@@ -115,9 +115,9 @@ def test_client_selection_says_how_much_curves_still_rise_at_the_end():
     assert [float(row[column]) for row in summary.tables[0].rows] == pytest.approx([0, 3, 0, 0, 0, 3, 0, 0])
 
 
-def test_shakespeare_is_trained_for_400_rounds_three_times():
+def test_shakespeare_is_trained_for_800_rounds_three_times():
     full = [axes for axes in client_selection.EXPERIMENT.full if axes["data"] == "Shakespeare"]
-    assert {(axes["rounds"], axes["run"]) for axes in full} == {(400, run) for run in range(3)}
+    assert {(axes["rounds"], axes["run"]) for axes in full} == {(800, run) for run in range(3)}
 
 
 def test_table_2_in_other_settings_says_what_the_true_rotations_would_give(tmp_path):
